@@ -31,7 +31,7 @@ from retrieval.engine.request import check_fields, check_filter, check_orders
 from retrieval.engine.stopwatch import Clock
 
 FRESH_SECONDS = 1.0
-"""Seconds for which a handle uses what it last read of its collection; it sees changes by other processes after that."""
+"""Seconds for which a handle uses what it last read of its collection; then it sees changes by other processes."""
 
 
 Embedders = Callable[[StoredSpace | None], CachedEmbedder | None]

@@ -19,13 +19,13 @@ from retrieval.learning.stack import AFFINITY, LEARNED, RELEVANCE, LogitStack, a
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fitted:
-    """What was learned from some examples."""
+    """A model fitted to some examples."""
 
     reward: LearnedReward
     by_item: LearnedReward
     stack: LogitStack
     arms: Mapping[str, ItemArms]
-    """By item, of the examples alone; and every item of a known cluster."""
+    """The arms of the examples alone, by item; and every item of a known cluster."""
     directions: Mapping[str, Direction]
 
 

@@ -23,7 +23,7 @@ MOST = 20
 
 
 class Team(StrEnum):
-    """Whose ranking brought an item."""
+    """The profile whose ranking brought an item."""
 
     FIRST = "a"
     SECOND = "b"
@@ -108,7 +108,7 @@ def _chances(first: Sequence[str], second: Sequence[str], limit: int) -> dict[st
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preference:
-    """Which of two profiles' hits earned more, search by search."""
+    """The comparison of two profiles by which one's hits earned more, search by search."""
 
     first: int
     """Searches that the first won."""
@@ -116,9 +116,9 @@ class Preference:
     even: int
     """Searches in which both earned the same."""
     p_value: float
-    """Of the two-sided sign test: how often a fair coin decides as unevenly. 1 without a decided search."""
+    """The p-value of the two-sided sign test: how often a fair coin decides as unevenly. 1 without a decided search."""
     share: float
-    """Of the decided searches that the first won; NaN without one."""
+    """The share of decided searches that the first profile won; NaN without one."""
     low: float
     """Ends of the share's 95 % interval (Wilson 1927)."""
     high: float

@@ -37,7 +37,7 @@ class Lottery:
 
     @property
     def slots(self) -> int:
-        """How many are drawn, at most ``size``."""
+        """The number of draws, at most ``size``."""
         return int(self.tops.shape[1])
 
     @property

@@ -13,7 +13,7 @@ from retrieval.learning.ranked import Ranked
 
 
 def compose(ranked: Sequence[Ranked], limit: int, exploration: Exploration, rng: np.random.Generator) -> list[Placed]:
-    """What to show of the candidates, the best of which comes first: ``limit`` of them, or all where there are fewer.
+    """Composes the slate of candidates given best first: ``limit`` of them, or all where there are fewer.
 
     A candidate that comes twice counts where it comes first. The same generator state gives the same slate with the
     same propensities, and ``slate_probabilities`` gives those of everybody else.

@@ -30,7 +30,7 @@ ONE_SIDED_95 = 1.645
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialOutcome:
-    """How one combination did in the trial."""
+    """The result of one combination in the trial."""
 
     passed: bool
     reason: str
@@ -93,7 +93,7 @@ def trial(
 
 
 def relevance_alone(examples: Examples) -> LogitStack:
-    """What relevance by itself says about rewards."""
+    """Predicts rewards from relevance alone."""
     shown = [one for one in examples.rated if one.event.relevance is not None]
     if not shown:
         return LogitStack(weights={RELEVANCE: 1.0})
@@ -177,7 +177,7 @@ def _items(slate: Slate, arms: Mapping[str, ItemArms]) -> list[ItemArms]:
 
 
 def _examination(stack: LogitStack) -> float:
-    """How fast attention sinks with the rank: 1 / rank to this power, 0 to 1."""
+    """The exponent by which attention sinks with the rank: 1 / rank to this power, 0 to 1."""
     return min(1.0, max(0.0, -stack.position))
 
 

@@ -59,7 +59,7 @@ class MemoryPage(Sequence[Memory]):
 
     memories: tuple[Memory, ...]
     next: str | None
-    """What to give as ``after`` for the next page; None: this is the last."""
+    """The value of ``after`` for the next page; None: this is the last."""
 
     @overload
     def __getitem__(self, index: int) -> Memory: ...
@@ -121,7 +121,7 @@ MOST = 20
 """Memories that are compared with a new one, of each way to find them; those that have expired are among them."""
 
 _QUERY_CHARACTERS = 2000
-"""So much of a text is looked up; all of it is compared."""
+"""The number of characters of a text that are searched for; all of them are compared."""
 
 
 UNCHANGED: Any = object()
@@ -380,7 +380,7 @@ class MemoryStore:
         return MemoryWriter(Writer(workplace.database, tenant_id, stored, embedder))
 
     def _from_record(self, record: Mapping[str, Any]) -> NewMemory:
-        """What ``store_memory`` would store for these arguments."""
+        """Gives the memory that ``store_memory`` would store for these arguments."""
         if not isinstance(record, Mapping):
             raise InvalidRequestError(f"a memory is a mapping of store_memory's arguments, not {record!r:.80}")
         own = {one.name for one in fields(NewMemory)} - {"status", "links", "text"}

@@ -40,12 +40,12 @@ class Entry:
     metaphor: Metaphor
     score: float
     relevance: float
-    """How well it fits by itself, 0 to 1: what a model of the learned reward is told of it."""
+    """The metaphor's own relevance, 0 to 1, as a model of the learned reward reads it."""
     explanation: Explanation
 
     @property
     def shown(self) -> ShownItem:
-        """As it is recorded."""
+        """The item as it is recorded."""
         return ShownItem(item_id=self.metaphor.id, score=self.score, signals={"relevance": self.relevance})
 
 
@@ -129,11 +129,11 @@ def relevance_of(hit: Hit) -> float:
 
 
 RELEVANCE_MAX = 1 + 1e-6
-"""What rounding may make of a cosine of 1."""
+"""The most that rounding makes of a cosine of 1."""
 
 
 def relevance_of_each(found: Iterable[Entry]) -> dict[str, float]:
-    """How well each fits by itself, 0 to 1, by id. Raises ``InvalidRequestError`` for scores that are no cosines."""
+    """Gives the relevance of each, 0 to 1, by id. Raises ``InvalidRequestError`` for scores that are no cosines."""
     relevance = {one.metaphor.id: one.relevance for one in found}
     if any(not 0 <= one <= RELEVANCE_MAX for one in relevance.values()):
         raise InvalidRequestError(
@@ -174,7 +174,7 @@ def explored_entries(base: Sequence[Entry], expected: Mapping[str, Expectation],
 
 
 def explored_items(shown: Sequence[Entry], base: Sequence[Entry]) -> list[ShownItem]:
-    """As they are recorded: what stands there for its uncertainty alone is there to learn about it."""
+    """The items as they are recorded: an item shown for its uncertainty alone is there to learn about it."""
     usual = {one.metaphor.id for one in base[: len(shown)]}
     return [
         ShownItem(
@@ -206,7 +206,7 @@ LATE = "nothing was generated: the time that a batch waits for suggestions is us
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """When candidates are generated, and how long they are waited for."""
+    """The rules by which candidates are generated, and the time that is waited for them."""
 
     below: float
     """Top score, 0 to 1, under which they are."""
@@ -216,7 +216,7 @@ class Rules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answers:
-    """What answers a corpus's retrievals."""
+    """Answers the retrievals of a corpus."""
 
     corpus: MetaphorCorpus
     searches: Searches
@@ -256,7 +256,7 @@ class Answers:
         return retrieved(asked, shown, retrieval_id, milliseconds, why_generated=why_generated, notes=notes)
 
     async def _may_generate(self, asked: MetaphorSearch) -> bool:
-        """Whether there is a model to ask, or a candidate that it left."""
+        """True if there is a model to ask, or a candidate that it suggested."""
         if self.generator is not None:
             return True
         stored = await self.corpus.collection.refresh(older_than_seconds=FRESH_SECONDS)
@@ -275,7 +275,7 @@ class Answers:
         return why
 
     async def _top_score(self, asked: MetaphorSearch, found: SearchResult) -> float:
-        """How well the corpus fits the problem itself.
+        """The best score of the corpus for the problem itself.
 
         A question that was moved away from it scores lower, and what is preferred scores high however little it fits.
         """

@@ -61,7 +61,7 @@ _BY_MEANING = Profile(legs={"dense": 1.0})
 
 
 async def near_duplicates(collection: Collection, metaphor: Metaphor, above: float) -> list[tuple[Metaphor, float]]:
-    """Those with the same name, at 1, and those whose cosine is at least ``above``; the most alike first, then by id.
+    """Gives those with the same name, at 1, and those whose cosine is at least ``above``; best first, then by id.
 
     The metaphor's own id is left out. Rejected ones are compared by name: archived, they have no vector.
     """
@@ -140,7 +140,7 @@ class MetaphorCorpus:
 
     @property
     def collection(self) -> Collection:
-        """Where the metaphors lie."""
+        """The collection that holds the metaphors."""
         return self._collection
 
     @property
@@ -156,7 +156,7 @@ class MetaphorCorpus:
                 yield metaphor_of(item)
 
     async def count(self) -> int:
-        """How many metaphors the corpus has, candidates left out."""
+        """Counts the metaphors of the corpus, without candidates."""
         return len(self._static) + len(await self.dynamic())
 
     async def dynamic(self) -> list[Metaphor]:
@@ -172,7 +172,7 @@ class MetaphorCorpus:
         return {key: metaphor_of(item) for key, item in (await self._items(ids)).items()}
 
     async def origins(self, ids: Sequence[str]) -> dict[str, Origin]:
-        """Where the metaphors of those ids came from and their status, by id; what is unknown is missing."""
+        """Gives origin and status of the metaphors, by id; unknown ids are missing."""
         return {
             key: Origin(source=item.source, status=item.status, provenance=provenance_of(item))
             for key, item in (await self._items(ids)).items()

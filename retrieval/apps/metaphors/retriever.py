@@ -136,7 +136,7 @@ class MetaphorRetriever:
             clock=clock,
         )
         self.model = RetrievalModel(corpus)
-        """What was learned, asked for single metaphors."""
+        """The learned model, for single metaphors."""
 
     async def retrieve(
         self,
@@ -221,7 +221,7 @@ class MetaphorRetriever:
         return self._unrecorded(asked, (await self._learned(asked))[: asked.limit], started)
 
     async def retrieve_by_generation(self, problem: Problem, existing_candidates: Sequence[Metaphor]) -> Suggested:
-        """At most three metaphors that a language model suggests, kept as candidates; none without a model.
+        """Gives at most three metaphors that a language model suggests, kept as candidates; none without a model.
 
         The ``notes`` of the list that is returned say which suggestions were refused and why, near-duplicates among
         them, and that there is no model.
@@ -257,7 +257,7 @@ class MetaphorRetriever:
         )
 
     async def retrieve_batch(self, problems: Iterable[Problem], limit: int = LIMIT) -> dict[str, Retrieved]:
-        """What ``retrieve`` gives for each problem, by its id; all are embedded in one call, and four answered at once.
+        """Gives what ``retrieve`` gives for each problem, by its id; one call embeds all, four are answered at once.
 
         Suggestions are waited for as long as in one ``retrieve``, all problems together; ``notes`` tell who went
         without.
@@ -370,7 +370,7 @@ class MetaphorRetriever:
 
 
 async def few_at_once(calls: Sequence[Callable[[], Awaitable[T]]], most: int) -> list[T]:
-    """What they give, in their order; when one raises, the others are ended and that is raised."""
+    """Gives the results in order; when one call raises, the others are cancelled and the error is raised."""
     turns = asyncio.Semaphore(most)
 
     async def one(call: Callable[[], Awaitable[T]]) -> T:

@@ -1,4 +1,4 @@
-"""What a session is started with: the best principles for its tags, and some explored ones. Pure, light to import.
+"""The choice of a session's principles: the best for its tags, and explored ones. Pure, light to import.
 
 What a principle is worth is believed to be Beta(successes + 1, failures + 1) distributed. A draw of each, and those
 with the highest ones are shown (Thompson 1933). How probable that is has no closed form, so some rows of draws are
@@ -61,7 +61,7 @@ ROWS: Final = 100
 """Rows of draws, unless somebody asks for another number: a propensity is a multiple of one part in so many."""
 
 MOST_DRAWN: Final = 300
-"""Of more, so many drawn uniformly compete: it bounds what a call costs."""
+"""The most candidates that compete, drawn uniformly of more: it bounds the cost of a call."""
 
 
 class Tried(NamedTuple):
@@ -84,7 +84,7 @@ class Pick(NamedTuple):
 
 
 def is_eligible(uses: int, successes: int, created_at: datetime, now: datetime) -> bool:
-    """Whether little is known of it: fewer than 5 uses, or younger than 7 days. One that has failed is not."""
+    """True if little is known of it: fewer than 5 uses, or younger than 7 days. One that has failed is not eligible."""
     is_new = uses < FEWER_USES_THAN or now - created_at < YOUNGER_THAN
     return is_new and probation(uses, successes) is not ProbationVerdict.FAILED
 
@@ -134,7 +134,7 @@ MAX_PRINCIPLES: Final = 10
 """Principles that a session is started with, the explored ones among them."""
 
 TAG_BOOST: Final = 0.1
-"""What each tag that a principle shares with the session adds to its score."""
+"""The addition to the score for each tag that a principle shares with the session."""
 
 MIN_PRINCIPLE_SCORE: Final = 0.3
 """The least score of a principle that is given for its score."""
@@ -170,7 +170,7 @@ def choose(
     min_score: float = MIN_PRINCIPLE_SCORE,
     rows: int = ROWS,
 ) -> list[Chosen]:
-    """At most ``most`` principles: the best by score and tags, then up to ``slots`` that are explored.
+    """Chooses at most ``most`` principles: the best by score and tags, then up to ``slots`` that are explored.
 
     The explored ones have their places within ``most``, so that a store full of good principles still learns of new
     ones. They are of the ``rivals``: half of the places go to those that share a tag with the session, since a verdict
@@ -196,7 +196,7 @@ def rivals(
     slots: int = SLOTS,
     min_score: float = MIN_PRINCIPLE_SCORE,
 ) -> list[Principle]:
-    """Those that compete to be explored: little is known of them, and the score does not show them; candidates too."""
+    """Gives the competitors to be explored: little known, not shown by their score; candidates too."""
     ranked = best(principles, tags, min_score=min_score)
     sure = {one.principle.id for one in ranked[: max(0, most - slots)]}
     return [one for one in principles if one.id not in sure and _may_be_explored(one, now)]

@@ -43,9 +43,9 @@ class PrincipleStats:
     archived: int
     """Candidates that failed."""
     untested: int
-    """In use, and never judged."""
+    """Principles in use that were never judged."""
     under_tested: int
-    """In use, with fewer than 5 verdicts; the untested are among them."""
+    """Principles in use with fewer than 5 verdicts; the untested are among them."""
     uses: int
     """Verdicts on all of them."""
     successes: int
@@ -79,7 +79,7 @@ def stats_of(principles: Iterable[Principle]) -> PrincipleStats:
 
 
 SESSION_START = "session-start"
-"""What puts the answers together that sessions are started with."""
+"""The recorded origin of answers that sessions are started with."""
 
 
 class PrincipleScore(NamedTuple):
@@ -221,7 +221,7 @@ class PrincipleStore:
         return await settle(await self._search(), principle_id)
 
     async def get_exploratory_principles(self, count: int = 2) -> list[Principle]:
-        """So many of which little is known: fewer than 5 uses or younger than 7 days, candidates too.
+        """Gives so many principles of which little is known: fewer than 5 uses or younger than 7 days, candidates too.
 
         Each gets a draw from Beta(successes + 1, failures + 1); those with the highest ones are given (see
         ``exploration.thompson``). One that failed is never among them. ``count`` is 1 to 1000.
@@ -245,7 +245,7 @@ class PrincipleStore:
         return stats_of(await (await self._search()).all(where))
 
     async def loaded(self, session_id: str) -> FoundPrinciples:
-        """What a session was started with, as last started, in the order shown; nothing if nobody recorded it.
+        """Gives the principles of a session, as last started, in the order shown; none if nobody recorded it.
 
         Those that were removed meanwhile are left out. Raises ``InvalidRequestError`` for an empty session.
         """

@@ -26,9 +26,9 @@ class Weighed:
 
     ticket: SimilarTicket
     rank: int
-    """From 1."""
+    """The rank, from 1."""
     contributions: dict[str, float]
-    """What each signal adds to the score, by name."""
+    """The part of each signal in the score, by name."""
 
 
 def weighed(hits: Sequence[Hit], profile: Profile, now: datetime, as_of: datetime | None) -> list[Weighed]:

@@ -107,7 +107,7 @@ class Field:
     name: str
     is_attribute: bool
     path: tuple[str, ...] = ()
-    """Of an attribute, the keys and places that lead to what is meant within it; ``-1`` is the last of a list."""
+    """The keys and places that lead into an attribute's value; ``-1`` is the last place of a list."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +174,7 @@ class And:
 
 @dataclass(frozen=True, slots=True)
 class Or:
-    """At least one of the filters; none of them means no item."""
+    """Items that match at least one of the filters; no filters match no item."""
 
     filters: tuple[Filter, ...]
 
@@ -219,15 +219,15 @@ def parse_where(where: Where | Filter | None, *, most_values: int | None = None)
 
 
 class Extent(NamedTuple):
-    """How much a filter asks."""
+    """The size of a filter."""
 
     conditions: int
     values: int
-    """That it compares with."""
+    """The number of values that it compares with."""
 
 
 def extent(wanted: Filter) -> Extent:
-    """How much the filter asks."""
+    """Measures a filter."""
     match wanted:
         case And(filters) | Or(filters):
             parts = [extent(one) for one in filters]
@@ -256,7 +256,7 @@ def _check_extent(found: Extent, most_values: int | None) -> None:
 
 
 def mapping_extent(where: Where, most_values: int | None = None) -> Extent:
-    """How much a mapping asks, told before anything is made of it; no more is looked at than there may be.
+    """Measures a mapping before it is parsed, and stops counting at the bounds.
 
     Raises ``InvalidFilterError`` for too much.
     """
@@ -337,7 +337,7 @@ def _parse_mapping(where: Where, depth: int) -> Filter:
 
 
 def _within(step: object, parse: Callable[..., Filter], *arguments: object) -> Filter:
-    """What ``parse`` makes of a part; an error tells by which step one comes to it."""
+    """Parses a part of a filter; an error names the step that leads to the part."""
     try:
         return parse(*arguments)
     except InvalidFilterError as error:

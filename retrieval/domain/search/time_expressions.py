@@ -1,4 +1,4 @@
-"""When a query says that something was: "yesterday", "since June", "between May and July". Pure.
+"""The expressions of time in a query: "yesterday", "since June", "between May and July". Pure.
 
 What it says is read in English, from the moment ``now`` and in its time zone, and gives a half-open stretch of time.
 Weeks begin on Monday, seasons are those of the northern half of the world, and a month or a day without a year is the
@@ -73,7 +73,7 @@ class Said:
 
 
 def paired(said: str, first: Phrase, second: Phrase) -> Said | None:
-    """From the first to the second, if "from ... to", "between ... and" or a dash joins them; ``said`` is ``plain``."""
+    """Joins two phrases by "from ... to", "between ... and" or a dash, from first to second; ``said`` is ``plain``."""
     join = _JOIN.fullmatch(said[first.end : second.begin])
     between = _BETWEEN.search(said, max(0, first.begin - _REACH), first.begin)
     if join is None or (join["weak"] and not between):
@@ -190,7 +190,7 @@ class TimeExpression:
 
     @property
     def is_soft(self) -> bool:
-        """Whether it only hints at a time."""
+        """True if it only hints at a time."""
         return self.certainty is Certainty.VAGUE
 
 
@@ -208,7 +208,7 @@ def time_expressions(query: str, now: datetime) -> list[TimeExpression]:
 
 
 def time_expression(query: str, now: datetime) -> TimeExpression | None:
-    """What the query says altogether; None: nothing.
+    """Gives the time that the query names as a whole; None: no time.
 
     The most definite expressions count ("last week, as of 6 November" is about November). Of several closed stretches
     it is from the first's start to the last's end; what is open on a side, such as "since May", bounds the others.

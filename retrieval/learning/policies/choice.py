@@ -27,7 +27,7 @@ class Off(Policy):
 
 @dataclass(frozen=True, slots=True)
 class AdjacentSwaps(Policy):
-    """With the probability ``share``, one pair of neighbours, drawn uniformly, changes places.
+    """Swaps one pair of neighbours, drawn uniformly, with the probability ``share``.
 
     Only pairs that the inner policy settled by score take part, so who is in the slate stays as it is, and the chance
     of each place is exact. Clicks on the same items at two places are what position bias is estimated from (Agarwal
@@ -36,7 +36,7 @@ class AdjacentSwaps(Policy):
 
     inner: Policy
     share: float = 0.02
-    """Of the slates, 0 to 1."""
+    """The share of slates with a swap, 0 to 1."""
 
     @property
     def name(self) -> str:
@@ -98,7 +98,7 @@ def _marked(slots: tuple[Slot, ...], first: int) -> tuple[Slot, ...]:
 
 @dataclass(frozen=True, slots=True)
 class ThompsonSlots(Policy):
-    """For the last ``slots`` places, eligible candidates beyond the slate compete with those who have them by score.
+    """Draws the last ``slots`` places among eligible candidates beyond the slate and those placed there by score.
 
     A posterior draw of all their scores decides (Thompson 1933), or chance alone, with the probability ``floor``. So
     an item is tried while it may be better than what it would replace, and not for being new; and who may be replaced
@@ -114,7 +114,7 @@ class ThompsonSlots(Policy):
     floor: float = 0.1
     """The probability that the slots are filled uniformly, 0 to 1."""
     most_eligible: int = 30
-    """Only the best so many by score compete, at least 1."""
+    """The number of candidates, best by score first, that compete; at least 1."""
     rows: int = ROWS
     """Posterior draws, at least 1."""
 
@@ -122,7 +122,7 @@ class ThompsonSlots(Policy):
 
     @classmethod
     def of(cls, exploration: Exploration) -> ThompsonSlots:
-        """With the numbers of a profile."""
+        """Makes the policy with the numbers of a profile."""
         return cls(exploration.slots, exploration.posterior, exploration.floor, exploration.most_eligible)
 
     def plan(self, candidates: Sequence[Ranked], limit: int, rng: np.random.Generator) -> Places:
@@ -154,13 +154,13 @@ class UncertaintyBonus(Policy):
     floor: float = 0.1
     """The probability of a uniform choice, 0 to 1."""
     most_eligible: int = 30
-    """How many the uniform choice is among, at least 1."""
+    """The number of candidates among which the uniform choice is made, at least 1."""
 
     name = PolicyName.UNCERTAINTY_BONUS.value
 
     @classmethod
     def of(cls, exploration: Exploration) -> UncertaintyBonus:
-        """With the numbers of a profile."""
+        """Makes the policy with the numbers of a profile."""
         return cls(exploration.rate, exploration.floor, exploration.most_eligible)
 
     def plan(self, candidates: Sequence[Ranked], limit: int, rng: np.random.Generator) -> Places:  # noqa: ARG002 - the role's signature

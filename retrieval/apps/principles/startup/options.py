@@ -1,4 +1,4 @@
-"""What ``retrieval session-start`` and ``session-end`` are asked on the command line. Pure."""
+"""The arguments of ``retrieval session-start`` and ``session-end``. Pure."""
 
 from __future__ import annotations
 
@@ -127,13 +127,13 @@ class EndOptions:
     """None: as the hook says, else none is named."""
     outcome: str = OUTCOMES[0]
     tags: tuple[str, ...] = ()
-    """What the session was about, before what its folder tells."""
+    """The tags of the session, before those of its folder."""
     title: str = ""
     """Empty: the folder's name and the latest commit."""
     collection: str = COLLECTION
     """The one of the principles; the traces lie beside it."""
     is_told: bool = False
-    """Whether what was stored is printed, as JSON."""
+    """True if what was stored is printed, as JSON."""
 
 
 def end_options(arguments: Sequence[str]) -> EndOptions:

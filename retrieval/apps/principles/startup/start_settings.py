@@ -28,7 +28,7 @@ class StartSettings:
 
     @property
     def own_home(self) -> Path:
-        """Where the embedded server lives."""
+        """The home of the embedded server."""
         return self.home or default_home()
 
 

@@ -1,4 +1,4 @@
-"""What a session was started with, and how it is shown and recorded. Pure."""
+"""The start of a session, as it is shown and recorded. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from retrieval.domain.records.search_record import SearchRecord, shown_columns
 from retrieval.domain.records.slate import Slot
 
 ORIGIN = "session-start"
-"""What the record says put the answer together."""
+"""The recorded origin of the answer."""
 
 _LONGEST_LINE = 300
 _LONGEST_QUERY = 1000
@@ -30,7 +30,7 @@ class Started:
     session: str
     surroundings: Surroundings
     recent_tags: tuple[str, ...]
-    """Of sessions that went well."""
+    """The tags of sessions that went well."""
     principles: tuple[Chosen, ...]
 
     @property
