@@ -91,7 +91,7 @@ class RecordedSearch(SearchRecord):
     """A record with what follows from it. Its ``request`` and its ``timings_ms`` are whole."""
 
     pool_signals: Mapping[str, Any]
-    """The signals by name, in the order of ``pool_items``: ``legs`` (raw scores by leg, None where the leg does not know
+    """The signals by name, in the order of ``pool_items``: ``legs`` (raw scores by leg, None where the leg lacks
     the item), ``ranks`` (the same of the ranks of what it brought), both of ``refining`` too where the search was
     refined; the ``measures``; ``relevance``, ``scaled`` (that from 0 to 1) and ``score``, unless they followed from a
     profile that is gone. And ``bests``: by leg, the score that a weighted sum takes as 1."""
