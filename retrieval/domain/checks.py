@@ -87,7 +87,7 @@ def text_fault(text: str, *, is_line: bool = False) -> str | None:
         return _told(text, broken.start())
     if _SUSPECT.search(text) is None:
         return None
-    found = next((one for one in re.finditer(_RULE, text) if one[1]), None)
+    found = next((match for match in re.finditer(_RULE, text) if match[1]), None)
     return None if found is None else _told(text, found.start())
 
 

@@ -56,7 +56,7 @@ class Diagnosis:
     @property
     def worst(self) -> Severity:
         """The worst severity that was found; ``ok`` for nothing."""
-        return max((one.severity for one in self.findings), key=lambda one: one.rank, default=Severity.OK)
+        return max((finding.severity for finding in self.findings), key=lambda one: one.rank, default=Severity.OK)
 
     @property
     def is_sound(self) -> bool:
@@ -69,7 +69,7 @@ class Diagnosis:
             "examined_at": self.examined_at.isoformat(),
             "is_sound": self.is_sound,
             "worst": self.worst,
-            "findings": [one.as_dict() for one in self.findings],
+            "findings": [finding.as_dict() for finding in self.findings],
         }
 
 

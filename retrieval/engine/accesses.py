@@ -136,7 +136,7 @@ class AccessCounter:
 
     def _give_up(self, why: object) -> None:
         left = [*self._waiting.values(), *(self._sent.counts.values() if self._sent else ())]
-        self.lost += sum(one.number for one in left)
+        self.lost += sum(access.number for access in left)
         _log.warning("%d accesses of memories were not counted: %s", self.lost, why)
         self._waiting.clear()
         self._sent = None

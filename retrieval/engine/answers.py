@@ -82,26 +82,27 @@ class ComposedAnswer:
             score_spread=score_spread(self.shown),
             generation_triggered=self.context.generated,
             backtrack_count=self.context.backtracks,
-            pool_items=[one.item_id for one in pool],
+            pool_items=[item.item_id for item in pool],
             measures=("relevance", "score"),
-            pool_values=([one.relevance for one in pool], [one.score for one in pool]),
+            pool_values=([item.relevance for item in pool], [item.score for item in pool]),
             **shown_columns(
-                items=[one.item_id for one in self.shown],
-                scores=[one.score for one in self.shown],
-                slots=[one.slot for one in self.shown],
-                propensities=[one.propensity for one in self.shown],
+                items=[item.item_id for item in self.shown],
+                scores=[item.score for item in self.shown],
+                slots=[item.slot for item in self.shown],
+                propensities=[item.propensity for item in self.shown],
                 rank_propensities=[
-                    one.propensity if one.rank_propensity is None else one.rank_propensity for one in self.shown
+                    item.propensity if item.rank_propensity is None else item.rank_propensity for item in self.shown
                 ],
             ),
-            shown_signals=[{name: {"raw": value} for name, value in one.signals.items()} for one in self.shown],
+            shown_signals=[{name: {"raw": value} for name, value in item.signals.items()} for item in self.shown],
         )
 
     @property
     def _policy(self) -> str:
         """Chance was the application's own, where there was any."""
         is_certain = all(
-            one.slot is Slot.EXPLOIT and one.propensity == 1 and one.rank_propensity in (None, 1) for one in self.shown
+            item.slot is Slot.EXPLOIT and item.propensity == 1 and item.rank_propensity in (None, 1)
+            for item in self.shown
         )
         return NO_POLICY if is_certain else f"{self.origin}/1"
 
@@ -115,7 +116,7 @@ def checked_shown(shown: object) -> tuple[ShownItem, ...]:
             raise InvalidRequestError(f"what was shown is a list of ShownItem values, not of {type(one).__name__}")
     if len(shown) > MAX_LIMIT:
         raise InvalidRequestError(f"{len(shown)} items were shown; an answer has at most {MAX_LIMIT}")
-    ids = checked_item_ids([one.item_id for one in shown])
+    ids = checked_item_ids([item.item_id for item in shown])
     if len(set(ids)) < len(ids):
         twice = next(item_id for item_id in ids if ids.count(item_id) > 1)
         raise InvalidRequestError(f"item {twice!r:.80} was shown twice; name each item once")

@@ -83,16 +83,16 @@ class Decider:
 
     async def decide(self, collection: StoredCollection, each: Sequence[Undecided], now: datetime) -> list[Decision]:
         """The final order of each search's candidates; their arms come in one round trip for all of them."""
-        known = [await self._known(collection, one) for one in each]
+        known = [await self._known(collection, found) for found in each]
         asked = [self._statements(collection, *pair, now) for pair in zip(each, known, strict=True)]
         statements = [statement for own in asked for statement in own]
         answers = iter(await self.database.read_each(self.tenant_id, statements) if statements else [])
         return await aside(
             lambda: [
-                _decided_by([next(answers) for _ in own], one, facts, now)
-                for one, facts, own in zip(each, known, asked, strict=True)
+                _decided_by([next(answers) for _ in own], found, facts, now)
+                for found, facts, own in zip(each, known, asked, strict=True)
             ],
-            is_long=sum(len(one.ranked) for one in each) >= LONG,
+            is_long=sum(len(found.ranked) for found in each) >= LONG,
         )
 
     async def _known(self, collection: StoredCollection, one: Undecided) -> _Known:
@@ -140,12 +140,12 @@ def slate(
     ``order`` holds some or all of the decision's candidates.
     """
     if profile.exploration.is_off or not decision.candidates:
-        return [Placed(one.item_id) for one in order[:limit]], decision.decided
+        return [Placed(candidate.item_id) for candidate in order[:limit]], decision.decided
     from retrieval.learning.policies.choice import policy_for
     from retrieval.learning.slate import drawn_slate
 
-    by_id = {one.item_id: one for one in decision.candidates}
-    candidates = [by_id[one.item_id] for one in order]
+    by_id = {candidate.item_id: candidate for candidate in decision.candidates}
+    candidates = [by_id[candidate.item_id] for candidate in order]
     placed, propensity = drawn_slate(candidates, limit, profile.exploration, np.random.default_rng(seed))
     return placed, decision.decided.explored(policy_for(profile.exploration).recorded_as, propensity)
 
@@ -207,7 +207,7 @@ def _decision(
 
 
 def _as_it_is(ranked: Sequence[Fused]) -> Callable[[str], Fused]:
-    by_id = {one.item_id: one for one in ranked}
+    by_id = {candidate.item_id: candidate for candidate in ranked}
     return lambda item_id: by_id[item_id]
 
 

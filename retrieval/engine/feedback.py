@@ -64,7 +64,7 @@ async def _attributed(database: Database, tenant_id: int, events: Sequence[Feedb
                 "feedback is that of the actor whom the search was recorded for, else the key's own"
             )
     actors = await actors_of(database, tenant_id, events)
-    return [replace(one, actor=actors.get(str(one.retrieval_id)) or key.actor) for one in events]
+    return [replace(event, actor=actors.get(str(event.retrieval_id)) or key.actor) for event in events]
 
 
 async def take_what_can_be(
@@ -91,12 +91,12 @@ async def take_what_can_be(
 
 def reported(outcomes: Sequence[StoredOutcome]) -> FeedbackReport:
     """The counts of what became of events; the refused are none of them."""
-    stored = [one for one in outcomes if one.what in _STORED]
+    stored = [outcome for outcome in outcomes if outcome.what in _STORED]
     return FeedbackReport(
         recorded=len(stored),
-        repeated=sum(one.what == "repeated" for one in outcomes),
-        superseding=sum(one.what == "superseding" for one in stored),
-        discounted=dict(Counter(one.discounted for one in stored if one.discounted)),
+        repeated=sum(outcome.what == "repeated" for outcome in outcomes),
+        superseding=sum(outcome.what == "superseding" for outcome in stored),
+        discounted=dict(Counter(outcome.discounted for outcome in stored if outcome.discounted)),
     )
 
 

@@ -77,7 +77,7 @@ async def _explain(
     if len(parts) > _MOST_PARTS:
         said.append("no item passes the filter")
         return
-    alone = [one for one in parts if not await collection.page(one, limit=1)]
+    alone = [part for part in parts if not await collection.page(part, limit=1)]
     for one in alone:
         hint = await _hint(collection, one, types) if documents <= _MOST_COUNTED else ""
         said.append(f"the filter lets nothing through: no item has {_said(one)}{hint}")
@@ -101,7 +101,7 @@ async def _hint(collection: Asked, part: Filter, types: Mapping[str, Sequence[st
             return ""
     if not field.is_attribute and field.name not in COUNTED_FIELDS:
         return ""
-    held = [one.value for one in await collection.value_counts(field_name(field)) if one.value]
+    held = [count.value for count in await collection.value_counts(field_name(field)) if count.value]
     kinds = [kind for kind in SPOKEN_TYPES if kind in types.get(field.name, ())] if field.is_attribute else ["string"]
     if not field.path and kinds and not {_kind(value) for value in wanted} & set(kinds):
         return (

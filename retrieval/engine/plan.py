@@ -326,7 +326,7 @@ _SEVERAL = 2
 _DEEPER_IN_STANDING = 4
 """The factor by which each leg looks deeper than the number of candidates that are kept of it."""
 
-_WEIGHED = {one.name for one in (BaseRelevance, Recency, Popularity, KeywordOverlap, EntityOverlap, VectorSimilarity)}
+_WEIGHED = {kind.name for kind in (BaseRelevance, Recency, Popularity, KeywordOverlap, EntityOverlap, VectorSimilarity)}
 
 
 def _legs(

@@ -36,7 +36,7 @@ def relevances(ranked: Sequence[Fused], found: Found, profile: Profile) -> list[
     A weighted sum is on that scale already. RRF: the share of what an item has that every leg puts first. One leg: the
     share of the leg's best score. Union: the share of the most that its signals can give.
     """
-    return on_unit_scale([one.score for one in ranked], bests_of(found), profile)
+    return on_unit_scale([candidate.score for candidate in ranked], bests_of(found), profile)
 
 
 def bests_of(found: Found) -> dict[str, float]:
@@ -59,8 +59,8 @@ def leg_features(ranked: Sequence[Fused], found: Found) -> dict[str, list[float]
     bests = bests_of(found)
     for name, candidates in found.rankings.items():
         if leg_of(name) == name != REFINING:
-            raw: Mapping[str, float] = {one.item_id: one.score for one in candidates}
-            features[name] = [share_of(raw.get(one.item_id), bests[name]) for one in ranked]
+            raw: Mapping[str, float] = {candidate.item_id: candidate.score for candidate in candidates}
+            features[name] = [share_of(raw.get(candidate.item_id), bests[name]) for candidate in ranked]
     return features
 
 
@@ -94,8 +94,12 @@ def ranked_scores(found: Found, profile: Profile, limit: int) -> list[tuple[str,
     if len(found.rankings) > 1 or profile.signals:
         weights, least = profile.weights_of(found.rankings), profile.min_score
         scored = fused_scores(found.rankings, weights, profile.fusion)[:limit]
-        return scored if least is None else [one for one in scored if one[1] >= least - _ROUNDING]
-    return [(one.item_id, one.score) for candidates in found.rankings.values() for one in candidates[:limit]]
+        return scored if least is None else [candidate for candidate in scored if candidate[1] >= least - _ROUNDING]
+    return [
+        (candidate.item_id, candidate.score)
+        for candidates in found.rankings.values()
+        for candidate in candidates[:limit]
+    ]
 
 
 def merged(each: Sequence[Found], *preferred: Sequence[Found]) -> Found:
@@ -109,7 +113,7 @@ def merged(each: Sequence[Found], *preferred: Sequence[Found]) -> Found:
     named = [(f":{number}", one) for number, one in enumerate(others, 1)]
     for place, brought in enumerate(preferred, 1):
         suffix = PREFERRED if place == 1 else f"{PREFERRED}:{place}"
-        named += [(f":{number}{suffix}" if number else suffix, one) for number, one in enumerate(brought)]
+        named += [(f":{number}{suffix}" if number else suffix, part) for number, part in enumerate(brought)]
     if not named:
         return first
     rankings = dict(first.rankings)
@@ -117,7 +121,7 @@ def merged(each: Sequence[Found], *preferred: Sequence[Found]) -> Found:
         for leg, candidates in one.rankings.items():
             name = f"{leg}{suffix}"
             rankings[name] = [candidate._replace(leg=name) for candidate in candidates]
-    each = [*each, *(one for brought in preferred for one in brought)]
+    each = [*each, *(part for brought in preferred for part in brought)]
     return replace(
         first,
         rankings=rankings,
@@ -137,8 +141,8 @@ def _all_vectors(each: Sequence[Found]) -> PoolVectors:
     some = [one.vectors for one in each if one.vectors.places]
     if not some:
         return NO_VECTORS
-    item_ids = [item_id for one in some for item_id in one.places]
-    rows = np.concatenate([one.rows for one in some])
+    item_ids = [item_id for vectors in some for item_id in vectors.places]
+    rows = np.concatenate([vectors.rows for vectors in some])
     return PoolVectors(rows, {item_id: place for place, item_id in enumerate(item_ids)})
 
 
@@ -151,18 +155,18 @@ def best_of_groups(ranked: Sequence[Fused], group_of: Mapping[str, Any]) -> list
     """The best of each group, in order. An item without a group is one of its own."""
     seen: set[str] = set()
     kept = []
-    for one in ranked:
-        group = group_of.get(one.item_id)
-        name = f"group {group!r}" if group is not None else f"item {one.item_id}"
+    for candidate in ranked:
+        group = group_of.get(candidate.item_id)
+        name = f"group {group!r}" if group is not None else f"item {candidate.item_id}"
         if name not in seen:
             seen.add(name)
-            kept.append(one)
+            kept.append(candidate)
     return kept
 
 
 def _good_enough(ranked: list[Fused], profile: Profile) -> list[Fused]:
     least = profile.min_score
-    return ranked if least is None else [one for one in ranked if one.score >= least - _ROUNDING]
+    return ranked if least is None else [candidate for candidate in ranked if candidate.score >= least - _ROUNDING]
 
 
 def _alone(candidate: Candidate) -> Fused:
@@ -176,7 +180,7 @@ Columns = Mapping[str, tuple[Any, ...]]
 
 def present(ranked: Sequence[Fused], columns: Columns) -> list[Fused]:
     """The candidates that are still there; others were removed since their leg found them."""
-    return [one for one in ranked if columns.get(one.item_id, (None,))[0] is not None]
+    return [candidate for candidate in ranked if columns.get(candidate.item_id, (None,))[0] is not None]
 
 
 def hits(ranked: Sequence[Fused], columns: Columns, fusion: str, slate: Sequence[Placed] = ()) -> tuple[Hit, ...]:
@@ -184,10 +188,16 @@ def hits(ranked: Sequence[Fused], columns: Columns, fusion: str, slate: Sequence
 
     ``slate`` says why items stand where they stand; of one that it does not name, the score alone brought it there.
     """
-    placed = {one.item_id: one for one in slate}
+    placed = {place.item_id: place for place in slate}
     return tuple(
-        _hit(one, columns[one.item_id], rank, fusion, placed.get(one.item_id) or Placed(one.item_id))
-        for rank, one in enumerate(ranked, 1)
+        _hit(
+            candidate,
+            columns[candidate.item_id],
+            rank,
+            fusion,
+            placed.get(candidate.item_id) or Placed(candidate.item_id),
+        )
+        for rank, candidate in enumerate(ranked, 1)
     )
 
 

@@ -219,7 +219,7 @@ async def infos_after(database: Database, tenant_id: int, *, after: str, limit: 
 
     page = await collections_page(database, tenant_id, after=after, limit=limit)
     pending = await count_pending_each(database, tenant_id, page)
-    return [info_of(one, pending.get(one.collection_id, 0)) for one in page]
+    return [info_of(row, pending.get(row.collection_id, 0)) for row in page]
 
 
 def _checked_queries(queries: Sequence[str], bounds: SearchBounds) -> list[str]:

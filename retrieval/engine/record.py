@@ -44,7 +44,7 @@ class RequestValues(NamedTuple):
 def recorded_request(request: SearchRequest) -> RequestValues:
     """The request, but for its words and its vector, which have columns of their own."""
     condition, phrases, excluded = _parted(request.condition)
-    mapping, preferred = _mapping(condition), [_mapping(one) for one in request.preferred]
+    mapping, preferred = _mapping(condition), [_mapping(wanted) for wanted in request.preferred]
     return RequestValues(
         condition=mapping or {},
         request={
@@ -60,7 +60,7 @@ def recorded_request(request: SearchRequest) -> RequestValues:
             "entities": sorted(map(list, request.entities)),
             "tags": sorted(request.tags),
             "as_of": None if request.as_of is None else request.as_of.isoformat(),
-            **({} if request.about is None else {"about": [round(one, 4) for one in request.about.tolist()]}),
+            **({} if request.about is None else {"about": [round(number, 4) for number in request.about.tolist()]}),
         },
     )
 
@@ -96,7 +96,7 @@ def _later(asked: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _joined(condition: Mapping[str, Any], asked: Mapping[str, Any]) -> Filter | None:
-    parts: list[Filter] = [one for one in (parse_where(condition),) if one is not None]
+    parts: list[Filter] = [wanted for wanted in (parse_where(condition),) if wanted is not None]
     parts += [Contains(phrase) for phrase in asked["phrases"]]
     parts += [Not(Contains(phrase)) for phrase in asked["excluded"]]
     return And(tuple(parts)) if len(parts) > 1 else parts[0] if parts else None
@@ -302,7 +302,7 @@ def _measured(pool: Sequence[tuple[str, float]], decided: Decided) -> dict[str, 
 def _shown(pool: Sequence[tuple[str, float]], answered: Answered) -> dict[str, Any]:
     """The columns for the hits. What made their scores is kept where it does not follow from the pool."""
     hits, pulls = answered.shown, answered.decided.pulls
-    placed = {one.item_id: one for one in answered.slate}
+    placed = {place.item_id: place for place in answered.slate}
     drawn = [placed.get(hit.item_id) or Placed(hit.item_id) for hit in hits]
     # Ranks by likeness follow from all candidates' likenesses.
     is_whole = len(answered.found.rankings.get(REFINING, ())) <= len(pool)
@@ -311,9 +311,9 @@ def _shown(pool: Sequence[tuple[str, float]], answered: Answered) -> dict[str, A
         **shown_columns(
             items=[hit.item_id for hit in hits],
             scores=[hit.score for hit in hits],
-            slots=[one.slot for one in drawn],
-            propensities=[one.propensity for one in drawn],
-            rank_propensities=[one.rank_propensity for one in drawn],
+            slots=[draw.slot for draw in drawn],
+            propensities=[draw.propensity for draw in drawn],
+            rank_propensities=[draw.rank_propensity for draw in drawn],
             pulls=[pulls.get(hit.item_id, 0.0) for hit in hits] if pulls else (),
         ),
         "shown_signals": None if is_plain else [signals_of(hit.contributions) for hit in hits],

@@ -218,22 +218,26 @@ class Recorder:
         for one in waiting:
             if one.stored is not None and one.stored.cancelled():
                 self._drop(one, UNREACHABLE)
-        left = [one for one in waiting if one.row is None and not (one.stored is not None and one.stored.cancelled())]
+        left = [
+            entry
+            for entry in waiting
+            if entry.row is None and not (entry.stored is not None and entry.stored.cancelled())
+        ]
         for start in range(0, len(left), _PIECE):
             piece = left[start : start + _PIECE]
-            rows = await aside(partial(_rows_of, [one.answered for one in piece]), is_long=True)
+            rows = await aside(partial(_rows_of, [entry.answered for entry in piece]), is_long=True)
             for one, row in zip(piece, rows, strict=True):
                 if row is None:
                     self._drop(one, UNWRITABLE)
                 one.row = row
-        return [one for one in islice(self._queue, BATCH) if one.row is not None]
+        return [entry for entry in islice(self._queue, BATCH) if entry.row is not None]
 
     async def _store(self, batch: Sequence[_Waiting]) -> None:
         first = batch[0].answered.retrieval_id
         if self._sent is None or self._sent[0] != first:
             self._sent = first, Counter(self._untold)
         losses = self._sent[1]  # with the same search the same, for they count once with it
-        rows = [one.row for one in batch if one.row is not None]
+        rows = [entry.row for entry in batch if entry.row is not None]
         with span("retrieval.record_searches") as traced:
             stored = await self.store_together(self.database, self.tenant_id, rows, losses)
             if traced is not None:
@@ -255,22 +259,22 @@ class Recorder:
     async def _store_apart(self, batch: Sequence[_Waiting], error: Exception) -> None:
         """One of them, or what was lost, was refused: it must not cost the others."""
         if len(batch) > 1:
-            for one in batch:
+            for entry in batch:
                 try:
-                    await self._store([one])
+                    await self._store([entry])
                 except (DatabaseUnreachableError, PoolExhaustedError):
                     raise
                 except Exception as own:  # noqa: BLE001 - as above
-                    await self._store_apart([one], own)
+                    await self._store_apart([entry], own)
         else:
             _log.warning("a search was not recorded: %s", error)
             self._drop(batch[0], REFUSED)
 
     def _put_off(self, error: RetrievalError) -> None:
         """The database is away: who waits for a record waits no longer, and at the end nobody does."""
-        for one in list(self._queue):
-            if self._is_closing or one.stored is not None:
-                self._drop(one, UNREACHABLE)
+        for entry in list(self._queue):
+            if self._is_closing or entry.stored is not None:
+                self._drop(entry, UNREACHABLE)
         if self._is_closing:
             _log.warning("%d searches were not recorded: %s", self._lost[UNREACHABLE], error)
         else:

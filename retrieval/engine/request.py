@@ -122,7 +122,7 @@ class SearchRequest:
     def narrowed(self) -> tuple[SearchRequest, ...]:
         """The request for each thing that is preferred, alone."""
         always = () if self.condition is None else (self.condition,)
-        return tuple(replace(self, condition=And((*always, one)), preferred=()) for one in self.preferred)
+        return tuple(replace(self, condition=And((*always, wanted)), preferred=()) for wanted in self.preferred)
 
 
 def checked_request(
@@ -182,7 +182,7 @@ def checked_preferred(prefer: object) -> tuple[Filter, ...]:
     each = prefer if isinstance(prefer, list | tuple) else (prefer,)
     if len(each) > MAX_PREFERRED:
         raise InvalidRequestError(f"{len(each)} filters in prefer; at most {MAX_PREFERRED}, each is a search more")
-    return tuple(dict.fromkeys(one for one in map(parse_where, each) if one is not None))
+    return tuple(dict.fromkeys(wanted for wanted in map(parse_where, each) if wanted is not None))
 
 
 def checked_entities(entities: object) -> frozenset[Entity]:
@@ -225,7 +225,7 @@ def _checked_rewrites(rewrites: object, words: str, vector: object, bounds: Sear
         raise InvalidRequestError(f"{len(rewrites)} rewrites; at most {MAX_REWRITES}")
     if rewrites and (not words or vector is not None):
         raise InvalidRequestError("rewrites are other words for the query: give its words, and no vector")
-    checked = tuple(checked_words(one, bounds, ("rewrites", place)) for place, one in enumerate(rewrites))
+    checked = tuple(checked_words(rewrite, bounds, ("rewrites", place)) for place, rewrite in enumerate(rewrites))
     if not all(checked):
         raise InvalidRequestError("a rewrite is empty; leave it out")
     return checked
@@ -246,7 +246,7 @@ def checked_requests(
         raise InvalidRequestError("the queries come in a list such as ['first', 'second']")
     if len(queries) > MAX_QUERIES:
         raise InvalidRequestError(f"{len(queries)} queries in one call; at most {MAX_QUERIES}, send them in parts")
-    bounds.check_queries(one for one in queries if isinstance(one, str))
+    bounds.check_queries(query for query in queries if isinstance(query, str))
     given = [None] * len(queries) if vectors is None else list(vectors)  # type: ignore[call-overload]
     if len(given) != len(queries):
         raise InvalidRequestError(f"{len(queries)} queries and {len(given)} vectors; give one vector a query")
@@ -494,7 +494,7 @@ async def query_vectors(
             vectors.append(None if one.vector is None else unit_query_vector(one.vector, collection))
         except RetrievalError as error:
             raise error if len(requests) == 1 else type(error)(f"query {len(vectors) + 1}: {error}") from None
-    wanting = [place for place, one in enumerate(requests) if one.vector is None]
+    wanting = [place for place, request in enumerate(requests) if request.vector is None]
     made, why_none = await _made(collection, embedder, [requests[place] for place in wanting])
     for place, vector in zip(wanting, made, strict=True):
         vectors[place] = vector
@@ -509,11 +509,11 @@ async def _made(
         return none, None
     profile = requests[0].profile or collection.profile
     why_none = _why_no_vectors(collection, embedder, profile)
-    if not all(one.query for one in requests):
+    if not all(request.query for request in requests):
         why_none = why_none or f"{_lost(profile)}: there are no words to embed"
     if why_none is not None or embedder is None:
         return none, why_none
-    vectors, error = await embedder.try_queries([one.query for one in requests])
+    vectors, error = await embedder.try_queries([request.query for request in requests])
     if error is None:
         return vectors, None
     if not any(weight for leg, weight in profile.legs.items() if leg != LegName.DENSE):

@@ -103,7 +103,7 @@ def _asked(query: Query, now: datetime) -> Question:
 
 
 def _ids(found: Found) -> list[str]:
-    return list(dict.fromkeys(one.item_id for candidates in found.rankings.values() for one in candidates))
+    return list(dict.fromkeys(candidate.item_id for candidates in found.rankings.values() for candidate in candidates))
 
 
 def _has_expired(one: Known, now: datetime) -> bool:

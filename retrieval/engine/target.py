@@ -90,9 +90,9 @@ def with_learned(
     if not _is_about_the_same(pool, learned, model):
         return None
     # What was learned chose among the most relevant; the rest of the pool was never a candidate.
-    candidates = [one for one in candidates if _at(pool.learned, one.place) is not None]
+    candidates = [candidate for candidate in candidates if _at(pool.learned, candidate.place) is not None]
     if learned.combination is Combination.SUM:
-        return [_summed(one, pool, learned.share) for one in candidates]
+        return [_summed(candidate, pool, learned.share) for candidate in candidates]
     return None if model is None else _stacked(candidates, pool, model)
 
 
@@ -145,28 +145,30 @@ def _stacked(
     candidates: list[TargetCandidate], pool: RecordedPool, model: LearnedModel
 ) -> list[TargetCandidate] | None:
     """The scores as ``retrieval.engine.scoring.scored`` computes them; None: a signal was not recorded."""
-    logits = [_at(pool.logit_mean, one.place) for one in candidates]
+    logits = [_at(pool.logit_mean, candidate.place) for candidate in candidates]
     known = [logit for logit in logits if logit is not None]
     if len(known) < len(candidates):
         return None
     signals = stack_signals(
-        relevance=[one.relevance for one in candidates],
-        legs={leg: [one.legs[leg] for one in candidates] for leg in (candidates[0].legs if candidates else ())},
+        relevance=[candidate.relevance for candidate in candidates],
+        legs={
+            leg: [candidate.legs[leg] for candidate in candidates] for leg in (candidates[0].legs if candidates else ())
+        },
         logits=known,
-        cosines=[_at(pool.cosine, one.place) for one in candidates],
+        cosines=[_at(pool.cosine, candidate.place) for candidate in candidates],
     )
     scores = model.stack.score(signals).tolist()
     chances = model.stack.probability(signals, np.ones(len(candidates)))
     means, sizes = (
-        np.array([_at(column, one.place) or 0.0 for one in candidates])
+        np.array([_at(column, candidate.place) or 0.0 for candidate in candidates])
         for column in (pool.learned, pool.effective_sample_size)
     )
     drawn = model.stack.sample_sizes(chances, means, sizes)
     return [
-        one._replace(
+        candidate._replace(
             score=score,
             contender=replace(
-                one.contender,
+                candidate.contender,
                 score=chance,
                 learned_share=1.0,
                 reward_mean=chance,
@@ -174,7 +176,7 @@ def _stacked(
                 uncertainty=uncertainty_of(own),
             ),
         )
-        for one, score, chance, size, own in zip(
+        for candidate, score, chance, size, own in zip(
             candidates, scores, chances.tolist(), drawn.tolist(), sizes.tolist(), strict=True
         )
     ]
@@ -245,7 +247,7 @@ def _slate(ranked: list[TargetCandidate], pool: RecordedPool, profile: Profile) 
     """The slate of a ranking under the profile's exploration; its posterior draws go by the search's own seed."""
     exploration = profile.exploration
     if exploration.policy is PolicyName.OFF:  # swaps change who stands where, not who is there
-        return {one.item_id: 1.0 for one in ranked[: pool.limit]}
+        return {candidate.item_id: 1.0 for candidate in ranked[: pool.limit]}
     contenders = _contenders(ranked, pool, profile)
     if contenders is None:
         return Unanswerable.NO_ELIGIBLE
@@ -256,14 +258,14 @@ def _slate(ranked: list[TargetCandidate], pool: RecordedPool, profile: Profile) 
 def _contenders(ranked: list[TargetCandidate], pool: RecordedPool, profile: Profile) -> list[Ranked] | None:
     """The candidates as the profile's policy sees them; None: the record does not tell all that it goes by."""
     exploration, found = profile.exploration, []
-    for one in ranked:
-        contender = one.contender
+    for candidate in ranked:
+        contender = candidate.contender
         if exploration.policy is PolicyName.THOMPSON_SLOTS:
-            eligible = _is_eligible(one.place, pool, exploration)
+            eligible = _is_eligible(candidate.place, pool, exploration)
             if eligible is None:
                 return None
             contender = replace(contender, eligible=eligible)
-        if not _is_uncertainty_told(one, pool, exploration):
+        if not _is_uncertainty_told(candidate, pool, exploration):
             return None
         found.append(contender)
     return found

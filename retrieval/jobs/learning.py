@@ -70,14 +70,14 @@ async def read_examples(workplace: Workplace, target: JobTarget, *, until: datet
     """The verdicts that were there by then, with the searches that they are about."""
     database, tenant_id, collection_id = workplace.database, target.tenant_id, target.collection.collection_id
     verdicts = await read_verdicts(database, tenant_id, collection_id, until=until)
-    ids = list(dict.fromkeys(one.retrieval_id for one in verdicts if one.retrieval_id))[:MOST_SEARCHES]
+    ids = list(dict.fromkeys(verdict.retrieval_id for verdict in verdicts if verdict.retrieval_id))[:MOST_SEARCHES]
     searches: dict[UUID, _Search] = {}
     rated = _items_by_search(verdicts)
     async for page in read_rated_searches(database, tenant_id, collection_id, ids):
-        searches |= {one.retrieval_id: _reduced(one, rated[one.retrieval_id]) for one in page}
+        searches |= {verdict.retrieval_id: _reduced(verdict, rated[verdict.retrieval_id]) for verdict in page}
     vectors = await _vectors(workplace, target, searches)
     half_life = timedelta(days=(await read_decay(database, tenant_id, collection_id)).half_life_days)
-    seen = {item for search in searches.values() for item in search.shown} | {one.item_id for one in verdicts}
+    seen = {item for search in searches.values() for item in search.shown} | {verdict.item_id for verdict in verdicts}
     return Examples(
         rated=_rated(verdicts, searches, vectors, until, half_life),
         slates=_slates(verdicts, searches, vectors),
@@ -100,9 +100,9 @@ class _Search(NamedTuple):
 
 def _items_by_search(verdicts: Sequence[Rated]) -> dict[UUID, set[str]]:
     items: dict[UUID, set[str]] = defaultdict(set)
-    for one in verdicts:
-        if one.retrieval_id is not None:
-            items[one.retrieval_id].add(one.item_id)
+    for verdict in verdicts:
+        if verdict.retrieval_id is not None:
+            items[verdict.retrieval_id].add(verdict.item_id)
     return items
 
 
@@ -155,16 +155,16 @@ def _rated(
     until: datetime,
     half_life: timedelta,
 ) -> list[Example]:
-    found = [searches.get(one.retrieval_id) if one.retrieval_id else None for one in verdicts]
+    found = [searches.get(verdict.retrieval_id) if verdict.retrieval_id else None for verdict in verdicts]
     events = faded(map(_event, verdicts, found), until, half_life)
     return [
         Example(
             event=event,
-            question=search.question if search else None if one.retrieval_id else "",
-            vector=vectors.get(one.retrieval_id) if one.retrieval_id else None,
-            received_at=one.received_at,
+            question=search.question if search else None if verdict.retrieval_id else "",
+            vector=vectors.get(verdict.retrieval_id) if verdict.retrieval_id else None,
+            received_at=verdict.received_at,
         )
-        for one, event, search in zip(verdicts, events, found, strict=True)
+        for verdict, event, search in zip(verdicts, events, found, strict=True)
     ]
 
 
@@ -188,10 +188,10 @@ def _event(one: Rated, search: _Search | None) -> Event:
 
 def _slates(verdicts: Sequence[Rated], searches: Mapping[UUID, _Search], vectors: Mapping[UUID, Vector]) -> list[Slate]:
     said: dict[UUID, list[Rated]] = defaultdict(list)
-    for one in verdicts:
-        if one.retrieval_id is not None and one.retrieval_id in searches:
-            said[one.retrieval_id].append(one)
-    return [_slate(searches[one], said[one], vectors.get(one)) for one in said]
+    for verdict in verdicts:
+        if verdict.retrieval_id is not None and verdict.retrieval_id in searches:
+            said[verdict.retrieval_id].append(verdict)
+    return [_slate(searches[key], said[key], vectors.get(key)) for key in said]
 
 
 def _slate(search: _Search, verdicts: Sequence[Rated], vector: Vector | None) -> Slate:
@@ -202,13 +202,13 @@ def _slate(search: _Search, verdicts: Sequence[Rated], vector: Vector | None) ->
         item_ids=search.shown,
         relevance=[search.relevance[item] for item in search.shown],
         legs={leg: [scores[item] for item in search.shown] for leg, scores in search.legs.items()},
-        rewards=[_mean([one for one in verdicts if one.item_id == item]) for item in search.shown],
+        rewards=[_mean([verdict for verdict in verdicts if verdict.item_id == item]) for item in search.shown],
     )
 
 
 def _mean(verdicts: Sequence[Rated]) -> float | None:
-    total = sum(one.weight for one in verdicts)
-    return sum(one.weight * one.reward for one in verdicts) / total if total else None
+    total = sum(verdict.weight for verdict in verdicts)
+    return sum(verdict.weight * verdict.reward for verdict in verdicts) / total if total else None
 
 
 LEAST_VERDICTS = 50

@@ -148,10 +148,10 @@ class Examples:
 
         One whose question is not known is in neither: it could give the answer away.
         """
-        known = [one for one in self.rated if one.question is not None]
+        known = [example for example in self.rated if example.question is not None]
         return Examples(
-            rated=[one for one in known if (one.question in questions) == wanted],
-            slates=[one for one in self.slates if (one.question in questions) == wanted],
+            rated=[example for example in known if (example.question in questions) == wanted],
+            slates=[slate for slate in self.slates if (slate.question in questions) == wanted],
             clusters=self.clusters,
         )
 
@@ -169,13 +169,13 @@ def directions(rated: Sequence[Example], until: datetime | None = None) -> dict[
     """The sum of the questions that each item was rewarded for (Rocchio, 1971), as known by then."""
     totals: dict[str, Vector] = {}
     rewards: dict[str, float] = defaultdict(float)
-    for one in rated:
-        earned = one.event.weight * one.event.reward
-        is_later = until is not None and one.received_at is not None and one.received_at > until
-        if one.vector is None or earned <= 0 or is_later:
+    for example in rated:
+        earned = example.event.weight * example.event.reward
+        is_later = until is not None and example.received_at is not None and example.received_at > until
+        if example.vector is None or earned <= 0 or is_later:
             continue
-        item_id = one.event.item_id
-        totals[item_id] = totals.get(item_id, np.zeros_like(one.vector)) + np.float32(earned) * one.vector
+        item_id = example.event.item_id
+        totals[item_id] = totals.get(item_id, np.zeros_like(example.vector)) + np.float32(earned) * example.vector
         rewards[item_id] += earned
     return {item_id: Direction(total, rewards[item_id]) for item_id, total in totals.items()}
 
@@ -191,11 +191,11 @@ def cosine(query: Vector | None, total: Vector | None) -> float | None:
 def without_own(rated: Sequence[Example], known: Mapping[str, Direction]) -> list[float | None]:
     """Gives, for each example, the cosine of its question and the others that its item was rewarded for."""
     own: dict[tuple[str | None, str], Vector] = {}
-    for one in rated:
-        earned = one.event.weight * one.event.reward
-        if one.vector is not None and earned > 0:
-            key = (one.question, one.event.item_id)
-            own[key] = own.get(key, np.zeros_like(one.vector)) + np.float32(earned) * one.vector
+    for example in rated:
+        earned = example.event.weight * example.event.reward
+        if example.vector is not None and earned > 0:
+            key = (example.question, example.event.item_id)
+            own[key] = own.get(key, np.zeros_like(example.vector)) + np.float32(earned) * example.vector
     found: list[float | None] = []
     for one in rated:
         direction, its_own = known.get(one.event.item_id), own.get((one.question, one.event.item_id))
@@ -209,9 +209,9 @@ def without_own(rated: Sequence[Example], known: Mapping[str, Direction]) -> lis
 def columns(rated: Sequence[Example]) -> tuple[Floats, Floats, Floats]:
     """Rewards, weights and ranks of the examples, each of shape (examples,); an unknown rank counts as the first."""
     return (
-        np.array([one.event.reward for one in rated], dtype=np.float64),
-        np.array([one.event.weight for one in rated], dtype=np.float64),
-        np.array([one.event.rank or 1 for one in rated], dtype=np.float64),
+        np.array([example.event.reward for example in rated], dtype=np.float64),
+        np.array([example.event.weight for example in rated], dtype=np.float64),
+        np.array([example.event.rank or 1 for example in rated], dtype=np.float64),
     )
 
 

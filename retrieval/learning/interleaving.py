@@ -52,13 +52,13 @@ def team_draft(first: Sequence[str], second: Sequence[str], limit: int, rng: np.
     """
     check_draft(limit)
     drawn: tuple[_Pick, ...] = ()
-    while len(drawn) < limit and (rounds := _rounds(first, second, frozenset(one.item_id for one in drawn))):
+    while len(drawn) < limit and (rounds := _rounds(first, second, frozenset(draw.item_id for draw in drawn))):
         drawn += rounds[int(rng.integers(2))]
     chances = _chances(first, second, limit)
     shown = drawn[:limit]
     return [
-        Drafted(one.item_id, one.team, math.fsum(chances[one.item_id]), chances[one.item_id][place])
-        for place, one in enumerate(shown)
+        Drafted(drafted.item_id, drafted.team, math.fsum(chances[drafted.item_id]), chances[drafted.item_id][place])
+        for place, drafted in enumerate(shown)
     ]
 
 
@@ -80,7 +80,7 @@ def _rounds(
 def _picks(order: tuple[tuple[Team, Sequence[str]], ...], taken: frozenset[str]) -> tuple[_Pick, ...]:
     picked: tuple[_Pick, ...] = ()
     for team, ranking in order:
-        gone = taken.union(one.item_id for one in picked)
+        gone = taken.union(item.item_id for item in picked)
         best = next((item_id for item_id in ranking if item_id not in gone), None)
         if best is not None:
             picked += (_Pick(best, team),)
@@ -136,11 +136,11 @@ class Preference:
 def preference(earned: Iterable[tuple[float, float]]) -> Preference:
     """The preference in what the first's and the second's hits earned, a pair a search that had feedback."""
     first = second = even = 0
-    for one, other in earned:
+    for reward, other in earned:
         # Sums of the same rewards in another order may differ in their last bits.
-        if math.isclose(one, other, rel_tol=1e-12, abs_tol=1e-12):
+        if math.isclose(reward, other, rel_tol=1e-12, abs_tol=1e-12):
             even += 1
-        elif one > other:
+        elif reward > other:
             first += 1
         else:
             second += 1

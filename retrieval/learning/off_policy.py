@@ -60,7 +60,7 @@ class Traffic:
 
     def __post_init__(self) -> None:
         each = (self.retrieval, self.propensity, self.target, self.reward, self.modelled)
-        if any(one.shape != self.retrieval.shape or one.ndim != 1 for one in each):
+        if any(column.shape != self.retrieval.shape or column.ndim != 1 for column in each):
             raise InvalidRequestError("traffic needs one retrieval, propensity, target, reward and model an impression")
         if self.expected.ndim != 1 or self.expected.shape != self.direct.shape:
             raise InvalidRequestError("traffic needs one expected slate size and one direct estimate a retrieval")

@@ -91,8 +91,8 @@ def fit_stack(signals: Mapping[str, Floats], rewards: Floats, weights: Floats, r
     names = list(signals)
     design = np.column_stack([np.ones(len(rewards)), *signals.values(), np.log(ranks)])
     priors = [_INTERCEPT, *(_PRIORS.get(name, _LEG) for name in names), _POSITION]
-    mean = np.array([one.mean for one in priors])
-    precision = np.array([one.sd for one in priors]) ** -2.0
+    mean = np.array([prior.mean for prior in priors])
+    precision = np.array([prior.sd for prior in priors]) ** -2.0
 
     def loss(coefficients: Floats) -> tuple[float, Floats]:
         logits = design @ coefficients
@@ -101,7 +101,7 @@ def fit_stack(signals: Mapping[str, Floats], rewards: Floats, weights: Floats, r
         likelihood = float(np.sum(weights * (np.logaddexp(0, logits) - rewards * logits)))
         return likelihood + 0.5 * float(precision @ off**2), design.T @ errors + precision * off
 
-    found = minimize(loss, mean, jac=True, method="L-BFGS-B", bounds=[(one.least, None) for one in priors]).x
+    found = minimize(loss, mean, jac=True, method="L-BFGS-B", bounds=[(prior.least, None) for prior in priors]).x
     return LogitStack(
         weights=dict(zip(names, map(float, found[1:-1]), strict=True)),
         intercept=float(found[0]),
@@ -111,4 +111,4 @@ def fit_stack(signals: Mapping[str, Floats], rewards: Floats, weights: Floats, r
 
 def affinity_signal(cosines: Sequence[float | None]) -> Floats:
     """The excess of each cosine over chance, shape (items,); None: the item was never rewarded."""
-    return np.array([max(0.0, one - AFFINITY_FROM) if one is not None else 0.0 for one in cosines])
+    return np.array([max(0.0, cosine - AFFINITY_FROM) if cosine is not None else 0.0 for cosine in cosines])

@@ -94,10 +94,10 @@ def trial(
 
 def relevance_alone(examples: Examples) -> LogitStack:
     """Predicts rewards from relevance alone."""
-    shown = [one for one in examples.rated if one.event.relevance is not None]
+    shown = [example for example in examples.rated if example.event.relevance is not None]
     if not shown:
         return LogitStack(weights={RELEVANCE: 1.0})
-    return fit_stack({RELEVANCE: np.array([one.event.relevance or 0.0 for one in shown])}, *columns(shown))
+    return fit_stack({RELEVANCE: np.array([example.event.relevance or 0.0 for example in shown])}, *columns(shown))
 
 
 def _folds(examples: Examples, seed: int) -> list[frozenset[str]]:
@@ -142,7 +142,7 @@ def _sum_way(reward: LearnedReward, arms: Mapping[str, ItemArms], share: float) 
             signals=slate.legs,
             ranks=range(1, len(slate.item_ids) + 1) if shown else None,
         )
-        return np.array([one.mean for one in found])
+        return np.array([outcome.mean for outcome in found])
 
     return _Way(
         lambda slate: (1 - share) * np.array(slate.relevance) + share * means(slate, shown=False),
@@ -158,7 +158,7 @@ def _stack_way(
         totals = [known[item].total if item in known else None for item in slate.item_ids]
         return {
             RELEVANCE: np.array(slate.relevance),
-            LEARNED: np.array([one.logit_mean for one in predicted]),
+            LEARNED: np.array([prediction.logit_mean for prediction in predicted]),
             AFFINITY: affinity_signal([cosine(slate.vector, total) for total in totals]),
         } | {leg: np.array(scores) for leg, scores in slate.legs.items()}
 

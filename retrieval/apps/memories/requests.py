@@ -79,7 +79,7 @@ def entity_set(entities: Links | None) -> frozenset[Entity]:
     Raises ``InvalidRequestError`` for what is no mapping of lists of ids.
     """
     given = checked_links(entities or {})
-    return frozenset((entity_type, one) for entity_type, ids in given.items() for one in ids)
+    return frozenset((entity_type, entity_id) for entity_type, ids in given.items() for entity_id in ids)
 
 
 _PROTOCOLS = ("protocols", "protocol")
@@ -132,8 +132,8 @@ def checked_types(interaction_types: object) -> list[str]:
         raise InvalidRequestError(
             f"interaction_types come in a list such as ['insights'], not {interaction_types!r:.80}"
         )
-    for one in interaction_types:
-        checked_name("an interaction type", one)
+    for kind in interaction_types:
+        checked_name("an interaction type", kind)
     return list(dict.fromkeys(interaction_types))
 
 

@@ -134,8 +134,8 @@ RELEVANCE_MAX = 1 + 1e-6
 
 def relevance_of_each(found: Iterable[Entry]) -> dict[str, float]:
     """Gives the relevance of each, 0 to 1, by id. Raises ``InvalidRequestError`` for scores that are no cosines."""
-    relevance = {one.metaphor.id: one.relevance for one in found}
-    if any(not 0 <= one <= RELEVANCE_MAX for one in relevance.values()):
+    relevance = {entry.metaphor.id: entry.relevance for entry in found}
+    if any(not 0 <= value <= RELEVANCE_MAX for value in relevance.values()):
         raise InvalidRequestError(
             "the profile of the corpus's collection gives scores outside 0 to 1, which nothing learned can be "
             "weighed against; set METAPHORS_PROFILE, or one of your own with the leg dense alone and the fusion union"
@@ -147,28 +147,30 @@ def learned_entries(
     metaphors: Iterable[Metaphor], expected: Mapping[str, Expectation], relevance: Mapping[str, float]
 ) -> list[Entry]:
     """The metaphors by the reward that is expected of them; those of which nothing is known are left out."""
-    known = [one for one in metaphors if one.id in expected]
+    known = [metaphor for metaphor in metaphors if metaphor.id in expected]
     best = sorted(known, key=lambda one: (-expected[one.id].mean, one.id))
     return [
-        _entry(one, relevance.get(one.id, 0.0), [_part("learned", rank, expected[one.id].mean)])
-        for rank, one in enumerate(best, 1)
+        _entry(metaphor, relevance.get(metaphor.id, 0.0), [_part("learned", rank, expected[metaphor.id].mean)])
+        for rank, metaphor in enumerate(best, 1)
     ]
 
 
 def explored_entries(base: Sequence[Entry], expected: Mapping[str, Expectation], rate: float) -> list[Entry]:
     """The entries by score + rate × uncertainty of the expected reward, best first; equal ones by id."""
-    bonus = {one.metaphor.id: expected[one.metaphor.id].uncertainty for one in base if one.metaphor.id in expected}
+    bonus = {
+        entry.metaphor.id: expected[entry.metaphor.id].uncertainty for entry in base if entry.metaphor.id in expected
+    }
     surest = sorted(bonus, key=lambda key: (-bonus[key], key))
     ranks = {key: rank for rank, key in enumerate(surest, 1)}
     found = [
         _entry(
-            one.metaphor,
-            one.relevance,
-            [*one.explanation.contributions, _part("uncertainty", ranks[key], bonus[key], rate)] if key in bonus else
-            list(one.explanation.contributions),
+            entry.metaphor,
+            entry.relevance,
+            [*entry.explanation.contributions, _part("uncertainty", ranks[key], bonus[key], rate)] if key in bonus else
+            list(entry.explanation.contributions),
         )
-        for one in base
-        for key in [one.metaphor.id]
+        for entry in base
+        for key in [entry.metaphor.id]
     ]  # fmt: skip
     return sorted(found, key=lambda one: (-one.score, one.metaphor.id))
 
@@ -178,12 +180,12 @@ def explored_items(shown: Sequence[Entry], base: Sequence[Entry]) -> list[ShownI
     usual = {one.metaphor.id for one in base[: len(shown)]}
     return [
         ShownItem(
-            item_id=one.metaphor.id,
-            score=one.score,
-            signals={"relevance": one.relevance},
-            slot=Slot.EXPLOIT if one.metaphor.id in usual else Slot.EXPLORE,
+            item_id=entry.metaphor.id,
+            score=entry.score,
+            signals={"relevance": entry.relevance},
+            slot=Slot.EXPLOIT if entry.metaphor.id in usual else Slot.EXPLORE,
         )
-        for one in shown
+        for entry in shown
     ]
 
 
@@ -292,7 +294,7 @@ class Answers:
         return await self.composed(
             asked,
             best,
-            [one.shown for one in best],
+            [entry.shown for entry in best],
             origin="metaphors.retrieve",
             started=started,
             why_generated=why,
@@ -306,7 +308,7 @@ class Answers:
         if await self.generator.still_untried(asked.problem, asked.exclude):
             return Suggested()
         failed = await self.corpus.get(asked.exclude)
-        tried = names_of([*(one.metaphor for one in corpus[:TRIED]), *failed.values()])
+        tried = names_of([*(entry.metaphor for entry in corpus[:TRIED]), *failed.values()])
         wanted = Wanted(problem=asked.problem, tried=tried, failure=asked.why, why=why)
         left = self.rules.seconds if asked.until is None else asked.until - self.clock()
         return (
@@ -325,16 +327,16 @@ def retrieved(
 ) -> Retrieved:  # fmt: skip
     """The answer, with its figures."""
     return Retrieved(
-        [(one.metaphor, one.score) for one in shown],
+        [(entry.metaphor, entry.score) for entry in shown],
         problem=asked.problem,
         retrieval_id=retrieval_id,
         metrics=RetrievalMetrics.of(
-            [one.score for one in shown],
+            [entry.score for entry in shown],
             retrieval_time_ms=milliseconds,
             generation_triggered=why_generated is not None,
             backtrack_count=asked.backtracks,
         ),
-        explanations=[one.explanation for one in shown],
+        explanations=[entry.explanation for entry in shown],
         notes=notes,
         why_generated=why_generated,
     )

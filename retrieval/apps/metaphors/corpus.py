@@ -65,7 +65,7 @@ async def near_duplicates(collection: Collection, metaphor: Metaphor, above: flo
 
     The metaphor's own id is left out. Rejected ones are compared by name: archived, they have no vector.
     """
-    found = {one.id: (one, 1.0) async for one in _namesakes(collection, metaphor)}
+    found = {namesake.id: (namesake, 1.0) async for namesake in _namesakes(collection, metaphor)}
     for one, cosine in await _nearest(collection, metaphor):
         if cosine >= above:
             found.setdefault(one.id, (one, cosine))
@@ -118,7 +118,7 @@ class MetaphorCorpus:
     def __init__(self, collection: Collection, static: Sequence[Metaphor] = STANDARD_CORPUS) -> None:
         """``collection`` holds the static ones already; ``open`` sees to that. Ids must not repeat."""
         self._collection = collection
-        self._static = {one.id: one for one in _checked(static)}
+        self._static = {metaphor.id: metaphor for metaphor in _checked(static)}
 
     @classmethod
     async def open(
@@ -288,7 +288,7 @@ class MetaphorCorpus:
 
         ``open`` does it, and so does a retrieval that looks at candidates: verdicts may come by any way.
         """
-        waiting = [one.id for one in await self.candidates()]
+        waiting = [candidate.id for candidate in await self.candidates()]
         known = await self._collection.standings(waiting) if waiting else {}
         due = [key for key, one in known.items() if probation(one.uses, one.successes) in _BECOMES]
         return {key: await self.settle(key) for key in due}
@@ -315,7 +315,7 @@ class MetaphorCorpus:
 
     async def _store_static(self) -> None:
         """Bring the stored static metaphors to what is given."""
-        wanted = {one.id: metaphor_item(one) for one in self.static}
+        wanted = {metaphor.id: metaphor_item(metaphor) for metaphor in self.static}
         stored = await self._collection.get(list(wanted))
         for key in [key for key, item in stored.items() if item.source != STATIC]:
             _log.warning("metaphor %r was added by an application, and stays what it is", key)
@@ -342,7 +342,7 @@ class MetaphorCorpus:
 
 def _checked(static: Sequence[Metaphor]) -> list[Metaphor]:
     metaphors = list(static) if isinstance(static, Iterable) else [None]
-    if not all(isinstance(one, Metaphor) for one in metaphors):
+    if not all(isinstance(metaphor, Metaphor) for metaphor in metaphors):
         raise InvalidRequestError("static is no list of Metaphor(id=..., name=...)")
     seen: set[str] = set()
     for one in metaphors:

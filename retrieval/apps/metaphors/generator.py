@@ -33,7 +33,7 @@ NAME_LENGTH, ERROR_LENGTH, NOTE_LENGTH = 80, 200, 1000
 def plain(text: str, most: int = NOTE_LENGTH) -> str:
     """The text on one line, without what cannot be printed, and cut."""
     # What is cut away in the end need not be looked at.
-    shown = "".join(one if one.isprintable() else " " for one in text[: 4 * most])
+    shown = "".join(character if character.isprintable() else " " for character in text[: 4 * most])
     return " ".join(shown.split())[:most].rstrip()
 
 
@@ -155,8 +155,8 @@ def suggested_metaphors(answer: object, problem: Problem) -> list[Metaphor]:
     if not isinstance(offered, list | tuple):
         return []
     found: list[Metaphor] = []
-    for one in islice(offered, LOOKED_AT):
-        metaphor = _metaphor(one, problem) if isinstance(one, Mapping) else None
+    for suggestion in islice(offered, LOOKED_AT):
+        metaphor = _metaphor(suggestion, problem) if isinstance(suggestion, Mapping) else None
         if metaphor is not None:
             found.append(metaphor)
         if len({each.name.casefold() for each in found}) == SUGGESTIONS:
@@ -214,7 +214,11 @@ def _text(value: object, most: int) -> str:
     """On one line, cut; empty where it is none that can be shown."""
     # What is cut away in the end need not be looked at.
     text = " ".join(value[: 2 * most].split()) if isinstance(value, str) else ""
-    if not _WORD.search(text) or text_fault(text) or any(unicodedata.category(one) in _UNKNOWN for one in text):
+    if (
+        not _WORD.search(text)
+        or text_fault(text)
+        or any(unicodedata.category(character) in _UNKNOWN for character in text)
+    ):
         return ""
     return text[:most].rstrip()
 
@@ -393,4 +397,4 @@ def prompt_of(wanted: Wanted) -> str:
 
 def names_of(metaphors: Sequence[Metaphor]) -> tuple[str, ...]:
     """Their names, each once."""
-    return tuple(dict.fromkeys(one.name for one in metaphors))
+    return tuple(dict.fromkeys(metaphor.name for metaphor in metaphors))

@@ -110,7 +110,7 @@ class Metaphor:
         for name in ("domain", "description"):
             checked_text(f"a metaphor's {name}", getattr(self, name))
         operations = tuple(self.operations) if isinstance(self.operations, tuple | list) else (None,)
-        if not all(isinstance(one, Operation) for one in operations):
+        if not all(isinstance(operation, Operation) for operation in operations):
             raise InvalidRequestError(f"the operations of metaphor {self.id!r} are no list of Operation(name=...)")
         object.__setattr__(self, "operations", operations)
         object.__setattr__(self, "examples", checked_texts("a metaphor's examples", self.examples))

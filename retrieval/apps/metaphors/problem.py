@@ -67,10 +67,10 @@ def checked_problems(problems: object) -> list[Problem]:
     """The problems. Raises ``InvalidRequestError`` for other than at most 1000 of them, and for an id given twice."""
     if isinstance(problems, str | Problem) or not isinstance(problems, Iterable):
         raise InvalidRequestError(f"problems is {problems!r:.80}; give a list of Problem(id=..., description=...)")
-    given = [checked_problem(one) for one in problems]
+    given = [checked_problem(problem) for problem in problems]
     if len(given) > BATCH_MAX:
         raise InvalidRequestError(f"there are {len(given)} problems; at most {BATCH_MAX} in one call")
-    if len({one.id for one in given}) < len(given):
+    if len({problem.id for problem in given}) < len(given):
         raise InvalidRequestError("two problems have the same id, under which each has its answer; name them apart")
     return given
 
@@ -99,7 +99,7 @@ def checked_metaphors(name: str, metaphors: Sequence[object]) -> list[Metaphor]:
     """The metaphors. Raises ``InvalidRequestError`` for anything else than a list of them."""
     if isinstance(metaphors, str) or not isinstance(metaphors, Sequence):
         raise InvalidRequestError(f"{name} is {metaphors!r:.80}; give a list of metaphors")
-    return [checked_metaphor(f"one of {name}", one) for one in metaphors]
+    return [checked_metaphor(f"one of {name}", metaphor) for metaphor in metaphors]
 
 
 def checked_limit(limit: object) -> int:

@@ -263,20 +263,20 @@ class MetaphorRetriever:
         without.
         """
         given, wanted = checked_problems(problems), checked_limit(limit)
-        bare = [one for one in given if one.embedding is None]
-        texts = [one.description for one in bare]
+        bare = [problem for problem in given if problem.embedding is None]
+        texts = [problem.description for problem in bare]
         vectors: Sequence[Vector] = list(await self.corpus.collection.vectors_of(texts)) if texts else []
-        known = {one.id: tuple(vector.tolist()) for one, vector in zip(bare, vectors, strict=True)}
+        known = {problem.id: tuple(vector.tolist()) for problem, vector in zip(bare, vectors, strict=True)}
         asked = [
             MetaphorSearch(
-                problem=replace(one, embedding=known.get(one.id, one.embedding)),
+                problem=replace(problem, embedding=known.get(problem.id, problem.embedding)),
                 limit=wanted,
                 until=self._clock() + self._answers.rules.seconds,
             )
-            for one in given
+            for problem in given
         ]
-        answers = await few_at_once([partial(self._answered, one) for one in asked], AT_ONCE)
-        return {one.id: answer for one, answer in zip(given, answers, strict=True)}
+        answers = await few_at_once([partial(self._answered, search) for search in asked], AT_ONCE)
+        return {problem.id: answer for problem, answer in zip(given, answers, strict=True)}
 
     async def record_outcome(
         self,
@@ -323,10 +323,10 @@ class MetaphorRetriever:
         return MetaphorSearch(problem=checked_problem(problem), limit=wanted)
 
     async def _learned(self, asked: MetaphorSearch) -> list[Entry]:
-        metaphors = [one async for one in self.corpus]
+        metaphors = [metaphor async for metaphor in self.corpus]
         similar = await self._searches.similar(replace(asked, limit=LIMIT_MAX))
         relevance = relevance_of_each(similar)
-        expected = await self.model.expectations(asked.problem, [one.id for one in metaphors], relevance)
+        expected = await self.model.expectations(asked.problem, [metaphor.id for metaphor in metaphors], relevance)
         return learned_entries(metaphors, expected, relevance)
 
     async def _moved(self, asked: MetaphorSearch, failed: Metaphor) -> MetaphorSearch:

@@ -108,19 +108,22 @@ def thompson(
     if picked < 1:
         return []
     rivals = candidates if len(candidates) <= MOST_DRAWN else rng.sample(candidates, max(MOST_DRAWN, picked))
-    near = fitting if any(one.id in fitting for one in rivals) else frozenset[str]()
+    near = fitting if any(rival.id in fitting for rival in rivals) else frozenset[str]()
     tops = [_top(rivals, picked, near, rng) for _ in range(max(1, rows))]
-    times = Counter(one for top in tops for one in top)
+    times = Counter(rival for top in tops for rival in top)
     at = Counter(placed for top in tops for placed in enumerate(top))
     competes, shown = len(rivals) / len(candidates), tops[rng.randrange(len(tops))]
     return [
-        Pick(one, competes * times[one] / len(tops), competes * at[place, one] / len(tops))
-        for place, one in enumerate(shown)
+        Pick(rival, competes * times[rival] / len(tops), competes * at[place, rival] / len(tops))
+        for place, rival in enumerate(shown)
     ]
 
 
 def _top(candidates: Sequence[Tried], count: int, fitting: Collection[str], rng: random.Random) -> list[str]:
-    drawn = [(rng.betavariate(one.successes + 1, one.uses - one.successes + 1), one.id) for one in candidates]
+    drawn = [
+        (rng.betavariate(candidate.successes + 1, candidate.uses - candidate.successes + 1), candidate.id)
+        for candidate in candidates
+    ]
     ranked = [name for _, name in sorted(drawn, reverse=True)]
     if not fitting:
         return ranked[:count]
@@ -179,11 +182,11 @@ def choose(
     """
     every = list(principles)
     unsure = {one.id: one for one in rivals(every, tags, now=now, most=most, slots=slots, min_score=min_score)}
-    near = frozenset(one.id for one in unsure.values() if any(tag in tags for tag in one.tags))
-    picks = thompson([_tried(one) for one in unsure.values()], min(slots, most), rng, rows, fitting=near)
+    near = frozenset(rival.id for rival in unsure.values() if any(tag in tags for tag in rival.tags))
+    picks = thompson([_tried(rival) for rival in unsure.values()], min(slots, most), rng, rows, fitting=near)
     picked = {pick.id for pick in picks}
     ranked = best(every, tags, min_score=min_score)
-    shown = [one for one in ranked if one.principle.id not in picked][: most - len(picks)]
+    shown = [principle for principle in ranked if principle.principle.id not in picked][: most - len(picks)]
     return [*shown, *(_explored(unsure[pick.id], pick, tags) for pick in picks)]
 
 
@@ -198,15 +201,15 @@ def rivals(
 ) -> list[Principle]:
     """Gives the competitors to be explored: little known, not shown by their score; candidates too."""
     ranked = best(principles, tags, min_score=min_score)
-    sure = {one.principle.id for one in ranked[: max(0, most - slots)]}
-    return [one for one in principles if one.id not in sure and _may_be_explored(one, now)]
+    sure = {principle.principle.id for principle in ranked[: max(0, most - slots)]}
+    return [principle for principle in principles if principle.id not in sure and _may_be_explored(principle, now)]
 
 
 def best(principles: Sequence[Principle], tags: Collection[str], *, min_score: float) -> list[Chosen]:
     """The active ones with at least that score, the best by score and tags first; then the latest, then by id."""
-    fit = [one for one in principles if one.status == ACTIVE and one.score >= min_score]
+    fit = [principle for principle in principles if principle.status == ACTIVE and principle.score >= min_score]
     fit.sort(key=lambda one: (-boosted(one, tags), -one.created_at.timestamp(), one.id))
-    return [Chosen(one, boosted(one, tags)) for one in fit]
+    return [Chosen(rival, boosted(rival, tags)) for rival in fit]
 
 
 def _explored(one: Principle, pick: Pick, tags: Collection[str]) -> Chosen:

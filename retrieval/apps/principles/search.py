@@ -65,7 +65,7 @@ def relevance_only(profile: Profile) -> Profile:
     One that goes by use alone says nothing of relevance: then words and tags do.
     """
     legs = {leg: weight for leg, weight in profile.legs.items() if leg != "rated"}
-    signals = tuple(one for one in profile.signals if not isinstance(one, Rating))
+    signals = tuple(signal for signal in profile.signals if not isinstance(signal, Rating))
     if not legs or (profile.signals and not signals):
         return relevance_only(WORDS_PROFILE)
     return replace(profile, legs=legs, signals=signals)
@@ -233,7 +233,7 @@ class PrincipleSearch:
         answer = (*found[: len(result)], *_marked(found[len(result) :], picks))
         retrieval_id = await self.collection.record_answer(
             question.words or "",
-            [_shown(one) for one in answer],
+            [_shown(principle) for principle in answer],
             context=question.context,
             origin=ORIGIN,
             retrieval_time_ms=sum(one.timings_ms.get("total", 0.0) for one in (result, scored) if one),
@@ -244,8 +244,8 @@ class PrincipleSearch:
     async def principles(self, items: Iterable[Item | Hit]) -> list[Principle]:
         """Items as principles, with what became of them."""
         every = list(items)
-        standings = await self.collection.standings([one.item_id for one in every])
-        return [principle_of(one, standings.get(one.item_id)) for one in every]
+        standings = await self.collection.standings([item.item_id for item in every])
+        return [principle_of(item, standings.get(item.item_id)) for item in every]
 
     async def pick(self, count: int) -> list[Principle]:
         """Picks so many to explore, whatever the question: drawn among all of which little is known."""
@@ -255,7 +255,7 @@ class PrincipleSearch:
 
     async def all(self, where: Where) -> list[Principle]:
         """Every principle that the filter lets through, by id."""
-        return await self.principles([one async for one in self.collection.scan(where)])
+        return await self.principles([item async for item in self.collection.scan(where)])
 
     async def _search(self, collection: Collection, question: PrincipleQuestion) -> SearchResult:
         return await collection.search(
@@ -307,7 +307,7 @@ class PrincipleSearch:
 
 def _marked(found: Iterable[FoundPrinciple], picks: Sequence[Pick]) -> list[FoundPrinciple]:
     """Gives the principles in the order of the draw, with their probabilities."""
-    by_id = {one.principle.id: one for one in found}
+    by_id = {principle.principle.id: principle for principle in found}
     return [
         replace(by_id[pick.id], is_exploratory=True, propensity=pick.propensity, rank_propensity=pick.rank_propensity)
         for pick in picks
@@ -316,7 +316,7 @@ def _marked(found: Iterable[FoundPrinciple], picks: Sequence[Pick]) -> list[Foun
 
 
 def _tried(standings: Iterable[Standing]) -> list[Tried]:
-    return [Tried(one.item_id, one.uses, one.successes) for one in standings]
+    return [Tried(standing.item_id, standing.uses, standing.successes) for standing in standings]
 
 
 def _shown(one: FoundPrinciple) -> ShownItem:

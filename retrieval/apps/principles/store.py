@@ -65,16 +65,16 @@ class PrincipleStats:
 def stats_of(principles: Iterable[Principle]) -> PrincipleStats:
     """The counts."""
     every = list(principles)
-    in_use = [one for one in every if one.status in (ACTIVE, CANDIDATE)]
+    in_use = [principle for principle in every if principle.status in (ACTIVE, CANDIDATE)]
     return PrincipleStats(
-        active=sum(one.status == ACTIVE for one in every),
-        candidates=sum(one.status == CANDIDATE for one in every),
+        active=sum(principle.status == ACTIVE for principle in every),
+        candidates=sum(principle.status == CANDIDATE for principle in every),
         archived=len(every) - len(in_use),
-        untested=sum(one.use_count == 0 for one in in_use),
-        under_tested=sum(one.use_count < FEWER_USES_THAN for one in in_use),
-        uses=sum(one.use_count for one in every),
-        successes=sum(one.success_count for one in every),
-        tags=len({tag for one in in_use for tag in one.tags}),
+        untested=sum(principle.use_count == 0 for principle in in_use),
+        under_tested=sum(principle.use_count < FEWER_USES_THAN for principle in in_use),
+        uses=sum(principle.use_count for principle in every),
+        successes=sum(principle.success_count for principle in every),
+        tags=len({tag for principle in in_use for tag in principle.tags}),
     )
 
 
@@ -145,8 +145,12 @@ class PrincipleStore:
         """The principles of those ids that there are, by id, in the order asked for; also those that failed."""
         search = await self._search()
         found = await search.collection.get(principle_ids)
-        wanted = [found[one] for one in dict.fromkeys(principle_ids) if one in found and found[one].kind == KIND]
-        return {one.id: one for one in await search.principles(wanted)}
+        wanted = [
+            found[principle_id]
+            for principle_id in dict.fromkeys(principle_ids)
+            if principle_id in found and found[principle_id].kind == KIND
+        ]
+        return {principle.id: principle for principle in await search.principles(wanted)}
 
     async def get_all_principles(self) -> list[Principle]:
         """Every principle in use, candidates too, by id."""

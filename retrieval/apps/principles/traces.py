@@ -157,7 +157,7 @@ class Traces:
             raise InvalidRequestError(f"days is {days!r:.80}; it must be a number above 0, such as 7")
         now = self._platform.now
         latest = await self.search(LATEST, (now - timedelta(days=days), now), None)
-        return frequent_tags((one.tags for one in latest if one.is_success), checked_count("most", most))
+        return frequent_tags((trace.tags for trace in latest if trace.is_success), checked_count("most", most))
 
     async def _collection(self) -> Collection:
         if self._opened is None:

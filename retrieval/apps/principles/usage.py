@@ -93,7 +93,9 @@ async def settled(search: PrincipleSearch, one: Principle) -> Principle:
 
 async def _latest_that_showed(search: PrincipleSearch, principle_id: str, session: str) -> UUID | None:
     answers = await search.collection.answers_of(session)
-    return next((one.retrieval_id for one in answers if any(hit.item_id == principle_id for hit in one.hits)), None)
+    return next(
+        (answer.retrieval_id for answer in answers if any(hit.item_id == principle_id for hit in answer.hits)), None
+    )
 
 
 async def _known(search: PrincipleSearch, principle_id: str) -> Principle:

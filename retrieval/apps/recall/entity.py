@@ -197,7 +197,7 @@ def context_text(entities: Iterable[Entity], standings: Mapping[str, Standing]) 
 
     A name is a JSON string, and each line of a content stands behind ``>``: nothing stored passes for a line of ours.
     """
-    blocks = [_block(number, one, standings.get(one.id)) for number, one in enumerate(entities, 1)]
+    blocks = [_block(number, entity, standings.get(entity.id)) for number, entity in enumerate(entities, 1)]
     return "\n\n".join(["## Recalled", STORED_NOTE, *blocks] if blocks else ["## Recalled", NOTHING])
 
 
@@ -231,7 +231,7 @@ def merged_by_rrf(lists: Sequence[Sequence[Entity]], k: int) -> list[Entity]:
             Candidate(name, item_id, rank, entity.score) for rank, (item_id, entity) in enumerate(first.items(), 1)
         ]
     fused = fuse(rankings, dict.fromkeys(rankings, 1.0), Fusion(k=k))
-    return [_scored(entities[one.item_id], one, rank) for rank, one in enumerate(fused, 1)]
+    return [_scored(entities[entity.item_id], entity, rank) for rank, entity in enumerate(fused, 1)]
 
 
 def _said(k: object) -> str:
@@ -243,10 +243,10 @@ def _by_id(entities: Sequence[Entity]) -> dict[str, Entity]:
     if isinstance(entities, str) or not isinstance(entities, Sequence):
         raise InvalidRequestError("merge_rrf merges lists of entities, such as merge_rrf(first, second)")
     found: dict[str, Entity] = {}
-    for one in entities:
-        if not isinstance(one, Entity):
-            raise InvalidRequestError(f"merge_rrf merges lists of entities, and one holds a {type(one).__name__}")
-        found.setdefault(one.id, one)
+    for entity in entities:
+        if not isinstance(entity, Entity):
+            raise InvalidRequestError(f"merge_rrf merges lists of entities, and one holds a {type(entity).__name__}")
+        found.setdefault(entity.id, entity)
     return found
 
 

@@ -179,7 +179,7 @@ class DualRetriever:
         found = await self._storage.search(
             query,
             where=_bounded(condition, time),
-            prefer=[within(one) for one in time.preferred],
+            prefer=[within(span) for span in time.preferred],
             limit=limit,
             profile=self._profile,
             syntax=False,
@@ -203,7 +203,7 @@ class DualRetriever:
         Raises what ``Collection.standings`` raises.
         """
         entities = list(found)
-        standings = await self._storage.standings([one.id for one in entities]) if entities else {}
+        standings = await self._storage.standings([entity.id for entity in entities]) if entities else {}
         return context_text(entities, standings)
 
     def needs_deep_search(self, query: str) -> bool:
@@ -257,7 +257,7 @@ class DualRetriever:
 
 def _bounded(condition: Filter | None, time: _Time) -> Filter | None:
     bound = None if time.bound is None else parse_where(within(time.bound))
-    parts = tuple(one for one in (condition, bound) if one is not None)
+    parts = tuple(part for part in (condition, bound) if part is not None)
     return And(parts) if len(parts) > 1 else parts[0] if parts else None
 
 
@@ -265,6 +265,6 @@ def _checked_answer(entities: list[Entity], limit: int) -> list[Entity]:
     """Checks what is promised of every answer, whatever the storage is."""
     if len(entities) > limit:
         raise RetrievalError(f"the storage gave {len(entities)} hits for a limit of {limit}; it is no Collection")
-    if len({one.id for one in entities}) < len(entities):
+    if len({entity.id for entity in entities}) < len(entities):
         raise RetrievalError("the storage gave an item twice; it is no Collection")
     return entities

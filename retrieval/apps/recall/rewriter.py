@@ -108,7 +108,7 @@ def _asks(text: str) -> bool:
     """True if it has a question mark, or a question word begins a sentence and no company is named so."""
     if "?" in text:
         return True
-    return not _COMPANY.search(text) and any(not _is_name(*one) for one in _terms(_QUESTION_WORD, text))
+    return not _COMPANY.search(text) and any(not _is_name(*term) for term in _terms(_QUESTION_WORD, text))
 
 
 def _is_name(term: str, before: str) -> bool:
@@ -167,8 +167,8 @@ def usable_rewrites(answer: object, query: str) -> list[str]:
     if not isinstance(offered, list | tuple):
         return []
     taken = {_key(query): ""}
-    for one in offered:
-        text = " ".join(one.split()) if isinstance(one, str) else ""
+    for wording in offered:
+        text = " ".join(wording.split()) if isinstance(wording, str) else ""
         if _is_query(text):
             taken.setdefault(_key(text), text)
     return [text for text in taken.values() if text][:REWRITES_MAX]
@@ -177,7 +177,7 @@ def usable_rewrites(answer: object, query: str) -> list[str]:
 def _is_query(text: str) -> bool:
     if not _REWRITTEN_WORD.search(text) or len(text) > REWRITE_LENGTH_MAX or text_fault(text):
         return False
-    return not any(unicodedata.category(one) in _UNKNOWN for one in text)
+    return not any(unicodedata.category(character) in _UNKNOWN for character in text)
 
 
 def _key(text: str) -> str:

@@ -238,7 +238,7 @@ class PreviewConfig(BaseModel):
             given = [given]
         elif not isinstance(given, Sequence):
             raise ValueError("weightings is a list of weightings or names of presets, or pairs of weights by name")
-        return [Weighting.of_preset(one) if isinstance(one, str) else one for one in given]
+        return [Weighting.of_preset(weighting) if isinstance(weighting, str) else weighting for weighting in given]
 
     @model_validator(mode="before")
     @classmethod
@@ -247,7 +247,7 @@ class PreviewConfig(BaseModel):
 
     @model_validator(mode="after")
     def _checked(self) -> Self:
-        names = [*(one.name for one in self.weightings), *([CUSTOM] if self._has_custom else [])]
+        names = [*(weighting.name for weighting in self.weightings), *([CUSTOM] if self._has_custom else [])]
         if len(set(names)) < len(names):
             raise ValueError(f"a weighting is named twice: {', '.join(names)}")
         if self.vector_weight is not None and self.metadata_weight is not None:

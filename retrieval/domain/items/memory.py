@@ -74,8 +74,8 @@ def checked_ids(name: str, ids: object) -> tuple[str, ...]:
     """The ids, each once. Raises ``InvalidRequestError``."""
     if isinstance(ids, str) or not isinstance(ids, Sequence):
         raise InvalidRequestError(f"{name}: ids come in a list such as ['q1', 'q2'], not {ids!r:.80}")
-    for one in ids:
-        _check_key(name, one)
+    for entity_id in ids:
+        _check_key(name, entity_id)
     return tuple(dict.fromkeys(ids))
 
 
@@ -280,7 +280,7 @@ class Memory:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON values; times are ISO 8601."""
-        said = {one.name: getattr(self, one.name) for one in fields(self)}
+        said = {field_.name: getattr(self, field_.name) for field_ in fields(self)}
         times = {name: value.isoformat() for name, value in said.items() if isinstance(value, datetime)}
         links = {entity_type: list(ids) for entity_type, ids in self.links.items()}
         return {**said, **times, "links": links, "metadata": dict(self.metadata)}
@@ -386,7 +386,7 @@ def merged(known: Memory, other: NewMemory) -> NewMemory:
         summary=known.summary or other.summary,
         relevance_score=max(known.relevance_score, other.relevance_score),
         occurred_at=max(known.occurred_at, other.occurred_at),
-        expires_at=None if None in expiries else max(one for one in expiries if one is not None),
+        expires_at=None if None in expiries else max(expiry for expiry in expiries if expiry is not None),
         metadata={**other.metadata, **known.metadata},
     )
 

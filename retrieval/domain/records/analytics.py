@@ -39,12 +39,12 @@ class AnalyticsView:
     @property
     def time_column(self) -> AnalyticsColumn | None:
         """The column of a list that a period is about: its first time or day."""
-        times = (one for one in self.columns if one.type in ("timestamp with time zone", "date"))
+        times = (column for column in self.columns if column.type in ("timestamp with time zone", "date"))
         return None if self.is_function else next(times, None)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
-        columns = [{"name": one.name, "type": one.type, "about": one.about} for one in self.columns]
+        columns = [{"name": column.name, "type": column.type, "about": column.about} for column in self.columns]
         return {"name": self.name, "about": self.about, "columns": columns}
 
 

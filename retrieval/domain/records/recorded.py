@@ -103,7 +103,7 @@ def recorded_search(record: SearchRecord, profile: Profile | None) -> RecordedSe
 
     Of a profile that is gone the hits' signals lack weights and values.
     """
-    kept = {one.name: getattr(record, one.name) for one in fields(SearchRecord)}
+    kept = {each_field.name: getattr(record, each_field.name) for each_field in fields(SearchRecord)}
     signals = pool_signals(record, profile)
     return RecordedSearch(
         **{
@@ -311,7 +311,7 @@ class RecordedRetrieval:
             "timings_ms": dict(self.timings_ms),
             "retrieval_time_ms": self.retrieval_time_ms,
             "candidates": self.candidates,
-            "impressions": [_shown(one) for one in self.impressions],
+            "impressions": [_shown(impression) for impression in self.impressions],
         }
 
 

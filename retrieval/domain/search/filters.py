@@ -230,8 +230,8 @@ def extent(wanted: Filter) -> Extent:
     """Measures a filter."""
     match wanted:
         case And(filters) | Or(filters):
-            parts = [extent(one) for one in filters]
-            return Extent(max(1, sum(one.conditions for one in parts)), sum(one.values for one in parts))
+            parts = [extent(part) for part in filters]
+            return Extent(max(1, sum(part.conditions for part in parts)), sum(part.values for part in parts))
         case Not(inner):
             return extent(inner)
         case OneOf(values=values):
@@ -267,7 +267,7 @@ def mapping_extent(where: Where, most_values: int | None = None) -> Extent:
         # Each member is a condition, or a group of at least one.
         _check_extent(Extent(conditions + len(groups) + max(1, len(group)), values), most_values)
         conditions += not group
-        for key, value in group.items() if isinstance(group, Mapping) else ((None, one) for one in group):
+        for key, value in group.items() if isinstance(group, Mapping) else ((None, member) for member in group):
             if key != "is" and (isinstance(value, Mapping) or (key in _GROUPS and isinstance(value, list | tuple))):
                 groups.append(value)
             else:
@@ -280,7 +280,7 @@ def mapping_extent(where: Where, most_values: int | None = None) -> Extent:
 
 def _lists_in(values: Iterable[object]) -> list[object]:
     # Thousands are plain, and told so at a glance.
-    return [one for one in values if type(one) not in _PLAIN and isinstance(one, _LISTS)]
+    return [value for value in values if type(value) not in _PLAIN and isinstance(value, _LISTS)]
 
 
 def _values_in(value: object, most_values: int | None) -> int:
@@ -319,8 +319,8 @@ def compared_values(condition: Filter | None) -> Iterator[tuple[Field, tuple[Sca
     """The attributes that a filter compares, with the values, and whether they are compared by order."""
     match condition:
         case And(filters) | Or(filters):
-            for one in filters:
-                yield from compared_values(one)
+            for part in filters:
+                yield from compared_values(part)
         case Not(inner):
             yield from compared_values(inner)
         case OneOf(field, values) if field.is_attribute and not field.path:

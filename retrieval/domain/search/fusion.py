@@ -83,7 +83,7 @@ def refined(
     """
     found = {leg: list(candidates) for leg, candidates in rankings.items()}
     own = [item_id for item_id in fused_ids(rankings, weights, fusion) if item_id in vectors.places]
-    pool = {one.item_id for candidates in rankings.values() for one in candidates[:depth]}
+    pool = {candidate.item_id for candidates in rankings.values() for candidate in candidates[:depth]}
     if not pool.intersection(own):
         return found
     values = likenesses(vectors.of_items(own), [item_id in pool for item_id in own])
@@ -102,7 +102,7 @@ def _valued(rankings: Rankings, weights: Mapping[str, float], fusion: Fusion) ->
         return legs
     share, known = weights[REFINING], set(map(_ITEM_ID, alike))
     left = [(leg, candidates, _left(map(_ITEM_ID, candidates), some, share, known)) for leg, candidates, some in legs]
-    return [*left, (REFINING, alike, [share * one.score for one in alike])]
+    return [*left, (REFINING, alike, [share * likeness.score for likeness in alike])]
 
 
 def _left(items: Iterable[Hashable], values: Sequence[float], share: float, known: Container[Hashable]) -> list[float]:

@@ -54,9 +54,9 @@ class ProfilePreview:
         return {
             "name": self.name,
             "profile": self.profile.as_dict(),
-            "hits": [one.as_dict() for one in self.hits],
+            "hits": [hit.as_dict() for hit in self.hits],
             "entered": list(self.entered),
-            "left": [one.as_dict() for one in self.left],
+            "left": [hit.as_dict() for hit in self.left],
             "notes": list(self.notes),
         }
 
@@ -73,7 +73,7 @@ class Preview:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
-        previews = [one.as_dict() for one in self.previews]
+        previews = [preview.as_dict() for preview in self.previews]
         return {"query": self.query, "baseline": self.baseline, "previews": previews}
 
 

@@ -166,7 +166,7 @@ class Profile:
         )
 
     def _check_signals(self) -> None:
-        if not isinstance(self.signals, tuple | list) or not all(isinstance(one, Signal) for one in self.signals):
+        if not isinstance(self.signals, tuple | list) or not all(isinstance(signal, Signal) for signal in self.signals):
             raise InvalidProfileError(
                 f"signals is {self.signals!r:.80}; give signals in a tuple, such as (Recency(weight=1.0),)"
             )

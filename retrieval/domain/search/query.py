@@ -79,7 +79,7 @@ def parse_query(text: str, *, needs_words: bool = True) -> ParsedQuery:
         elif kind is _Kind.PREFIX:
             prefixes.append(value)
     conditions = len(phrases) + len(excluded)
-    is_pasted = conditions > MOST_CONDITIONS or any(len(one) > LONGEST_PHRASE for one in [*phrases, *excluded])
+    is_pasted = conditions > MOST_CONDITIONS or any(len(words) > LONGEST_PHRASE for words in [*phrases, *excluded])
     if is_pasted or not (conditions or prefixes):
         return ParsedQuery(text.strip())
     if needs_words and not any(map(_WORD.search, words)):
@@ -144,7 +144,7 @@ class SearchBounds:
 
     def check_queries(self, wordings: Iterable[str]) -> None:
         """Raise ``InvalidRequestError`` where the queries and rewrites of one call have too many bytes together."""
-        most, size = WORDINGS * self.query_bytes, sum(len(one.encode(errors="replace")) for one in wordings)
+        most, size = WORDINGS * self.query_bytes, sum(len(wording.encode(errors="replace")) for wording in wordings)
         if size > most:
             raise InvalidRequestError(
                 f"the queries of one call have {size:,} bytes together; at most {most:,} ({WORDINGS} times "

@@ -87,9 +87,9 @@ def likenesses(rows: NDArray[np.float32], is_in_pool: Sequence[bool]) -> list[fl
 
 def in_steps(values: Iterable[float | None]) -> list[int]:
     """The likenesses as whole numbers, of which ``from_steps`` makes them again; None: not known."""
-    return [_NOT_KNOWN if one is None else round(one * _STEPS) for one in values]
+    return [_NOT_KNOWN if value is None else round(value * _STEPS) for value in values]
 
 
 def from_steps(steps: Iterable[int]) -> list[float | None]:
     """The likenesses that ``in_steps`` was given."""
-    return [None if one == _NOT_KNOWN else one / _STEPS for one in steps]
+    return [None if step == _NOT_KNOWN else step / _STEPS for step in steps]

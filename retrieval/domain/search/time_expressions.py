@@ -214,8 +214,8 @@ def time_expression(query: str, now: datetime) -> TimeExpression | None:
     it is from the first's start to the last's end; what is open on a side, such as "since May", bounds the others.
     """
     found = time_expressions(query, now)
-    best = max((one.certainty for one in found), default=None)
-    chosen = [one for one in found if one.certainty is best]
+    best = max((said_time.certainty for said_time in found), default=None)
+    chosen = [said_time for said_time in found if said_time.certainty is best]
     return _together(chosen) if chosen else None
 
 
@@ -241,20 +241,20 @@ def _read(query: str, said: str, found: Sequence[Phrase]) -> Iterator[TimeExpres
 
 
 def _is_usable(start: datetime | None, end: datetime | None) -> bool:
-    if any(one is not None and not _YEARS[0] <= one.year <= _YEARS[1] for one in (start, end)):
+    if any(moment is not None and not _YEARS[0] <= moment.year <= _YEARS[1] for moment in (start, end)):
         return False
     return start < end if start is not None and end is not None else (start or end) is not None
 
 
 def _together(chosen: Sequence[TimeExpression]) -> TimeExpression | None:
-    closed = [(one.start, one.end) for one in chosen if one.start is not None and one.end is not None]
-    starts = [one.start for one in chosen if one.start is not None and one.end is None]
-    ends = [one.end for one in chosen if one.end is not None and one.start is None]
+    closed = [(phrase.start, phrase.end) for phrase in chosen if phrase.start is not None and phrase.end is not None]
+    starts = [phrase.start for phrase in chosen if phrase.start is not None and phrase.end is None]
+    ends = [phrase.end for phrase in chosen if phrase.end is not None and phrase.start is None]
     if closed:
         starts.append(min(start for start, _ in closed))
         ends.append(max(end for _, end in closed))
     start, end = max(starts, default=None), min(ends, default=None)
     if not _is_usable(start, end):
         return None
-    text = ", ".join(dict.fromkeys(one.text for one in chosen))
+    text = ", ".join(dict.fromkeys(phrase.text for phrase in chosen))
     return TimeExpression(text=text, certainty=chosen[0].certainty, start=start, end=end)

@@ -52,7 +52,7 @@ _APOSTROPHES = dict.fromkeys((0x2018, 0x2019, 0x02BC, 0xFF07), "'")
 
 def plain(text: str) -> str:
     """The text in lower case with straight apostrophes, of the same length: places in it are places in the text."""
-    lowered = "".join(low if len(low := one.lower()) == 1 else one for one in text)
+    lowered = "".join(low if len(low := character.lower()) == 1 else character for character in text)
     return lowered.translate(_APOSTROPHES)
 
 
@@ -438,10 +438,10 @@ def _which_season(match: re.Match[str], now: datetime) -> Span:
     """The one that holds now, else this year's; the last that is over; the first that is to come."""
     near = [season(now, SEASONS[match["season"]], number) for number in range(now.year - 2, now.year + 2)]
     if match["which"] in _COMING:
-        return next(one for one in near if one.start > now)
+        return next(span for span in near if span.start > now)
     if match["which"] in _CURRENT:
-        return next((one for one in near if one.start <= now < one.end), near[2])
-    return [one for one in near if one.end <= now][-1]
+        return next((span for span in near if span.start <= now < span.end), near[2])
+    return [span for span in near if span.end <= now][-1]
 
 
 def _recent(_: re.Match[str], now: datetime) -> Span:

@@ -128,13 +128,13 @@ class ThompsonSlots(Policy):
     def plan(self, candidates: Sequence[Ranked], limit: int, rng: np.random.Generator) -> Places:
         """The first places settled, the posterior drawn."""
         places = min(limit, len(candidates))
-        beyond = [one for one in range(places, len(candidates)) if candidates[one].eligible][: self.most_eligible]
+        beyond = [place for place in range(places, len(candidates)) if candidates[place].eligible][: self.most_eligible]
         slots = min(self.slots, places - 1, len(beyond))
         if slots < 1:
             return Places(len(candidates), tuple(range(places)))
         settled = tuple(range(places - slots))
         pool = (*range(places - slots, places), *beyond)
-        draws = score_draws([candidates[one] for one in pool], self.posterior, self.rows, rng)
+        draws = score_draws([candidates[place] for place in pool], self.posterior, self.rows, rng)
         return Places(len(candidates), settled, pool, finite_rows(draws, slots, self.floor))
 
 
@@ -174,7 +174,9 @@ class UncertaintyBonus(Policy):
         return Places(len(candidates), order[: places - 1], pool, lottery)
 
     def _order(self, candidates: Sequence[Ranked]) -> tuple[int, ...]:
-        raised = np.array([one.score + self.rate * one.uncertainty for one in candidates], dtype=float)
+        raised = np.array(
+            [candidate.score + self.rate * candidate.uncertainty for candidate in candidates], dtype=float
+        )
         return tuple(np.argsort(-raised, kind="stable").tolist())
 
 

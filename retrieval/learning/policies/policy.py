@@ -132,7 +132,7 @@ class Places:
     @property
     def pairs(self) -> tuple[int, ...]:
         """See ``SlatePlan``."""
-        by_score = [self._slot(one) is Slot.EXPLOIT for one in self.settled]
+        by_score = [self._slot(candidate) is Slot.EXPLOIT for candidate in self.settled]
         return tuple(place for place in range(len(by_score) - 1) if by_score[place] and by_score[place + 1])
 
     def draw(self, rng: np.random.Generator) -> Drawn:

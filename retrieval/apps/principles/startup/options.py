@@ -70,7 +70,7 @@ def session_name(text: str | None) -> str | None:
 
 def shown_line(text: str) -> str:
     """The text as one line that can be shown: a session is recorded as it is told, so that it is found again."""
-    return " ".join("".join(one if one.isprintable() else " " for one in text).split())
+    return " ".join("".join(character if character.isprintable() else " " for character in text).split())
 
 
 START = "session-start"

@@ -418,7 +418,7 @@ def _table(value: object) -> Mapping[str, Any]:
 def _requirements(lines: object) -> list[str]:
     listed = lines if isinstance(lines, list) else []
     found = [_REQUIREMENT.match(line.strip()) for line in listed if isinstance(line, str)]
-    return [one[0].casefold().replace("_", "-") for one in found if one]
+    return [tag[0].casefold().replace("_", "-") for tag in found if tag]
 
 
 class Manifest(NamedTuple):

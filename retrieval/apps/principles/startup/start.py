@@ -174,7 +174,7 @@ class SessionStart:
         context = look_around(folder, self._deadline, self._say)
         answer = read_start(self._opening.connection(), self._question(context, now), seconds=self._left())
         seed = int.from_bytes(os.urandom(8)) >> 1
-        principles = [_principle(one) for one in answer.principles]
+        principles = [_principle(principle) for principle in answer.principles]
         tags = frozenset((*context.tags, *answer.recent_tags))
         most, slots = self._options.limit, self._options.explore
         chance = random.Random(seed)  # noqa: S311 - it explores, and keeps no secret
