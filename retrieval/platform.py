@@ -34,7 +34,7 @@ from retrieval.adapters.store.items.collections import (
 from retrieval.adapters.store.records.forgetting import ensure_months
 from retrieval.adapters.store.search.vectors import StoredSpace, register_space
 from retrieval.collection import Collection
-from retrieval.domain.errors import DatabaseError, InvalidRequestError, UnknownCollectionError
+from retrieval.domain.errors import Advice, DatabaseError, InvalidRequestError, UnknownCollectionError
 from retrieval.domain.items.attribute import checked_filterable
 from retrieval.domain.items.collection import Neighbours, check_collection_name, checked_neighbours
 from retrieval.domain.items.embedding import Embedder, EmbeddingSpace
@@ -360,9 +360,8 @@ class Platform(InstallationCalls, KeyCalls):
     async def _unknown(self, name: str) -> UnknownCollectionError:
         known = [one.name for one in await all_collections(self.database, self._tenant_id)]
         there_are = f"there are: {', '.join(known[:20])}" if known else "there is none yet"
-        return UnknownCollectionError(
-            f"there is no collection {name!r}; {there_are}; make it with: retrieval ingest {name} FILE"
-        )
+        unknown = UnknownCollectionError(f"there is no collection {name!r}; {there_are}")
+        return unknown.advising(Advice.MAKE_COLLECTION, name=name, file="FILE")
 
     async def _make(
         self, name: str, language: str, profile: Profile, space: StoredSpace | None, neighbours: Neighbours | None

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+
+from retrieval.domain.told import Told
 
 
 class Severity(StrEnum):
@@ -28,27 +29,25 @@ class Severity(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class Finding(Told):
     """One thing that was looked at."""
 
     check: str
     """The subject of the check: ``indexes``, ``recall``, ``connections``, ..."""
     severity: Severity
+    about: str = ""
+    """The collection, table, index or setting that it concerns. Empty: the installation."""
     found: str
     """The finding, in a sentence."""
     mend: str = ""
     """The remedy: a command, or SQL; empty where nothing has to be done."""
-    about: str = ""
-    """The collection, table, index or setting that it concerns. Empty: the installation."""
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        return {name: getattr(self, name) for name in ("check", "severity", "about", "found", "mend")}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Diagnosis:
+class Diagnosis(Told):
     """Everything that was looked at, the worst first."""
+
+    told_also = ("is_sound", "worst")
 
     examined_at: datetime
     findings: tuple[Finding, ...]
@@ -62,15 +61,6 @@ class Diagnosis:
     def is_sound(self) -> bool:
         """True if no finding is an error."""
         return self.worst is not Severity.ERROR
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain JSON values; times are ISO 8601."""
-        return {
-            "examined_at": self.examined_at.isoformat(),
-            "is_sound": self.is_sound,
-            "worst": self.worst,
-            "findings": [finding.as_dict() for finding in self.findings],
-        }
 
 
 def diagnosis_of(findings: Iterable[Finding], examined_at: datetime) -> Diagnosis:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 from retrieval.adapters.aside import LONG, aside
 from retrieval.adapters.store.items.collections import add_profile
 from retrieval.domain.checks import is_storable
-from retrieval.domain.errors import InvalidLimitError, InvalidRequestError, NotFoundError
+from retrieval.domain.errors import Advice, InvalidLimitError, InvalidRequestError, NotFoundError
 from retrieval.domain.learning.context import Context
 from retrieval.domain.search.filters import Filter, Where
 from retrieval.domain.search.hit import SearchResult
@@ -129,9 +129,8 @@ class ProfileCalls(CollectionHandle, ABC):
         return await aside(lambda: preview_of(query, found), is_long=is_long)
 
     def _without(self, version: object) -> NotFoundError:
-        return NotFoundError(
-            f"collection {self.name!r} has no profile {version!r:.40}; see: retrieval profiles list {self.name}"
-        )
+        unknown = NotFoundError(f"collection {self.name!r} has no profile {version!r:.40}")
+        return unknown.advising(Advice.LIST_PROFILES, name=self.name)
 
 
 def _checked_note(note: object) -> str:

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from retrieval.adapters.store.items.conditions import HIT_COLUMNS
 from retrieval.adapters.store.search.candidates import Found
 from retrieval.domain.records.slate import Placed
 from retrieval.domain.search.fusion import (
@@ -202,7 +203,7 @@ def hits(ranked: Sequence[Fused], columns: Columns, fusion: str, slate: Sequence
 
 
 def _hit(one: Fused, columns: tuple[Any, ...], rank: int, fusion: str, placed: Placed) -> Hit:
-    title, body, kind, tags, attributes, status, source, occurred_at = columns
+    parts = dict(zip(HIT_COLUMNS, columns, strict=True))
     return Hit(
         item_id=one.item_id,
         score=one.score,
@@ -210,14 +211,7 @@ def _hit(one: Fused, columns: tuple[Any, ...], rank: int, fusion: str, placed: P
         explanation=Explanation(fusion, one.contributions),
         slot=placed.slot,
         propensity=placed.propensity,
-        title=title,
-        body=body,
-        kind=kind,
-        tags=tuple(tags),
-        attributes=attributes,
-        status=status,
-        source=source,
-        occurred_at=occurred_at,
+        **{**parts, "tags": tuple(parts["tags"])},
     )
 
 

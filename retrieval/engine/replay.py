@@ -18,6 +18,7 @@ from retrieval.domain.records.slate import Placed, Slot
 from retrieval.domain.search.fusion import Fused, fused_again, leg_features_again, on_unit_scale
 from retrieval.domain.search.profile import Profile
 from retrieval.domain.search.profile_parts import Combination
+from retrieval.domain.told import Told
 from retrieval.engine.decide import Decision, slate
 from retrieval.engine.record import Decided
 from retrieval.engine.scoring import Pool, predictions, stack_signals
@@ -210,8 +211,10 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Replay:
+class Replay(Told):
     """The result of a replay."""
+
+    told_also = ("is_same_today",)
 
     retrieval_id: UUID
     retrieved_at: datetime
@@ -230,23 +233,6 @@ class Replay:
     def is_same_today(self) -> bool:
         """True if today's answer has the same items at the same places with the same scores."""
         return not self.differences
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain JSON values; times are ISO 8601."""
-        return {
-            "retrieval_id": str(self.retrieval_id),
-            "retrieved_at": self.retrieved_at.isoformat(),
-            "collection": self.collection,
-            "query": self.query,
-            "is_reproduced": self.is_reproduced,
-            "why_not": list(self.why_not),
-            "is_same_today": self.is_same_today,
-            "changes": list(self.changes),
-            "differences": [
-                {name: getattr(difference, name) for name in Difference.__slots__} | {"why": list(difference.why)}
-                for difference in self.differences
-            ],
-        }
 
 
 def rescored(

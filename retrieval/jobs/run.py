@@ -19,6 +19,7 @@ from retrieval.adapters.store.records.job_runs import INTERRUPTED, JobRun, begin
 from retrieval.adapters.tracing import span
 from retrieval.domain.errors import RetrievalError
 from retrieval.domain.records.schedule import schedule
+from retrieval.domain.told import Told
 from retrieval.jobs.registry import JOBS, Job, job_named
 from retrieval.services.workplace import Advance, JobTarget, StoppedError, Workplace, unheeded
 
@@ -28,7 +29,7 @@ DONE, FAILED, ELSEWHERE = "done", "failed", "running elsewhere"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunReport:
+class RunReport(Told):
     """The outcome of a run."""
 
     job: str
@@ -36,10 +37,6 @@ class RunReport:
     outcome: str
     """``done``, ``failed``, ``interrupted`` or ``running elsewhere``."""
     details: Mapping[str, Any] = field(default_factory=dict)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        return {"job": self.job, "collection": self.collection, "outcome": self.outcome, "details": dict(self.details)}
 
 
 async def run_job(workplace: Workplace, job: Job, target: JobTarget, advance: Advance = unheeded) -> RunReport:

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from retrieval.domain.errors import InvalidLimitError
 from retrieval.domain.learning.off_policy import QUANTILE
+from retrieval.domain.told import ToldFigures
 
 MOST = 20
 """The longest slate: the chances of each item are worked out exactly, for at most 2^10 ways the coins can fall."""
@@ -107,7 +108,7 @@ def _chances(first: Sequence[str], second: Sequence[str], limit: int) -> dict[st
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Preference:
+class Preference(ToldFigures):
     """The comparison of two profiles by which one's hits earned more, search by search."""
 
     first: int
@@ -127,10 +128,6 @@ class Preference:
     def decided(self) -> int:
         """Searches that either won."""
         return self.first + self.second
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON; None for what no search decided."""
-        return {name: value if math.isfinite(value) else None for name, value in asdict(self).items()}
 
 
 def preference(earned: Iterable[tuple[float, float]]) -> Preference:

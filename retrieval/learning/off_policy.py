@@ -21,14 +21,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.learning.off_policy import CLIP, Estimate, Estimator, Weighing
+from retrieval.domain.told import Told
 from retrieval.learning.interleaving import Preference
 
 Floats = NDArray[np.float64]
@@ -291,7 +292,7 @@ SIGNIFICANT = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class Verdict(Told):
     """A conclusion in one sentence."""
 
     is_conclusive: bool
@@ -299,10 +300,6 @@ class Verdict:
     better: str | None
     """The name of the better one; None: neither is shown to be, or nothing can be concluded."""
     text: str
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        return asdict(self)
 
 
 def judge(names: tuple[str, str], weighings: tuple[Weighing, Weighing], difference: Estimate) -> Verdict:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from retrieval.domain.told import Told
 from retrieval.learning.arm_table import Floats
 from retrieval.learning.logit import sigmoid
 
@@ -41,7 +42,7 @@ _POSITION = _Prior(0.0, 0.5, None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LogitStack:
+class LogitStack(Told):
     """logit P(reward) = intercept + Σ weight × signal + position × ln(rank), the last of which a ranking leaves out."""
 
     weights: Mapping[str, float] = field(default_factory=dict)
@@ -70,10 +71,6 @@ class LogitStack:
         """
         scaled = self.weights.get(LEARNED, 0.0) ** 2 * probabilities * (1.0 - probabilities)
         return np.asarray(sizes * means * (1.0 - means) / np.maximum(scaled, LEAST_VARIANCE), dtype=np.float64)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        return {"weights": dict(self.weights), "intercept": self.intercept, "position": self.position}
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> Self:

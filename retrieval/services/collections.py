@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from retrieval.adapters.store.database import Database
@@ -15,6 +15,7 @@ from retrieval.adapters.store.items.removal import remove_itself, remove_next_it
 from retrieval.adapters.store.records.job_runs import JobRun
 from retrieval.adapters.store.search.indexes import IndexStatus
 from retrieval.adapters.store.search.recall import Measurement
+from retrieval.domain.told import Told
 from retrieval.services.indexes import drop_indexes
 from retrieval.services.textsearch import TextsearchOutcome, drop_textsearch_index
 from retrieval.services.weights import DRIFT, refresh_weights
@@ -22,7 +23,7 @@ from retrieval.services.workplace import Advance, JobTarget, Workplace, unheeded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CollectionStatus:
+class CollectionStatus(Told):
     """One collection."""
 
     name: str
@@ -41,16 +42,6 @@ class CollectionStatus:
     """The last run's measurements."""
     unrecorded: Mapping[str, int]
     """Searches that were to be recorded and were not, by reason."""
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain JSON values; times are ISO 8601."""
-        return {
-            **{name: getattr(self, name) for name in ("name", "documents", "space", "pending", "weights_pending")},
-            "indexes": [asdict(one) for one in self.indexes],
-            "runs": [run_as_dict(one) for one in self.runs],
-            "recall": [_measurement_as_dict(one) for one in self.recall],
-            "unrecorded": dict(self.unrecorded),
-        }
 
 
 async def collection_statuses(workplace: Workplace, tenant_id: int) -> list[CollectionStatus]:
@@ -74,24 +65,8 @@ async def collection_statuses(workplace: Workplace, tenant_id: int) -> list[Coll
     ]
 
 
-def run_as_dict(run: JobRun) -> dict[str, Any]:
-    """Plain JSON values; times are ISO 8601."""
-    return {
-        "job": run.job,
-        "started_at": run.started_at.isoformat(),
-        "seconds": run.seconds,
-        "outcome": run.outcome,
-        "details": dict(run.details),
-    }
-
-
 def _space_name(collection: StoredCollection) -> str | None:
     return collection.space.space.name if collection.space else None
-
-
-def _measurement_as_dict(one: Measurement) -> dict[str, Any]:
-    measured_at = one.measured_at.isoformat() if one.measured_at else None
-    return {**asdict(one), "measured_at": measured_at}
 
 
 _STEP = 500

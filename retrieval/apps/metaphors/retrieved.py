@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 from uuid import UUID
 
 from retrieval.apps.metaphors.corpus import MetaphorCorpus
@@ -14,10 +13,11 @@ from retrieval.apps.metaphors.ranking import Scored, spread
 from retrieval.domain.errors import UnknownItemError
 from retrieval.domain.learning.arm import Expectation
 from retrieval.domain.search.hit import Explanation
+from retrieval.domain.told import Told
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RetrievalMetrics:
+class RetrievalMetrics(Told):
     """The measurements of a retrieval; the view ``analytics_queries`` has the same by its ``retrieval_id``.
 
     Of an empty answer the view has no scores (NULL) where these are 0.
@@ -46,10 +46,6 @@ class RetrievalMetrics:
             generation_triggered=generation_triggered,
             backtrack_count=backtrack_count,
         )
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        return asdict(self)
 
 
 class Retrieved(list[Scored]):

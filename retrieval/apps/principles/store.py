@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 from uuid import UUID
 
 from retrieval.apps.principles.choosing import FEWER_USES_THAN, MIN_PRINCIPLE_SCORE, normalised_tags
@@ -31,12 +31,15 @@ from retrieval.domain.items.collection import ValueCount
 from retrieval.domain.items.item import Item
 from retrieval.domain.learning.context import Context
 from retrieval.domain.records.slate import Slot
+from retrieval.domain.told import Told
 from retrieval.platform import Platform
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PrincipleStats:
+class PrincipleStats(Told):
     """Counts over all principles."""
+
+    told_also = ("success_rate",)
 
     active: int
     candidates: int
@@ -56,10 +59,6 @@ class PrincipleStats:
     def success_rate(self) -> float | None:
         """The share of good verdicts, 0 to 1; None: there are none."""
         return self.successes / self.uses if self.uses else None
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        return {**asdict(self), "success_rate": self.success_rate}
 
 
 def stats_of(principles: Iterable[Principle]) -> PrincipleStats:

@@ -20,7 +20,7 @@ from retrieval.apps.tickets.models import PreviewConfig, RetrievalRequest, Retri
 from retrieval.apps.tickets.profile import tickets_profile
 from retrieval.apps.tickets.ticket_item import DOMAIN
 from retrieval.apps.tickets.weighing import Weighed, compared, weighed
-from retrieval.domain.errors import RetrievalError, UnknownCollectionError, UnknownFieldError
+from retrieval.domain.errors import Advice, RetrievalError, UnknownCollectionError, UnknownFieldError
 from retrieval.domain.items.collection import ValueCount
 from retrieval.domain.items.embedding import EmbeddingSpace
 from retrieval.engine.collection_handle import FRESH_SECONDS
@@ -228,9 +228,8 @@ class RetrievalService:
             return await ask(await self._opened())
         except UnknownCollectionError as error:
             self._collection = None
-            name = self.config.collection
-            raise ConfigurationError(
-                f"there is no collection {name!r}; make it with: retrieval ingest {name} historical_tickets.csv"
+            raise ConfigurationError(error.fact).advising(
+                Advice.MAKE_COLLECTION, name=self.config.collection, file="historical_tickets.csv"
             ) from error
 
     async def _opened(self) -> Collection:

@@ -10,6 +10,7 @@ from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.attribute import checked_name
 from retrieval.domain.notebook import facts_html
 from retrieval.domain.search.filters import Field, parse_field
+from retrieval.domain.told import Told
 
 MAX_NAME_BYTES = 512
 
@@ -37,7 +38,7 @@ MAX_OWN_WEIGHT = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Neighbours:
+class Neighbours(Told):
     """The setting by which the items of a collection are indexed together with those next to them.
 
     Words: an item is found by its own, each counted ``own_weight`` times, and by those of its neighbours' bodies; a
@@ -68,10 +69,6 @@ class Neighbours:
         if not self.before and not self.after:
             raise InvalidRequestError("neighbours need before or after above 0; use None for a collection without them")
 
-    def as_dict(self) -> dict[str, Any]:
-        """Plain JSON values, as the database keeps them."""
-        return {name: getattr(self, name) for name in Neighbours.__slots__}
-
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
         """Reads what ``as_dict`` gave."""
@@ -91,7 +88,7 @@ def _check(name: str, value: object, least: int, most: int) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CollectionInfo:
+class CollectionInfo(Told):
     """A collection at a glance."""
 
     name: str
@@ -110,14 +107,6 @@ class CollectionInfo:
     """The types of the declared attributes, by name."""
     neighbours: Neighbours | None = None
     """The neighbours that its items are indexed together with; None: each is indexed alone."""
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        return {
-            **{name: getattr(self, name) for name in CollectionInfo.__slots__},
-            "filterable": dict(self.filterable),
-            "neighbours": self.neighbours.as_dict() if self.neighbours else None,
-        }
 
     def _repr_html_(self) -> str:
         return facts_html(f"collection {self.name}", ((name, value) for name, value in self.as_dict().items()))

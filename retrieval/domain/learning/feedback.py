@@ -15,6 +15,7 @@ from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.item import MAX_KEY_BYTES
 from retrieval.domain.learning.context import MAX_NAME_LENGTH, Context
 from retrieval.domain.records.retrieval_id import time_of
+from retrieval.domain.told import Told
 
 MAX_NOTE_LENGTH = 10_000
 """Characters of a note."""
@@ -146,7 +147,7 @@ class Feedback:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FeedbackReport:
+class FeedbackReport(Told):
     """The result of recording events."""
 
     recorded: int = 0
@@ -165,15 +166,6 @@ class FeedbackReport:
             superseding=self.superseding + other.superseding,
             discounted=dict(Counter(self.discounted) + Counter(other.discounted)),
         )
-
-    def as_dict(self) -> dict[str, object]:
-        """Plain JSON values."""
-        return {
-            "recorded": self.recorded,
-            "repeated": self.repeated,
-            "superseding": self.superseding,
-            "discounted": dict(self.discounted),
-        }
 
 
 def outcome_events(
@@ -211,10 +203,10 @@ def _reward(reward: object, helpful: object) -> float:
     is_absent = isinstance(reward, float) and math.isnan(reward)
     if helpful is None:
         if is_absent:
-            raise InvalidRequestError("feedback needs reward=, a number from 0 to 1, or helpful=True or False")
+            raise InvalidRequestError("feedback needs reward, a number from 0 to 1, or helpful, true or false")
         return _number("reward", reward)
     if not is_absent:
-        raise InvalidRequestError("give reward= or helpful=, not both")
+        raise InvalidRequestError("give reward or helpful, not both")
     if not isinstance(helpful, bool):
         raise InvalidRequestError(f"helpful is {helpful!r:.80}; it must be True or False")
     return float(helpful)

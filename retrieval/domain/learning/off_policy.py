@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
 from uuid import UUID
+
+from retrieval.domain.told import ToldFigures
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +42,10 @@ TOLERATED_SHARE = 0.01
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Weighing:
+class Weighing(ToldFigures):
     """The weights of one target on some traffic. Figures are NaN where there is no traffic to have them from."""
+
+    told_also = ("unsupported",)
 
     retrievals: int
     impressions: int
@@ -95,11 +98,6 @@ class Weighing:
             )
         return tuple(found)
 
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON; None for what there is no traffic to tell from."""
-        plain = {**asdict(self), "unsupported": self.unsupported}
-        return {name: value if math.isfinite(value) else None for name, value in plain.items()}
-
 
 CLIP = 50.0
 """Clipped estimates count no weight above this: a little bias for much less variance."""
@@ -117,8 +115,10 @@ class Estimator(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Estimate:
+class Estimate(ToldFigures):
     """One value with its uncertainty; all are NaN where nothing could be estimated."""
+
+    told_also = ("low", "high")
 
     value: float
     """The mean reward of an impression under the target."""
@@ -133,8 +133,3 @@ class Estimate:
     def high(self) -> float:
         """The upper end of the 95 % confidence interval."""
         return self.value + QUANTILE * self.standard_error
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON; None for what could not be estimated."""
-        plain = {**asdict(self), "low": self.low, "high": self.high}
-        return {name: value if math.isfinite(value) else None for name, value in plain.items()}

@@ -12,6 +12,7 @@ from uuid import UUID
 from retrieval.domain.checks import fault_of
 from retrieval.domain.errors import InvalidLimitError, InvalidRequestError
 from retrieval.domain.notebook import table_html, text_html
+from retrieval.domain.told import Told
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,8 +27,10 @@ class AnalyticsColumn:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AnalyticsView:
+class AnalyticsView(Told):
     """A view of figures, as the database describes it."""
+
+    untold = frozenset({"is_function"})
 
     name: str
     """The name, without the prefix ``analytics_`` of the database."""
@@ -41,11 +44,6 @@ class AnalyticsView:
         """The column of a list that a period is about: its first time or day."""
         times = (column for column in self.columns if column.type in ("timestamp with time zone", "date"))
         return None if self.is_function else next(times, None)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        columns = [{"name": column.name, "type": column.type, "about": column.about} for column in self.columns]
-        return {"name": self.name, "about": self.about, "columns": columns}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,6 +17,7 @@ from retrieval.domain.search.fusion import fused_again, on_unit_scale, values_ag
 from retrieval.domain.search.profile import Profile
 from retrieval.domain.search.profile_parts import Combination, Exploration
 from retrieval.domain.search.refining import REFINING, from_steps
+from retrieval.domain.told import Told
 
 Optional = Sequence[float | None]
 
@@ -234,7 +235,7 @@ def _weights(legs: Mapping[str, Any], profile: Profile) -> Mapping[str, float]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RetrievalSummary:
+class RetrievalSummary(Told):
     """A recorded search in a list."""
 
     retrieval_id: UUID
@@ -253,14 +254,9 @@ class RetrievalSummary:
     """The first hit's score; None without hits."""
     retrieval_time_ms: float
 
-    def as_dict(self) -> dict[str, Any]:
-        """Plain JSON values; times are ISO 8601."""
-        values = {name: getattr(self, name) for name in self.__slots__}
-        return {**values, "retrieval_id": str(self.retrieval_id), "retrieved_at": self.retrieved_at.isoformat()}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RecordedRetrieval:
+class RecordedRetrieval(Told):
     """A recorded search with its impressions."""
 
     retrieval_id: UUID
@@ -290,29 +286,6 @@ class RecordedRetrieval:
     """The number of candidates on record, for replay and comparisons."""
     impressions: Sequence[Impression]
     """The items that were shown, by rank."""
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain JSON values; times are ISO 8601."""
-        return {
-            "retrieval_id": str(self.retrieval_id),
-            "retrieved_at": self.retrieved_at.isoformat(),
-            "collection": self.collection,
-            "origin": self.origin,
-            "query": self.query,
-            "is_by_vector": self.is_by_vector,
-            "where": dict(self.where),
-            "request": dict(self.request),
-            "context": {name: getattr(self.context, name) for name in Context.__slots__},
-            "profile_version": self.profile_version,
-            "model_version": self.model_version,
-            "policy": self.policy,
-            "path": self.path,
-            "notes": list(self.notes),
-            "timings_ms": dict(self.timings_ms),
-            "retrieval_time_ms": self.retrieval_time_ms,
-            "candidates": self.candidates,
-            "impressions": [_shown(impression) for impression in self.impressions],
-        }
 
 
 def retrieval_of(recorded: RecordedSearch, collection: str) -> RecordedRetrieval:
@@ -349,11 +322,6 @@ def context_of(recorded: RecordedSearch) -> Context:
         backtracks=recorded.backtrack_count,
         generated=recorded.generation_triggered,
     )
-
-
-def _shown(one: Impression) -> dict[str, Any]:
-    values = {name: getattr(one, name) for name in Impression.__slots__}
-    return {**values, "signals": dict(one.signals), "slot": one.slot.value}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,6 +11,7 @@ from uuid import UUID
 
 from retrieval.domain.notebook import explanation_html, hits_html
 from retrieval.domain.records.slate import Slot
+from retrieval.domain.told import Told
 
 
 class Contribution(NamedTuple):
@@ -28,8 +29,10 @@ class Contribution(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Explanation:
+class Explanation(Told):
     """The explanation of a hit's score. The contributions add up to the score."""
+
+    told_also = ("score",)
 
     fusion: str
     contributions: tuple[Contribution, ...]
@@ -40,7 +43,7 @@ class Explanation:
         return sum(part.value for part in self.contributions)
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
+        """Plain JSON values. Written out, for a page may have 1,000 hits, each with some ten contributions."""
         parts = [part._asdict() for part in self.contributions]
         return {"fusion": self.fusion, "score": self.score, "contributions": parts}
 
@@ -60,7 +63,7 @@ _REPR_CHARACTERS, _REPR_HITS = 70, 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Hit:
+class Hit(Told):
     """An item that a search returned."""
 
     item_id: str
@@ -68,9 +71,8 @@ class Hit:
     """Higher is better; comparable within one search only."""
     rank: int
     """The rank, from 1."""
-    explanation: Explanation
     slot: Slot = Slot.EXPLOIT
-    """The reason for its place: its score, or to learn about it."""
+    """``exploit``: it stands there for its score; ``explore`` or ``swap``: to learn about it."""
     propensity: float = 1.0
     """The probability that it was shown at all, above 0 and at most 1."""
     title: str = ""
@@ -81,25 +83,7 @@ class Hit:
     status: str = "active"
     source: str = ""
     occurred_at: datetime | None = None
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        return {
-            "item_id": self.item_id,
-            "score": self.score,
-            "rank": self.rank,
-            "slot": self.slot.value,
-            "propensity": self.propensity,
-            "title": self.title,
-            "body": self.body,
-            "kind": self.kind,
-            "tags": list(self.tags),
-            "attributes": dict(self.attributes),
-            "status": self.status,
-            "source": self.source,
-            "occurred_at": self.occurred_at.isoformat() if self.occurred_at else None,
-            "explanation": self.explanation.as_dict(),
-        }
+    explanation: Explanation
 
     def __repr__(self) -> str:
         # Two lines of a terminal; the rest is in its fields, and as_dict has all.
@@ -123,11 +107,13 @@ class Path(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SearchResult(Sequence[Hit]):
+class SearchResult(Told, Sequence[Hit]):
     """The hits, best first, and how they were found. Reads like a list of hits."""
 
     hits: tuple[Hit, ...]
     path: Path
+    """``exact``: every matching vector was compared; ``approximate``: an index was walked; ``none``: no dense leg ran.
+    """
     why: str
     """The reason for the path, in words."""
     weighed: int = 0
@@ -174,17 +160,3 @@ class SearchResult(Sequence[Hit]):
             [(hit, hit.explanation._repr_html_()) for hit in self.hits],
             "; ".join((found, *self.notes, *self.why_no_hits)),
         )
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        return {
-            "hits": [hit.as_dict() for hit in self.hits],
-            "path": self.path.value,
-            "why": self.why,
-            "weighed": self.weighed,
-            "profile_version": self.profile_version,
-            "notes": list(self.notes),
-            "why_no_hits": list(self.why_no_hits),
-            "timings_ms": dict(self.timings_ms),
-            "retrieval_id": None if self.retrieval_id is None else str(self.retrieval_id),
-        }

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.search.hit import Contribution, Hit, SearchResult
 from retrieval.domain.search.profile import Profile
+from retrieval.domain.told import Told
 
 MAX_PROFILES = 10
 """Profiles in one preview: each is a search."""
@@ -18,7 +18,7 @@ _NOTHING = 0.005
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PreviewedHit:
+class PreviewedHit(Told):
     """A hit under one profile, and how it stands against the first profile's page."""
 
     hit: Hit
@@ -29,13 +29,9 @@ class PreviewedHit:
     why: str
     """The reason for the difference, in words: the shares of its score."""
 
-    def as_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        return {"hit": self.hit.as_dict(), "rank_before": self.rank_before, "moved": self.moved, "why": self.why}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProfilePreview:
+class ProfilePreview(Told):
     """The page of one profile."""
 
     name: str
@@ -49,20 +45,9 @@ class ProfilePreview:
     notes: tuple[str, ...]
     """Notes of the search: a leg that could not run and why."""
 
-    def as_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        return {
-            "name": self.name,
-            "profile": self.profile.as_dict(),
-            "hits": [hit.as_dict() for hit in self.hits],
-            "entered": list(self.entered),
-            "left": [hit.as_dict() for hit in self.left],
-            "notes": list(self.notes),
-        }
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Preview:
+class Preview(Told):
     """The same query under each profile."""
 
     query: str
@@ -70,11 +55,6 @@ class Preview:
     """The first profile's name: the others are held against it."""
     previews: tuple[ProfilePreview, ...]
     """The profiles' pages, in the order in which the profiles were given."""
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        previews = [preview.as_dict() for preview in self.previews]
-        return {"query": self.query, "baseline": self.baseline, "previews": previews}
 
 
 def checked_profiles(profiles: object) -> dict[str, Profile]:

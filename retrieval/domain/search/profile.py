@@ -15,6 +15,7 @@ from retrieval.domain.search.profile_parts import Exploration, Learned, Recordin
 from retrieval.domain.search.refining import REFINING, Refining
 from retrieval.domain.search.signal import Question, Signal
 from retrieval.domain.search.signals import AttributeValue, signals_as_dict, signals_from_dict
+from retrieval.domain.told import Told
 
 RRF_K = 60
 """The constant of reciprocal rank fusion (Cormack, Clarke, Büttcher, SIGIR 2009)."""
@@ -86,7 +87,7 @@ class Fusion:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Profile:
+class Profile(Told):
     """Legs with weights, their depth, fusion and refining, signals, what is learned and explored, what is recorded.
 
     Raises ``InvalidProfileError`` for no legs, an unknown leg, a weight that is negative, NaN or infinite,
@@ -189,21 +190,7 @@ class Profile:
 
     def as_dict(self) -> dict[str, Any]:
         """The profile as plain JSON values, as it is stored."""
-        return {
-            "legs": dict(self.legs),
-            "fusion": {"kind": self.fusion.kind.value, "k": self.fusion.k},
-            "depth": self.depth,
-            "refining": {"share": self.refining.share},
-            "signals": signals_as_dict(self.signals),
-            "min_score": self.min_score,
-            "diversity": {
-                "collapse_above": self.diversity.collapse_above,
-                "relevance_share": self.diversity.relevance_share,
-            },
-            "learned": self.learned.as_dict(),
-            "exploration": self.exploration.as_dict(),
-            "recording": self.recording.as_dict(),
-        }
+        return {**Told.as_dict(self), "signals": signals_as_dict(self.signals)}
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> Profile:
@@ -289,7 +276,7 @@ def _checked_weight(name: str, weight: float) -> float:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StoredProfile:
+class StoredProfile(Told):
     """One version."""
 
     version: int
@@ -300,13 +287,3 @@ class StoredProfile:
     created_at: datetime
     is_active: bool
     """True if the collection searches with it."""
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain JSON values; times are ISO 8601."""
-        return {
-            "version": self.version,
-            "profile": self.profile.as_dict(),
-            "note": self.note,
-            "created_at": self.created_at.isoformat(),
-            "is_active": self.is_active,
-        }

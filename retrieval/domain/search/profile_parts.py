@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
 from retrieval.domain.errors import InvalidProfileError
+from retrieval.domain.told import Told
 
 
 def check_share(name: str, value: object) -> None:
@@ -50,7 +50,7 @@ class PosteriorKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Exploration:
+class Exploration(Told):
     """The exploration policy with its numbers. Raises ``InvalidProfileError`` for one outside its range."""
 
     policy: PolicyName = PolicyName.OFF
@@ -88,10 +88,6 @@ class Exploration:
         """True if every search shows what its scores say."""
         return self.policy is PolicyName.OFF and not self.swaps
 
-    def as_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        return {name: getattr(self, name) for name in self.__slots__}
-
 
 def _one_of(kind: type[PolicyName | PosteriorKind], name: str, value: str) -> PolicyName | PosteriorKind:
     try:
@@ -120,7 +116,7 @@ class Combination(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Learned:
+class Learned(Told):
     """The learned reward in a profile. Until a model is published, relevance alone makes the score.
 
     Raises ``InvalidProfileError`` for an unknown combination, a share outside 0 to 1, or a number of verdicts below 1.
@@ -147,13 +143,9 @@ class Learned:
         """True if the learned reward never counts."""
         return self.combination is Combination.OFF
 
-    def as_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        return {"combination": self.combination.value, "share": self.share, "trusted_from": self.trusted_from}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Recording:
+class Recording(Told):
     """The recording of searches. Raises ``InvalidProfileError`` for a number outside its range."""
 
     rate: float = 1.0
@@ -168,7 +160,3 @@ class Recording:
         check_whole("recording pool", self.pool, 0, 1000)
         if not isinstance(self.wait, bool):
             raise InvalidProfileError(f"recording wait is {self.wait!r:.80}; it must be true or false")
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        return {name: getattr(self, name) for name in self.__slots__}

@@ -25,7 +25,6 @@ from retrieval.apps.principles import PrincipleStore
 from retrieval.apps.principles.principle_item import KIND
 from retrieval.apps.principles.startup.options import StartOptions
 from retrieval.apps.principles.startup.start import SessionStart
-from retrieval.apps.principles.startup.start_settings import StartSettings
 from retrieval.apps.principles.startup.surroundings import HookInput
 from retrieval.apps.recall import DualRetriever
 from retrieval.apps.tickets import TICKET_FILTERABLE
@@ -151,7 +150,7 @@ async def mcp(planted: Planted) -> Given:
 
 
 def _started(planted: Planted) -> Given:
-    settings = StartSettings(database_url=planted.url, tenant=planted.settings.tenant, session_start_seconds=60.0)
+    settings = Settings(database_url=SecretStr(planted.url), tenant=planted.settings.tenant, session_start_seconds=60.0)
     session = SessionStart(StartOptions(session=planted.session), settings, time.monotonic() + 60, print)
     try:
         started = session.started(HookInput(), datetime.now(UTC))

@@ -11,6 +11,7 @@ from retrieval.domain.errors import InvalidRequestError, RetrievalError, Unknown
 from retrieval.surfaces.cli.completion import complete_collection
 from retrieval.surfaces.cli.errors import FAILED
 from retrieval.surfaces.cli.options import Json, State, state_of
+from retrieval.surfaces.cli.output import NO_COLLECTIONS, console, count, plain, print_json, short_space, table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from retrieval.adapters.store.records.job_runs import JobRun
     from retrieval.adapters.store.search.indexes import IndexStatus
     from retrieval.domain.diagnosis import Diagnosis, Finding
-    from retrieval.platform import Platform
     from retrieval.services.collections import CollectionStatus
 
 
@@ -52,8 +52,6 @@ def doctor(
     asks each embedder for one vector. The exit code is 1 where something is
     an error, and 0 otherwise.
     """
-    from retrieval.surfaces.cli.output import print_json
-
     found = diagnosis(state_of(context), collection)
     if as_json:
         print_json(found.as_dict())
@@ -80,8 +78,6 @@ def diagnosis(state: State, collection: str | None) -> Diagnosis:
 
 def print_diagnosis(found: Diagnosis) -> None:
     """A line a finding, the worst first, and below it what to do; at the end how many there are of each."""
-    from retrieval.surfaces.cli.output import console
-
     out = console()
     for finding in found.findings:
         for line in finding_lines(finding, encoding=out.encoding):
@@ -93,8 +89,6 @@ def print_diagnosis(found: Diagnosis) -> None:
 def finding_lines(finding: Finding, *, encoding: str) -> Iterator[Text]:
     """``! pending: ...`` and, indented below it, how to mend it."""
     from rich.text import Text
-
-    from retrieval.surfaces.cli.output import plain
 
     mark, style = _MARKS[finding.severity]
     shown = mark if encoding.lower().startswith("utf") else finding.severity.value
@@ -125,27 +119,29 @@ def status(context: typer.Context, *, as_json: Json = False) -> None:
     the share of the true nearest items that the index found when the job
     last measured it.
     """
-    from retrieval.surfaces.cli.output import console, print_json
-    from retrieval.surfaces.cli.run import run
+    from retrieval.services.collections import collection_statuses
+    from retrieval.surfaces.cli.run import answer
 
-    found = run(state_of(context), _statuses)
-    if as_json:
-        print_json([one.as_dict() for one in found])
-    elif not found:
-        console().print("no collections yet; make one with: retrieval ingest NAME FILE", soft_wrap=True)
-    else:
-        console().print(collections_table(found))
-        for line in lost_lines(found):
-            console().print(line, soft_wrap=True)
+    def shown(found: list[CollectionStatus]) -> Iterator[Table | str]:
+        if not found:
+            yield NO_COLLECTIONS
+            return
+        yield collections_table(found)
+        yield from lost_lines(found)
         if any(one.runs for one in found):
-            console().print()
-            console().print(runs_table(found))
+            yield ""
+            yield runs_table(found)
+
+    answer(
+        context,
+        lambda platform: collection_statuses(platform.workplace, platform.tenant_id),
+        shown,
+        as_json=as_json,
+    )
 
 
 def collections_table(found: list[CollectionStatus]) -> Table:
     """A row a collection; what waits has a column where something waits."""
-    from retrieval.surfaces.cli.output import short_space, table
-
     return table(
         ["collection", "documents", "pending", "weights", "space", "index", "recall"],
         (
@@ -166,8 +162,6 @@ def collections_table(found: list[CollectionStatus]) -> Table:
 
 def lost_lines(found: list[CollectionStatus]) -> list[str]:
     """A line a collection of which searches were not recorded, and why."""
-    from retrieval.surfaces.cli.output import count, plain
-
     return [
         f"{plain(one.name)}: {count(sum(one.unrecorded.values()), 'search')} not recorded ("
         + ", ".join(f"{reason} {number:,}" for reason, number in one.unrecorded.items())
@@ -179,8 +173,6 @@ def lost_lines(found: list[CollectionStatus]) -> list[str]:
 
 def runs_table(found: list[CollectionStatus]) -> Table:
     """A row for the last run of each job over each collection."""
-    from retrieval.surfaces.cli.output import table
-
     return table(
         ["collection", "job", "started (UTC)", "seconds", "outcome", "details"],
         ((one.name, *_run_cells(run)) for one in found for run in one.runs),
@@ -208,9 +200,3 @@ def _run_cells(run: JobRun) -> tuple[object, ...]:
     seconds = None if run.seconds is None else f"{run.seconds:.1f}"
     details = ", ".join(f"{name} {value}" for name, value in run.details.items() if not isinstance(value, list))
     return run.job, f"{run.started_at.astimezone(UTC):%Y-%m-%d %H:%M}", seconds, run.outcome, details
-
-
-async def _statuses(platform: Platform) -> list[CollectionStatus]:
-    from retrieval.services.collections import collection_statuses
-
-    return await collection_statuses(platform.workplace, platform.tenant_id)

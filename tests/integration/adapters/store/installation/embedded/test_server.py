@@ -28,7 +28,6 @@ from retrieval.adapters.store.installation.embedded.join import check_is_made, j
 from retrieval.adapters.store.installation.embedded.place import FileLock, server_account, socket_directory
 from retrieval.adapters.store.installation.embedded.server import start_embedded
 from retrieval.apps.principles.startup.start import DatabaseOpening
-from retrieval.apps.principles.startup.start_settings import StartSettings
 from retrieval.domain.diagnosis import Severity
 from retrieval.domain.errors import DatabaseUnreachableError, EmbeddedServerError, SchemaRevisionError
 from retrieval.services.doctor import examine
@@ -253,7 +252,7 @@ def test_a_session_starts_a_server_that_does_not_run(home: Path) -> None:
     """In the ordinary way, though a socket was left behind, and stops it when it leaves."""
     with socket.socket(socket.AF_UNIX) as left_behind:
         left_behind.bind(str(socket_directory(home) / ".s.PGSQL.5432"))
-    opening = DatabaseOpening(StartSettings(home=home), time.monotonic() + 60)
+    opening = DatabaseOpening(Settings(home=home), time.monotonic() + 60)
     try:
         with pytest.raises(SchemaRevisionError, match="is not set up in this database; run: retrieval db upgrade"):
             opening.connection().run([], seconds=60)
