@@ -1,4 +1,4 @@
-"""What an examination of an installation found: each finding says how bad it is, what it is, and how to mend it."""
+"""The findings of an examination of an installation, each with its severity, its cause and its remedy."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from retrieval.domain.told import Told
 
 
 class Severity(StrEnum):
-    """How bad a finding is; they are ordered, and the last is the worst."""
+    """The severity of a finding, in rising order."""
 
     OK = "ok"
-    """As it should be."""
+    """Nothing is wrong."""
     ADVICE = "advice"
     """It works, and could be better."""
     WARNING = "warning"
@@ -33,14 +33,14 @@ class Finding(Told):
     """One thing that was looked at."""
 
     check: str
-    """What was looked at: ``indexes``, ``recall``, ``connections``, ..."""
+    """The subject of the check: ``indexes``, ``recall``, ``connections``, ..."""
     severity: Severity
     about: str = ""
-    """Which of many it is: a collection, a table, an index, a setting. Empty: the installation."""
+    """The collection, table, index or setting that it concerns. Empty: the installation."""
     found: str
-    """What was found, in a sentence."""
+    """The finding, in a sentence."""
     mend: str = ""
-    """What to do: a command, or SQL; empty where there is nothing to do."""
+    """The remedy: a command, or SQL; empty where nothing has to be done."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,11 +55,11 @@ class Diagnosis(Told):
     @property
     def worst(self) -> Severity:
         """The worst severity that was found; ``ok`` for nothing."""
-        return max((one.severity for one in self.findings), key=lambda one: one.rank, default=Severity.OK)
+        return max((finding.severity for finding in self.findings), key=lambda one: one.rank, default=Severity.OK)
 
     @property
     def is_sound(self) -> bool:
-        """Whether nothing that was found is an error."""
+        """True if no finding is an error."""
         return self.worst is not Severity.ERROR
 
 

@@ -208,7 +208,7 @@ class UnknownKeyError(NotFoundError):
 
 
 class ConflictError(RetrievalError):
-    """What is stored is another than the caller takes it to be."""
+    """The stored data differ from what the caller takes them to be."""
 
 
 class VersionConflictError(ConflictError):

@@ -30,7 +30,7 @@ DONE, FAILED, ELSEWHERE = "done", "failed", "running elsewhere"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunReport(Told):
-    """What became of a run."""
+    """The outcome of a run."""
 
     job: str
     collection: str
@@ -89,7 +89,7 @@ class PlannedJob:
     last: JobRun | None
     """Its last run over any of the tenant's collections."""
     next_at: datetime | None
-    """When a worker looks next whether it is needed."""
+    """The time when a worker next checks whether it is needed."""
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON values; times are ISO 8601."""
@@ -120,7 +120,7 @@ async def planned_jobs(workplace: Workplace, tenant_id: int, *, now: datetime) -
 
 
 def next_time(cron: str, now: datetime) -> datetime:
-    """When the expression comes true next, in the zone of ``now``."""
+    """Gives the next time that matches the cron expression, in the zone of ``now``."""
     found: datetime = croniter(cron, now).get_next(datetime)
     return found
 
@@ -145,7 +145,7 @@ async def learn_now(workplace: Workplace, tenant_id: int, refresh: Refresh) -> d
 
 
 async def _clusters(workplace: Workplace, tenant_id: int, refresh: Refresh) -> int:
-    """How many there are, where another process is finding them."""
+    """Gives the number of clusters, where another process is finding them."""
     stored = await refresh()
     if stored.space is None:
         return 0

@@ -208,7 +208,7 @@ class RetrievalService:
     async def _previewed(
         self, hits: Sequence[Hit], asked: TicketSearch, weightings: Sequence[Weighting]
     ) -> SearchPreview:
-        rankings = [(one, await self._weighed(hits, asked, one)) for one in weightings]
+        rankings = [(weighting, await self._weighed(hits, asked, weighting)) for weighting in weightings]
         before = rankings[0][1]
         return SearchPreview(
             query=asked.words,
@@ -304,10 +304,10 @@ async def index_stats(collection: Collection) -> dict[str, Any]:
     for one in counts:
         distribution[one.value] += one.items
     return {
-        "total_vectors": sum(one.vectors for one in counts),
+        "total_vectors": sum(count.vectors for count in counts),
         "dimension": space.dimensions if space else None,
         "domain_distribution": dict(distribution),
-        "metadata_entries": sum(one.items for one in counts),
+        "metadata_entries": sum(count.items for count in counts),
     }
 
 
@@ -315,4 +315,4 @@ async def _by_domain(collection: Collection) -> list[ValueCount]:
     try:
         return await collection.value_counts(DOMAIN)
     except UnknownFieldError:  # no ticket has a domain
-        return [replace(one, value="") for one in await collection.value_counts("kind")]
+        return [replace(count, value="") for count in await collection.value_counts("kind")]

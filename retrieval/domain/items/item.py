@@ -47,16 +47,16 @@ class Item(Told):
     title: str = ""
     body: str = ""
     kind: str = ""
-    """What sort of thing it is, in the application's words."""
+    """The sort of thing that it is, in the application's words."""
     tags: tuple[str, ...] = ()
     attributes: Mapping[str, Any] = field(default_factory=lambda: _EMPTY)
     """JSON values by name; filterable."""
     status: str = "active"
     """``archived`` items are kept and not found; any other value is the application's own."""
     source: str = ""
-    """Where it came from: a system, a file, a person."""
+    """The origin of the item: a system, a file, a person."""
     occurred_at: datetime | None = None
-    """When the thing happened (event time); always with a time zone."""
+    """The time when the thing happened (event time); always with a time zone."""
 
     def __post_init__(self) -> None:
         check_key("item_id", self.item_id, self.item_id)
@@ -212,7 +212,7 @@ _VERSION_BYTES = 12
 
 
 class Became(StrEnum):
-    """What a write made of an item."""
+    """The effect of a write on an item."""
 
     ADDED = "added"
     CHANGED = "changed"
@@ -234,9 +234,9 @@ class StoredItem(Told):
     """
     created_at: datetime
     updated_at: datetime
-    """When it was changed last."""
+    """The time of the last change."""
     became: Became | None = None
-    """What the call that gave it made of it; None: it was only read.
+    """The effect of the call that gave it; None: it was only read.
 
     Beside what was there when the call looked: of those who put the same new id at once, each may say ``added``.
     """

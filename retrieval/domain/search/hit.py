@@ -1,4 +1,4 @@
-"""What a search gives back: hits, each with the explanation of its score."""
+"""The answer of a search: hits, each with the explanation of its score."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class Contribution(NamedTuple):
     weight: float
     """The leg's weight in the profile."""
     value: float
-    """What the leg adds to the score."""
+    """The leg's part of the score."""
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation(Told):
-    """How a hit got its score. The contributions add up to it."""
+    """The explanation of a hit's score. The contributions add up to the score."""
 
     told_also = ("score",)
 
@@ -59,7 +59,7 @@ class Explanation(Told):
 
 
 _REPR_CHARACTERS, _REPR_HITS = 70, 10
-"""Of a hit's text and of an answer's hits, how much their plain forms show."""
+"""The characters of a hit's text, and the hits of an answer, that their ``repr`` shows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +70,7 @@ class Hit(Told):
     score: float
     """Higher is better; comparable within one search only."""
     rank: int
-    """From 1."""
+    """The rank, from 1."""
     slot: Slot = Slot.EXPLOIT
     """``exploit``: it stands there for its score; ``explore`` or ``swap``: to learn about it."""
     propensity: float = 1.0
@@ -96,7 +96,7 @@ class Hit(Told):
 
 
 class Path(StrEnum):
-    """How the dense leg found its candidates."""
+    """The path by which the dense leg found its candidates."""
 
     NONE = "none"
     """The dense leg did not run."""
@@ -115,15 +115,15 @@ class SearchResult(Told, Sequence[Hit]):
     """``exact``: every matching vector was compared; ``approximate``: an index was walked; ``none``: no dense leg ran.
     """
     why: str
-    """Why that path was taken, in words."""
+    """The reason for the path, in words."""
     weighed: int = 0
     """Rows that the dense leg weighed: vectors it compared, or that the HNSW index brought."""
     profile_version: int | None
     """The stored profile that answered; None when the call brought its own."""
     notes: tuple[str, ...] = ()
-    """What the caller should know: a leg that could not run and why."""
+    """Notes for the caller: a leg that could not run and why."""
     why_no_hits: tuple[str, ...] = ()
-    """Where there are no hits: which part of the filter lets nothing through, and what is near to it.
+    """Notes where there are no hits: the part of the filter that lets nothing through, and values close to it.
 
     ``search_each`` does not ask for it."""
     timings_ms: Mapping[str, float] = field(default_factory=dict)

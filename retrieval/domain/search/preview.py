@@ -23,16 +23,16 @@ class PreviewedHit(Told):
 
     hit: Hit
     rank_before: int | None
-    """From 1; None: it is not on the first profile's page."""
+    """The rank on the first profile's page, from 1; None: the item is not on that page."""
     moved: int | None
     """Places up; negative: down; None: it was not there, or is not any more."""
     why: str
-    """In words: by which shares of its score."""
+    """The reason for the difference, in words: the shares of its score."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProfilePreview(Told):
-    """What one profile shows."""
+    """The page of one profile."""
 
     name: str
     profile: Profile
@@ -43,7 +43,7 @@ class ProfilePreview(Told):
     left: tuple[PreviewedHit, ...]
     """Hits of the first profile's page that are not on this one, as they stood there."""
     notes: tuple[str, ...]
-    """What the search has to say: a leg that could not run and why."""
+    """Notes of the search: a leg that could not run and why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +54,7 @@ class Preview(Told):
     baseline: str
     """The first profile's name: the others are held against it."""
     previews: tuple[ProfilePreview, ...]
-    """In the order in which the profiles were given."""
+    """The profiles' pages, in the order in which the profiles were given."""
 
 
 def checked_profiles(profiles: object) -> dict[str, Profile]:
@@ -70,7 +70,7 @@ def checked_profiles(profiles: object) -> dict[str, Profile]:
 
 
 def preview_of(query: str, found: Sequence[tuple[str, Profile, SearchResult]]) -> Preview:
-    """What each profile found, held against the first."""
+    """Compares the page of each profile with the first."""
     before = found[0][2].hits
     previews = tuple(_compared(name, profile, result, before) for name, profile, result in found)
     return Preview(query=query, baseline=found[0][0], previews=previews)
@@ -122,7 +122,7 @@ def _changed(hit: Hit, before: Hit) -> str:
 
 
 def shares_of(hit: Hit) -> dict[str, float]:
-    """What share of a hit's score each leg or signal makes, by name: 0 to 1 where no part is negative.
+    """The share of each leg or signal in a hit's score, by name: 0 to 1 where no part is negative.
 
     Scores of different profiles have different scales; shares can be compared.
     """

@@ -41,7 +41,7 @@ class PolicyName(StrEnum):
 
 
 class PosteriorKind(StrEnum):
-    """What Thompson sampling draws from."""
+    """The distribution that Thompson sampling draws from."""
 
     BETA = "beta"
     """Beta(successes + 1, failures + 1) of the raw counts."""
@@ -85,7 +85,7 @@ class Exploration(Told):
 
     @property
     def is_off(self) -> bool:
-        """Whether every search shows what its scores say."""
+        """True if every search shows what its scores say."""
         return self.policy is PolicyName.OFF and not self.swaps
 
 
@@ -105,7 +105,7 @@ MOST_TRUSTED_FROM = 1_000_000
 
 
 class Combination(StrEnum):
-    """How relevance and learned reward become one score."""
+    """The method by which relevance and learned reward become one score."""
 
     OFF = "off"
     """The learned reward is left out."""
@@ -124,7 +124,7 @@ class Learned(Told):
 
     combination: Combination = Combination.SUM
     share: float = LEARNED_SHARE
-    """Of the learned reward in the sum, 0 to 1; the logit stack does not use it."""
+    """The share of the learned reward in the sum, 0 to 1; the logit stack does not use it."""
     trusted_from: int | None = None
     """A model that was fitted on so many verdicts is used without winning a trial; None: it must win."""
 
@@ -140,20 +140,20 @@ class Learned(Told):
 
     @property
     def is_off(self) -> bool:
-        """Whether the learned reward never counts."""
+        """True if the learned reward never counts."""
         return self.combination is Combination.OFF
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recording(Told):
-    """Which searches are recorded. Raises ``InvalidProfileError`` for a number outside its range."""
+    """The recording of searches. Raises ``InvalidProfileError`` for a number outside its range."""
 
     rate: float = 1.0
     """The share of searches, 0 (none) to 1 (all)."""
     pool: int = 100
     """Candidates kept with each, 0 to 1000, for replay and off-policy evaluation."""
     wait: bool = False
-    """Whether a search answers only once its record is durable; otherwise it is stored behind the answer."""
+    """True if a search answers only once its record is durable; otherwise it is stored behind the answer."""
 
     def __post_init__(self) -> None:
         check_share("recording rate", self.rate)

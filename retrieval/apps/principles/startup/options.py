@@ -1,4 +1,4 @@
-"""What ``retrieval session-start`` and ``session-end`` are asked on the command line. Pure."""
+"""The arguments of ``retrieval session-start`` and ``session-end``. Pure."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def session_name(text: str | None) -> str | None:
 
 def shown_line(text: str) -> str:
     """The text as one line that can be shown: a session is recorded as it is told, so that it is found again."""
-    return " ".join("".join(one if one.isprintable() else " " for one in text).split())
+    return " ".join("".join(character if character.isprintable() else " " for character in text).split())
 
 
 COLLECTION = "principles"
@@ -67,7 +67,7 @@ class EndOptions:
     """None: as the hook says, else none is named."""
     outcome: SessionOutcome = SessionOutcome.SUCCESS
     tags: tuple[str, ...] = ()
-    """What the session was about, before what its folder tells."""
+    """The tags of the session, before those of its folder."""
     title: str = ""
     """Empty: the folder's name and the latest commit."""
     collection: str = COLLECTION

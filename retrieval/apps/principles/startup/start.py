@@ -135,7 +135,7 @@ class _Started:
 
 
 MOST_UNSURE = 150
-"""Of more principles that may be explored the latest so many compete, half of them with a tag of the session."""
+"""The most unsure principles that compete, the latest first, half of them with a tag of the session."""
 
 PRINCIPLE, TRACES = "principle", "{}_traces"
 """The kind of the items, and where traces lie, as what is too slow to load here says them."""
@@ -147,12 +147,12 @@ Say = Callable[[str], None]
 
 @dataclass(slots=True)
 class _Chosen:
-    """What was shown, and what its record needs besides."""
+    """The principles that were shown, and what else their record needs."""
 
     started: Started
     collection_id: int
     eligible: int
-    """How many competed to be explored."""
+    """The number of principles that competed to be explored."""
     seed: int
 
 
@@ -168,12 +168,12 @@ class SessionStart:
         self._chosen: _Chosen | None = None
 
     def started(self, hook: HookInput, now: datetime) -> Started:
-        """What the session is given. Raises ``RetrievalError`` where nothing can be had."""
+        """Gives the session's principles. Raises ``RetrievalError`` where none can be had."""
         folder = self._options.folder or Path(hook.folder or ".")
         context = look_around(folder, self._deadline, self._say)
         answer = read_start(self._opening.connection(), self._question(context, now), seconds=self._left())
         seed = int.from_bytes(os.urandom(8)) >> 1
-        principles = [_principle(one) for one in answer.principles]
+        principles = [_principle(principle) for principle in answer.principles]
         tags = frozenset((*context.tags, *answer.recent_tags))
         most, slots = self._options.limit, self._options.explore
         chance = random.Random(seed)  # noqa: S311 - it explores, and keeps no secret

@@ -113,6 +113,6 @@ def test_a_model_of_a_value_has_what_the_value_tells(kind: type, model: type[Bas
 def test_an_attributes_docstring_is_its_description() -> None:
     """In JSON's words: null for None, and one backtick for code."""
     described = DESCRIBED["components"]["schemas"]
-    assert described["HitTold"]["properties"]["rank"]["description"] == "From 1."
+    assert described["HitTold"]["properties"]["rank"]["description"] == "The rank, from 1."
     assert "null: it is not" in described["SearchAnswer"]["properties"]["retrieval_id"]["description"]
     assert "`archived` items" in described["ItemChanges"]["properties"]["status"]["description"]

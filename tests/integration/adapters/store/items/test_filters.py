@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 import sqlalchemy as sa
-from hypothesis import assume, given
+from hypothesis import given, reject
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
@@ -190,7 +190,7 @@ async def test_every_leg_searches_among_the_matching_items_and_all_of_them(
         rankings = await leg_rankings(handle_of(opened[1]), "any words", where=where, depth=1000)
     except IncomparableValueError:
         # No item has a value of "deep" that the order could hold for; other parts of the filter may let items through.
-        assume(False)
+        reject()
     assert {leg: {one.item_id for one in found} for leg, found in rankings.items()} == {
         "dense": expected,
         "lexical": expected,
