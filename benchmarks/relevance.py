@@ -17,6 +17,7 @@ import asyncio
 import json
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -142,7 +143,7 @@ async def main(data: Path) -> None:
         if (data / "cranfield").is_dir():
             for name, (of, queries) in nothing.items():
                 sets[f"{of.name}, {name}"] = await hits_of(platform, data, of, unanswered(data, queries))
-        notes = await operations(platform)
+        notes = await operations(platform, calibration)
     own = {name: held_out("both", hits["both"]) for name, hits in sets.items()}
     result = {
         "calibration": calibration.as_dict(),
@@ -154,9 +155,12 @@ async def main(data: Path) -> None:
     show(result)
 
 
-async def operations(platform: Platform) -> dict[str, Any]:
+async def operations(platform: Platform, calibration: Calibration) -> dict[str, Any]:
     """The relevance of the best hit of each question about the notes, and of those about other things."""
     collection = await platform.collection("operations")
+    space = await collection.space()
+    own = replace(calibration, space=space.name if space else "")
+    await collection.set_profile(replace(collection.profile, calibration=own))
     await collection.add([{"_id": str(number), "text": text} for number, text in enumerate(OPERATIONS)])
     found = {one: (await collection.search(one)).hits[0].relevance for one in (*ABOUT_THEM, *ABOUT_OTHERS)}
     return {"about them": {one: found[one] for one in ABOUT_THEM}, "others": {one: found[one] for one in ABOUT_OTHERS}}

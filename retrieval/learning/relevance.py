@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from retrieval.domain.search.relevance import Calibration, Evidence
+from retrieval.domain.told import Told
 from retrieval.learning.arm_table import Floats
 from retrieval.learning.calibration import calibration_error
 from retrieval.learning.logit import sigmoid
@@ -51,7 +52,7 @@ class Bin(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Honesty:
+class Honesty(Told):
     """How well probabilities tell what is relevant."""
 
     hits: int
@@ -65,11 +66,6 @@ class Honesty:
     """The probability that a relevant hit is told a higher one than one that is not (AUC); None: all are the same."""
     bins: tuple[Bin, ...]
     """By tenths of the probability, without empty ones."""
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        values = {name: getattr(self, name) for name in self.__slots__ if name != "bins"}
-        return {**values, "bins": [one._asdict() for one in self.bins]}
 
 
 def fit_calibration(hits: JudgedHits, *, space: str, fitted_on: str) -> Calibration:

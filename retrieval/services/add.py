@@ -39,6 +39,7 @@ from retrieval.domain.errors import (
 )
 from retrieval.domain.items.embedding import Vector, Vectors
 from retrieval.domain.items.item import Became, Item, text_hash
+from retrieval.domain.told import Told
 
 _log = logging.getLogger(__name__)
 
@@ -59,8 +60,10 @@ MOST_REFUSED = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AddReport:
+class AddReport(Told):
     """The outcome of an addition."""
+
+    untold = frozenset({"stopped", "settled"})
 
     added: int = 0
     changed: int = 0
@@ -86,11 +89,6 @@ class AddReport:
             notes=tuple(dict.fromkeys(self.notes + other.notes)),
             settled=_later(self.settled, other.settled),
         )
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain JSON values: the counts and the notes."""
-        counts = {name: getattr(self, name) for name in AddReport.__slots__ if name not in _NO_COUNTS}
-        return {**counts, "notes": list(self.notes)}
 
 
 _NO_COUNTS = {"notes", "stopped", "settled"}

@@ -17,6 +17,7 @@ from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.learning.context import Context
 from retrieval.domain.search.profile import LegName
 from retrieval.domain.search.relevance import Calibration, evidence_of, most_by_words
+from retrieval.domain.told import Told
 from retrieval.engine.collection_handle import CollectionHandle
 from retrieval.engine.collection_search import leg_rankings, search
 from retrieval.engine.profiles import set_profile
@@ -37,7 +38,7 @@ Step = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CalibrationReport:
+class CalibrationReport(Told):
     """A calibration, and how honest it is on queries that it was not fitted on."""
 
     calibration: Calibration
@@ -48,16 +49,6 @@ class CalibrationReport:
     """Each fifth of the queries told by a fit on the others; None: too few for that."""
     profile_version: int | None
     """The version of the profile that has it; None: it was not stored."""
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        return {
-            "calibration": self.calibration.as_dict(),
-            "queries": self.queries,
-            "hits": self.hits,
-            "held_out": None if self.held_out is None else self.held_out.as_dict(),
-            "profile_version": self.profile_version,
-        }
 
 
 def judged_of(relevant: Mapping[str, Sequence[str]]) -> tuple[list[JudgedQuery], Qrels]:

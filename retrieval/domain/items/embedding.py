@@ -29,7 +29,7 @@ MAX_LABEL_LENGTH = 500
 
 
 class TextRole(StrEnum):
-    """What a text is to the search: some models embed the two differently."""
+    """The role of a text in a search: some models embed documents and queries differently."""
 
     DOCUMENT = "document"
     QUERY = "query"
@@ -37,7 +37,7 @@ class TextRole(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbeddingSpace:
-    """Where vectors are comparable: all of these equal, or the vectors are never compared.
+    """A space in which vectors are comparable: those of two spaces that differ in any field are never compared.
 
     The texts have at most 500 characters, provider and model at least one. Raises ``ConfigurationError``.
     """
@@ -74,7 +74,7 @@ class EmbeddingSpace:
         return f"{self.provider}/{self.model}{revision} ({self.dimensions})"
 
     def prefix(self, role: TextRole) -> str:
-        """What is put before a text of that role."""
+        """Gives the prefix of texts in that role."""
         return self.query_prefix if role is TextRole.QUERY else self.document_prefix
 
 

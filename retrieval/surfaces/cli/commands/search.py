@@ -152,8 +152,9 @@ def search(
     as_json: Json = False,
 ) -> None:
     """Search a collection by meaning and by words."""
+    from retrieval.surfaces.cli.output import console, print_json
     from retrieval.surfaces.cli.run import run
-    from retrieval.surfaces.cli.search_options import entities_of, moment_of, profile_named, vector_of, where_of
+    from retrieval.surfaces.cli.search_options import entities_of, moment_of, vector_of, where_of
 
     if query is None and vector is None:
         raise typer.BadParameter("give some words, or a vector with --vector", ctx=context, param_hint="QUERY")
@@ -170,14 +171,9 @@ def search(
 
     async def ask(platform: Platform) -> SearchResult:
         found = await platform.collection(collection, create=False)
-        return await found.search(query, profile=await profile_named(platform, found, profile), **asked)
+        return await found.search(query, profile=await options.profile_named(platform, found, profile), **asked)
 
-    _print(run(state_of(context), ask), explain=explain, as_json=as_json)
-
-
-def _print(result: SearchResult, *, explain: bool, as_json: bool) -> None:
-    from retrieval.surfaces.cli.output import console, print_json
-
+    result = run(state_of(context), ask)
     if as_json:
         print_json(result.as_dict())
     else:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import ConfigDict, Field
 
+from retrieval.domain.search.hit import Contribution, Explanation, Hit, SearchResult
 from retrieval.surfaces.http.models.base import (
     AnswerPart,
     InlineProfile,
@@ -102,55 +103,22 @@ class BatchRequest(Sent):
     explain: bool = True
 
 
-class ContributionTold(AnswerPart):
+class ContributionTold(AnswerPart, of=Contribution):
     """One leg's, or signal's, part of a score."""
 
-    leg: str
-    rank: int
-    """The item's rank in that leg, from 1."""
-    raw_score: float
-    """The leg's own score: cosine similarity, BM25."""
-    weight: float
-    value: float
-    """What it adds to the score."""
 
-
-class ExplanationTold(AnswerPart):
+class ExplanationTold(AnswerPart, of=Explanation):
     """How a hit got its score: the contributions add up to it."""
 
-    fusion: str
-    score: float
-    contributions: list[ContributionTold]
 
-
-class HitTold(AnswerPart):
+class HitTold(AnswerPart, of=Hit):
     """An item that was found."""
 
-    item_id: str
-    score: float
-    """Higher is better; comparable within one search only."""
-    relevance: float | None
-    """The probability that it is relevant, 0 to 1, comparable between searches; null: nothing was calibrated for it."""
-    rank: int
-    """From 1."""
-    slot: str
-    """`exploit`, or `explore` or `swap` where the item stands there to learn about it."""
-    propensity: float
-    """The probability that it was shown at all, above 0 and at most 1."""
-    title: str
-    body: str
-    kind: str
-    tags: list[str]
-    attributes: dict[str, Any]
-    status: str
-    source: str
-    occurred_at: str | None
-    """ISO 8601."""
     explanation: ExplanationTold | None = None
     """Left out where the request says `"explain": false`."""
 
 
-class SearchAnswer(AnswerPart):
+class SearchAnswer(AnswerPart, of=SearchResult):
     """The hits, best first, and how they were found."""
 
     model_config = ConfigDict(
@@ -195,25 +163,6 @@ class SearchAnswer(AnswerPart):
             ]
         }
     )
-
-    hits: list[HitTold]
-    path: str
-    """`exact`: every matching vector was compared; `approximate`: an index was walked; `none`: no dense leg ran."""
-    why: str
-    """Why that path was taken, in words."""
-    weighed: int
-    """Rows that the dense leg weighed."""
-    profile_version: int | None
-    """The stored profile that answered; null when the request brought its own."""
-    notes: list[str]
-    """What the caller should know: a leg that could not run and why."""
-    why_no_hits: list[str]
-    """Where there are no hits: that all were below the least score or relevance, or which part of the filter lets
-    nothing through, and what is near; not in a batch."""
-    timings_ms: dict[str, float]
-    """Milliseconds by stage."""
-    retrieval_id: str | None
-    """Under which the search is recorded, for feedback and replay; null: it is not."""
 
 
 class BatchAnswer(AnswerPart):
