@@ -35,10 +35,21 @@ from retrieval.domain.search.profile import MAX_DEPTH, LegName, Profile, leg_of
 from retrieval.domain.search.profile_parts import Exploration, Recording
 from retrieval.engine.decide import Decider, Decision, Undecided, may_decide, moment, pool_of, slate
 from retrieval.engine.plan import SCORED_BOTH_WAYS, SearchPlan, account, make_plan, plan_preferred
-from retrieval.engine.ranking import Columns, best_of_groups, fusion_name, hits, merged, present, ranking, with_refining
+from retrieval.engine.ranking import (
+    Columns,
+    best_of_groups,
+    check_calibrated,
+    fusion_name,
+    good_enough,
+    hits,
+    merged,
+    present,
+    ranking,
+    relevance_by_id,
+    with_refining,
+)
 from retrieval.engine.record import Answered, Decided
 from retrieval.engine.recorder import Recorder, Sampler
-from retrieval.engine.relevance import check_calibrated, relevance_by_id, wanted
 from retrieval.engine.request import (
     QueryVectors,
     SearchRequest,
@@ -244,7 +255,10 @@ class Searcher:
             )
             answered = [answer for answer, _ in answers]
             kept = await self._recorded(answered, [search.is_recorded for search in asked], is_long)
-        results = [self._result(*answer, *one) for answer, *one in zip(answers, each, kept, finals, strict=True)]
+        results = [
+            self._result(answer, shown, first, is_kept, final)
+            for (answer, shown), first, is_kept, final in zip(answers, each, kept, finals, strict=True)
+        ]
         if self.observer is not None:
             self.observer.searched(results)
         return results
@@ -391,7 +405,7 @@ class Searcher:
         """The hits that the request lets through, with how sure they are."""
         found, shown = final.ranked.found, final.shown
         relevance = relevance_by_id(self.collection, one.plan, one.query.words, found, shown)
-        places, why_none = wanted(one.request, shown, relevance)
+        places, why_none = good_enough(one.request, shown, relevance)
         if places is None:
             return Final(final.ranked, final.slate, final.decided, shown, relevance)
         slate, kept = [final.slate[place] for place in places], [shown[place] for place in places]

@@ -70,7 +70,8 @@ class Honesty(Told):
 
 def fit_calibration(hits: JudgedHits, *, space: str, fitted_on: str) -> Calibration:
     """The calibration of the hits; of a model with too few hits it has no coefficients."""
-    return Calibration(space=space, fitted_on=fitted_on, **{name: _fitted(name, some) for name, some in hits.items()})
+    both, dense, lexical = (_fitted(name, hits.get(name, ())) for name in _NUMBERS)
+    return Calibration(space=space, both=both, dense=dense, lexical=lexical, fitted_on=fitted_on)
 
 
 def can_fit(hits: Sequence[JudgedHit]) -> bool:
@@ -87,7 +88,7 @@ def held_out(name: str, hits: Sequence[JudgedHit]) -> Honesty | None:
         own = [one for one in hits if one.query % FOLDS == fold]
         if not own or not can_fit(others):
             return None
-        fitted = Calibration(space="", **{name: _fitted(name, others)})
+        fitted = fit_calibration({name: others}, space="", fitted_on="")
         told += [one for one in fitted.relevances([hit.evidence for hit in own]) if one is not None]
         judged += [hit.is_relevant for hit in own]
     return honesty(told, judged)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
+from uuid import UUID
 
 from retrieval.adapters.embedders.cached import patiently
 from retrieval.adapters.store.learning.training import read_rated_searches, read_verdicts
@@ -149,7 +150,7 @@ async def _rated(handle: CollectionHandle) -> tuple[list[JudgedQuery], Qrels]:
     await handle.recorded()
     place = await handle.place()
     qrels: dict[str, dict[str, int]] = {}
-    found = {}
+    found: dict[UUID, str] = {}
     for one in await read_verdicts(*place, until=datetime.now(UTC)):
         if one.retrieval_id is not None and (one.retrieval_id in found or len(found) < MOST_SEARCHES):
             found[one.retrieval_id] = str(one.retrieval_id)

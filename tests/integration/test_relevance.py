@@ -227,7 +227,7 @@ async def test_too_few_judgements_are_refused(platform: Platform, judged: dict[s
     with pytest.raises(InvalidRequestError, match="needs 10 of each"):
         await notes.calibrate(judged)
     with pytest.raises(InvalidRequestError, match="come as"):
-        await notes.calibrate({"database": "pool"})  # type: ignore[dict-item]
+        await notes.calibrate({"database": "pool"})
     assert notes.profile.calibration is None
 
 

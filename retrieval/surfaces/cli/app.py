@@ -76,6 +76,7 @@ _ELSEWHERE = {
     "session-end": ("sessions", "END_EXAMPLES"),
     "replay": ("retrievals", "REPLAY_EXAMPLES"),
     "reindex": ("worker", "REINDEX_EXAMPLES"),
+    "calibrate": ("tune", "CALIBRATE_EXAMPLES"),
     "status": ("doctor", "STATUS_EXAMPLES"),
     "mcp": ("serve", "MCP_EXAMPLES"),
 }

@@ -1,6 +1,8 @@
 """How sure a hit is: evidence that means the same everywhere, and coefficients that are checked."""
 
+import json
 import math
+from pathlib import Path
 
 import pytest
 
@@ -9,6 +11,7 @@ from retrieval.domain.search.fusion import Candidate
 from retrieval.domain.search.profile import Profile
 from retrieval.domain.search.relevance import SHIPPED, Calibration, Evidence, evidence_of, most_by_words
 
+ROOT = Path(__file__).parents[4]
 BOTH = Calibration(space="s", both=(-4, 5, -7, 9, -24), dense=(-5, 7, -12), lexical=(-3, 9, -20))
 
 
@@ -84,9 +87,21 @@ def test_a_profile_keeps_its_calibration() -> None:
 
     assert Profile.from_dict(profile.as_dict()) == profile
     assert Profile.from_dict({"legs": {"dense": 1}, "calibration": None}).calibration is None
-    for wrong in ({"calibration": {"space": "s", "more": 1}}, {"calibration": [1]}, {"calibration": {}}):
+    refused: list[dict[str, object]] = [
+        {"calibration": {"space": "s", "more": 1}},
+        {"calibration": [1]},
+        {"calibration": {}},
+    ]
+    for wrong in refused:
         with pytest.raises(InvalidProfileError):
             Profile.from_dict({"legs": {"dense": 1}, **wrong})
+
+
+def test_what_is_shipped_is_what_the_benchmark_fitted() -> None:
+    """Nobody changes one of the two alone."""
+    fitted = json.loads((ROOT / "benchmarks/results/relevance.json").read_text())["calibration"]
+
+    assert SHIPPED["minilm", "all-MiniLM-L6-v2"].as_dict() == fitted
 
 
 @pytest.mark.parametrize("shipped", SHIPPED.values())
