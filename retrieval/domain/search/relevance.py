@@ -12,8 +12,9 @@ that the collection does not know count too, so that an item with the one known 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from operator import itemgetter
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -130,14 +131,20 @@ def evidence_of(
         cosine, bm25 = cosines.get(item_id), words.get(item_id, without)
         share = None if bm25 is None else bm25 / most
         told.append(
-            Evidence(
-                cosine,
-                0.0 if cosine is None else best_cosine - cosine,
-                share,
-                0.0 if share is None else best_words - share,
+            _evidence(
+                (
+                    cosine,
+                    0.0 if cosine is None else best_cosine - cosine,
+                    share,
+                    0.0 if share is None else best_words - share,
+                )
             )
         )
     return told
+
+
+_evidence: Callable[[tuple[float | None, ...]], Evidence] = partial(tuple.__new__, Evidence)
+"""Without a line of Python for each hit."""
 
 
 def _scores(rankings: Mapping[str, Sequence[tuple[Any, ...]]], leg: str) -> dict[str, float]:

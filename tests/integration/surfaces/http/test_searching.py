@@ -49,6 +49,26 @@ async def test_a_search_answers_what_the_collection_does(client: AsyncClient, do
     assert found["profile_version"] == 1
 
 
+async def test_hits_below_the_least_are_left_out(client: AsyncClient) -> None:
+    """In a search, in a batch, in a preview; where nothing tells the relevance, the error names the member."""
+    best, *others = (await _found(client, query="full disk"))["hits"]
+    assert others
+    found = await _found(client, query="full disk", min_score=best["score"])
+    assert [hit["item_id"] for hit in found["hits"]] == [best["item_id"]]
+    assert (found["hits"][0]["relevance"], found["why_no_hits"]) == (None, [])
+    none = await client.post(f"{SEARCH}/batch", json={"queries": ["full disk"], "min_score": 1000})
+    [reason] = none.json()["results"][0]["why_no_hits"]
+    assert reason.startswith("nothing found: none of the best 6 items has score 1000")
+    preview = {"query": "full disk", "profiles": {"now": "active"}, "min_score": 1000}
+    shown = await client.post("/v1/collections/docs/preview", json=preview)
+    assert shown.json()["previews"][0]["hits"] == []
+    for least, said in ((0.5, "retrieval calibrate docs"), (2, "less than or equal to 1")):
+        refused = await client.post(SEARCH, json={"query": "disk", "min_relevance": least})
+        assert refused.status_code == 422
+        assert said in refused.text
+        assert "min_relevance" in refused.text
+
+
 @pytest.mark.parametrize(
     "body",
     [

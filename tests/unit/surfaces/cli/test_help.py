@@ -82,6 +82,7 @@ def test_every_command_is_there() -> None:
         "retrieval actors release",
         "retrieval evaluate",
         "retrieval tune",
+        "retrieval calibrate",
         "retrieval compare",
         "retrieval profiles",
         "retrieval profiles list",

@@ -86,3 +86,47 @@ def test_a_preview_takes_the_query_as_text_too() -> None:
 
     assert shown() == ["2"]
     assert sorted(shown("--plain")) == ["1", "2"]
+
+
+JUDGED = "query,expected_id\n" + "".join(f"cat sat {number},1\nhigh a cat {number},2\n" for number in range(8))
+
+
+@pytest.mark.usefixtures("platform")
+def test_a_calibration_is_fitted_shown_and_used(tmp_path: Path) -> None:
+    """Nothing is stored before ``--apply``; then the hits tell their relevance, which a search can ask for."""
+    path = tmp_path / "judged.csv"
+    path.write_text(JUDGED)
+    trial = CliRunner().invoke(app, ["calibrate", "docs", "--queries", str(path)])
+    assert trial.exit_code == 0, trial.output
+    assert "fitted on 16 judged queries, 32 hits" in trial.output
+    assert "to use it, run the same command again with --apply" in trial.output
+    assert said("search", "docs", "cat")["hits"][0]["relevance"] is None
+
+    stored = said("calibrate", "docs", "--queries", str(path), "--apply")
+
+    assert (stored["profile_version"], stored["calibration"]["fitted_on"]) == (2, "16 judged queries, 32 hits")
+    first, second = said("search", "docs", "cat sat")["hits"]
+    assert first["relevance"] > second["relevance"]
+    assert [
+        hit["item_id"] for hit in said("search", "docs", "cat sat", "--min-relevance", str(first["relevance"]))["hits"]
+    ] == ["1"]
+    table = CliRunner().invoke(app, ["search", "docs", "cat sat", "--min-score", "100"])
+    assert "0 hits" in table.output
+    assert "note: nothing found: none of the best 2 items has score 100" in table.output
+    shown = CliRunner().invoke(app, ["search", "docs", "cat sat"])
+    assert f"{first['score']:.4f}  {first['relevance']:>4.0%}  1  First" in shown.output
+
+
+def test_a_calibration_that_cannot_be_is_refused(platform: SyncPlatform, tmp_path: Path) -> None:
+    """With what to do, and nothing is stored."""
+    path = tmp_path / "judged.csv"
+    path.write_text("query,expected_id\ncat,1\n")
+    for words, message in (
+        (["--queries", str(path)], "needs 10 of each"),
+        ([], "needs 10 of each"),
+        (["--drop-self", "metadata.x"], "give the queries that"),
+    ):
+        done = CliRunner().invoke(app, ["calibrate", "docs", *words, "--apply"])
+        assert done.exit_code != 0
+        assert message in " ".join(f"{done.output} {done.exception}".split())
+    assert platform.collection("docs").profile.calibration is None
