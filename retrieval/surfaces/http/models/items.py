@@ -260,7 +260,7 @@ class AddReportTold(AnswerPart):
 
     model_config = ConfigDict(
         json_schema_extra={
-            "examples": [{"added": 1, "changed": 0, "unchanged": 0, "embedded": 1, "pending": 0, "notes": []}]
+            "examples": [{"added": 1, "changed": 0, "unchanged": 0, "embedded": 1, "pending": 0, "cut": 0, "notes": []}]
         }
     )
 
@@ -271,6 +271,8 @@ class AddReportTold(AnswerPart):
     """Vectors stored."""
     pending: int
     """Items stored and found by their words, that wait for their vector."""
+    cut: int
+    """Items whose text is longer than their model reads: their vector is that of its beginning."""
     notes: list[str]
 
 
