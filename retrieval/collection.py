@@ -45,7 +45,7 @@ from retrieval.engine.shared_calls import SharedCalls
 from retrieval.engine.stopwatch import Clock
 from retrieval.jobs.learning_calls import LearningCalls
 from retrieval.services.calls import ChangingCalls, IndexingCalls
-from retrieval.services.documents import DocumentCalls
+from retrieval.services.document_calls import DocumentCalls
 from retrieval.services.workplace import Workplace
 
 if TYPE_CHECKING:

@@ -6,34 +6,27 @@ import asyncio
 import hashlib
 import json
 import os
-from abc import abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from retrieval.adapters.embedders.batching import measure_of
 from retrieval.adapters.readers.documents import RawDocument, read_document
 from retrieval.adapters.readers.folders import DocumentFile, FoundFiles, find_documents
 from retrieval.adapters.store.items.listing import attributes_after, items_after
-from retrieval.domain.checks import is_storable
-from retrieval.domain.errors import InvalidItemError, InvalidLimitError, InvalidRequestError, MissingExtraError
+from retrieval.domain.errors import InvalidItemError, MissingExtraError
 from retrieval.domain.items.chunking import CHUNK, Chunking, chunk_items, chunks_of
 from retrieval.domain.items.embedding import TokenMeasure
 from retrieval.domain.items.item import Item
 from retrieval.domain.items.passages import Passages, Place, passages_of, place_of, places_around
-from retrieval.domain.learning.context import Context
-from retrieval.domain.search.filters import And, Field, Filter, OneOf, Or, Where
+from retrieval.domain.search.filters import And, Field, Filter, OneOf, Or
 from retrieval.domain.search.hit import SearchResult
-from retrieval.engine.collection_handle import told_if_gone
+from retrieval.engine.request import checked_item_ids
 from retrieval.services.add import AddReport, Writer, add_in_parts
-from retrieval.services.calls import ItemCalls
 from retrieval.services.ingest import embed_pending
 from retrieval.services.weights import refresh_weights
-
-if TYPE_CHECKING:
-    from retrieval.adapters.store.items.collections import StoredCollection
 
 _READING = 1
 """Of how documents are read and cut: another number has all of them read again."""
@@ -41,7 +34,6 @@ _READING = 1
 _BATCH_FILES = 64
 _BATCH_CHUNKS = 500
 _PAGE = 10_000
-_MAX_AROUND = 10
 _TELLS = 1000
 """The most names that a report lists."""
 
@@ -60,6 +52,8 @@ class DocumentsReport:
     """Documents that cost nothing."""
     failed: tuple[tuple[str, str], ...] = ()
     """Documents and folders that could not be read, each with the reason; what was stored of them stays."""
+    empty: tuple[str, ...] = ()
+    """Documents without any text, such as scanned pages; nothing is stored of them."""
     cleaned: int = 0
     """Documents of which control or format characters were taken out."""
     vanished: tuple[str, ...] = ()
@@ -78,6 +72,7 @@ class DocumentsReport:
             changed=self.changed + other.changed,
             unchanged=self.unchanged + other.unchanged,
             failed=self.failed + other.failed,
+            empty=self.empty + other.empty,
             cleaned=self.cleaned + other.cleaned,
             vanished=self.vanished + other.vanished,
             removed=self.removed + other.removed,
@@ -100,6 +95,7 @@ class DocumentsReport:
             "changed": self.changed,
             "unchanged": self.unchanged,
             "failed": [{"document": name, "reason": reason} for name, reason in self.failed],
+            "empty": list(self.empty),
             "cleaned": self.cleaned,
             "vanished": list(self.vanished),
             "removed": self.removed,
@@ -171,7 +167,7 @@ class _Reading:
             items = tuple(chunk_items(found.document, chunks, fingerprint))
         except (InvalidItemError, MissingExtraError) as error:
             return _Looked(name, fault=str(error))
-        return _Looked(name, items, "" if items else "holds no text", found.is_cleaned)
+        return _Looked(name, items, is_cleaned=found.is_cleaned)
 
     def _fingerprint(self, raw: RawDocument) -> str:
         about = [_READING, raw.format, raw.title, raw.attributes, self.chunking.max_tokens, self.chunking.overlap]
@@ -188,33 +184,18 @@ def _chunks_where(*filters: Filter) -> Filter:
     return And((_CHUNK_KIND, *filters))
 
 
-class DocumentCalls(ItemCalls):
-    """The calls about documents, for a collection to inherit."""
+@dataclass(frozen=True, slots=True)
+class Documents:
+    """The documents of one collection."""
 
-    @abstractmethod
-    async def delete(self, item_ids: Sequence[str]) -> int:
-        """Remove items."""
+    writer: Writer
+    delete: Callable[[Sequence[str]], Awaitable[int]]
+    """Removes items, and gives how many there were."""
 
-    @abstractmethod
-    async def search(self, query: str | None = None, *, limit: int = 10) -> SearchResult:
-        """The best hits."""
-
-    @told_if_gone
-    async def ingest_documents(
-        self,
-        paths: Paths,
-        *,
-        chunking: Chunking = Chunking(),
-        prune: bool = False,
-        progress: DocumentProgress | None = None,
+    async def ingest(
+        self, paths: Paths, chunking: Chunking, *, prune: bool, progress: DocumentProgress | None
     ) -> DocumentsReport:
-        """Store the documents of files and folders as chunks; unchanged ones cost nothing.
-
-        Markdown, HTML, PDF, DOCX, source code and plain text, by their endings. Of a changed document only new chunks
-        are embedded. What cannot be read is told in ``report.failed``, and stops no other. ``prune`` removes the
-        documents that the folders no longer hold, which ``report.vanished`` names; not where a folder could not be
-        listed. Raises ``InvalidRequestError`` for a path that is not there or whose name tells no format.
-        """
+        """As ``Collection.ingest_documents``."""
         given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
         found = await asyncio.to_thread(find_documents, given)
         known = await self._fingerprints(_chunks_where(OneOf(_NUMBER, (0,))))
@@ -222,71 +203,41 @@ class DocumentCalls(ItemCalls):
         report += await self._store(found.files, known, chunking, progress)
         return report + await self._vanished(found, known, prune=prune)
 
-    @told_if_gone
-    async def add_documents(
-        self, documents: Iterable[RawDocument | Mapping[str, Any]], *, chunking: Chunking = Chunking()
-    ) -> DocumentsReport:
-        """Store documents as chunks: ``{"id": "faq", "text": "# Questions ..."}``; unchanged ones cost nothing.
-
-        ``format`` is ``markdown`` (the default), ``html``, ``text`` or ``code``; ``title`` and ``metadata`` may be
-        there. Of a changed document only new chunks are embedded. What cannot be read is told in ``report.failed``.
-        Raises ``InvalidItemError`` for what is no document, before anything is stored.
-        """
-        if isinstance(documents, str | Mapping | RawDocument):
+    async def add(self, documents: object, chunking: Chunking) -> DocumentsReport:
+        """As ``Collection.add_documents``."""
+        if isinstance(documents, str | bytes | Mapping | RawDocument) or not isinstance(documents, Iterable):
             raise InvalidItemError("documents come in a list, such as [{'id': 'faq', 'text': '...'}]")
         raw = list({one.document_id: one for one in map(raw_document, documents)}.values())
-        known = await self._known([one.document_id for one in raw])
-        return await self._store(raw, known, chunking, None)
+        return await self._store(raw, await self._known([one.document_id for one in raw]), chunking, None)
 
-    @told_if_gone
-    async def delete_documents(self, document_ids: Sequence[str]) -> int:
-        """Remove documents with all of their chunks; gives how many there were. Else as ``delete``."""
-        if isinstance(document_ids, str):
-            raise InvalidRequestError(f"document_ids come in a list such as ['faq'], not {document_ids!r:.80}")
-        chunks = await self._chunk_ids([one for one in document_ids if is_storable(one)])
+    async def remove(self, document_ids: Sequence[str]) -> int:
+        """As ``Collection.delete_documents``."""
+        chunks = await self._chunk_ids(checked_item_ids(document_ids))
         await self.delete([item_id for ids in chunks.values() for item_id in ids])
         return len(chunks)
 
     async def passages(
-        self,
-        query: str,
-        *,
-        max_tokens: int = 2000,
-        around: int = 1,
-        limit: int = 10,
-        where: Where | Filter | None = None,
-        count_tokens: Callable[[str], int] | None = None,
-        context: Context = Context(),
+        self, result: SearchResult, *, max_tokens: int, around: int, count_tokens: Callable[[str], int] | None
     ) -> Passages:
-        """What the collection says about a question, as text for a prompt of at most ``max_tokens`` tokens.
-
-        The ``limit`` best hits are taken in their order as far as there is room, then up to ``around`` chunks on each
-        side of them, 0 to 10; chunks that follow one another become one passage. Tokens are those of the collection's
-        model, or an estimate; ``count_tokens`` counts them as your language model does. Raises what ``search`` raises,
-        and ``InvalidLimitError``.
-        """
-        for name, value, most in (("max_tokens", max_tokens, 10_000_000), ("around", around, _MAX_AROUND)):
-            if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most:
-                raise InvalidLimitError(f"{name} is {value!r:.80}; it must be a whole number from 0 to {most:,}")
-        result = await self.search(query, limit=limit, where=where, context=context)  # type: ignore[call-arg]
+        """The hits as passages, with the chunks beside them."""
         wanted = places_around(result.hits, around)
         beside = await self._chunks_at(wanted)
-        measure = self._measure()
-        count = count_tokens or (lambda text: measure.count_tokens([text])[0])
+        count = count_tokens or (lambda text: self._measure.count_tokens([text])[0])
         passages, text, left_out = await asyncio.to_thread(
             passages_of, result.hits, beside, wanted, fits=lambda page: count(page) <= max_tokens
         )
         return Passages(
             passages=passages,
             text=text,
-            tokens=count(text),
+            tokens=count(text) if text else 0,
             left_out=left_out,
             retrieval_id=result.retrieval_id,
             notes=(*result.notes, *result.why_no_hits),
         )
 
+    @property
     def _measure(self) -> TokenMeasure:
-        return measure_of(None) if self._embedder is None else self._embedder.measure
+        return measure_of(None) if self.writer.embedder is None else self.writer.embedder.measure
 
     async def _store(
         self,
@@ -295,9 +246,7 @@ class DocumentCalls(ItemCalls):
         chunking: Chunking,
         progress: DocumentProgress | None,
     ) -> DocumentsReport:
-        if not isinstance(chunking, Chunking):
-            raise InvalidRequestError(f"chunking is a {type(chunking).__name__}; it must be a Chunking")
-        writer, measure = await self._writer(), self._measure()
+        writer, measure = self.writer, self._measure
         reading = _Reading(known, chunking.within(measure.max_tokens), measure)
         report, looked, rest = DocumentsReport(), 0, iter(sources)
         while batch := await asyncio.to_thread(_next_batch, reading, rest):
@@ -308,13 +257,10 @@ class DocumentCalls(ItemCalls):
                 progress(report, looked, len(sources))
         chunks = await embed_pending(writer, report.chunks)
         if chunks.settled is not None:
-            await refresh_weights(self._database, self._tenant_id, writer.collection.collection_id)
-        notes = await self._keep_indexed(chunks)
-        return replace(report, chunks=chunks + AddReport(notes=notes))
+            await refresh_weights(writer.database, writer.tenant_id, writer.collection.collection_id)
+        return replace(report, chunks=chunks)
 
-    async def _store_batch(
-        self, writer: Writer, batch: Sequence[_Looked], known: Mapping[str, str]
-    ) -> DocumentsReport:
+    async def _store_batch(self, writer: Writer, batch: Sequence[_Looked], known: Mapping[str, str]) -> DocumentsReport:
         fresh = {one.document_id: one.items for one in batch if one.items is not None}
         former = await self._chunk_ids([name for name in fresh if name in known])
         # A document's first chunk says that all of it is stored, so it is stored last.
@@ -324,6 +270,7 @@ class DocumentCalls(ItemCalls):
         return DocumentsReport(
             added=sum(bool(items) and name not in known for name, items in fresh.items()),
             changed=sum(name in known for name in fresh),
+            empty=tuple(name for name, items in fresh.items() if not items),
             unchanged=sum(one.items is None and not one.fault for one in batch),
             failed=tuple((one.document_id, one.fault) for one in batch if one.fault),
             cleaned=sum(one.is_cleaned for one in batch),
@@ -377,20 +324,19 @@ class DocumentCalls(ItemCalls):
         for document, number in places:
             numbers.setdefault(document, []).append(number)
         each = [And((OneOf(_DOCUMENT, (name,)), OneOf(_NUMBER, tuple(some)))) for name, some in numbers.items()]
-        stored = await self._fresh()
-        chunks = await items_after(
-            self._database, self._tenant_id, stored, _chunks_where(Or(tuple(each))), after="", limit=_PAGE
-        )
+        at = self.writer
+        wanted = _chunks_where(Or(tuple(each)))
+        chunks = await items_after(at.database, at.tenant_id, at.collection, wanted, after="", limit=_PAGE)
         return {place: chunk for chunk in chunks if (place := place_of(chunk)) is not None}
 
-    async def _attributes(self, wanted: Filter) -> Any:
-        stored: StoredCollection = await self._fresh()
-        after: str | None = ""
-        while after is not None:
-            page = await attributes_after(self._database, self._tenant_id, stored, wanted, after=after, limit=_PAGE)
+    async def _attributes(self, wanted: Filter) -> AsyncIterator[tuple[str, Mapping[str, Any]]]:
+        at = self.writer
+        page: list[tuple[str, Mapping[str, Any]]] | None = None
+        while page is None or len(page) == _PAGE:
+            after = page[-1][0] if page else ""
+            page = await attributes_after(at.database, at.tenant_id, at.collection, wanted, after=after, limit=_PAGE)
             for one in page:
                 yield one
-            after = page[-1][0] if len(page) == _PAGE else None
 
 
 def _next_batch(reading: _Reading, sources: Iterator[DocumentFile | RawDocument]) -> list[_Looked]:

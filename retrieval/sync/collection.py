@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from retrieval.adapters.readers import InputLine
+from retrieval.adapters.readers.documents import RawDocument
 from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.learning.models import StoredModel
 from retrieval.collection import Collection
+from retrieval.domain.items.chunking import Chunking
 from retrieval.domain.items.collection import CollectionInfo, Neighbours, ValueCount
 from retrieval.domain.items.embedding import EmbeddingSpace, TextRole, Vector, Vectors
 from retrieval.domain.items.item import Item, StoredItem
+from retrieval.domain.items.passages import Passages
 from retrieval.domain.learning.arm import Expectation, Standing
 from retrieval.domain.learning.context import Context
 from retrieval.domain.records.recorded import RecordedAnswer, RetrievalSummary
@@ -26,6 +29,7 @@ from retrieval.domain.search.profile import DEPTH, Profile, StoredProfile
 from retrieval.domain.search.query import SearchBounds
 from retrieval.services.add import AddedEach, AddReport
 from retrieval.services.change import ChangeReport, Decide
+from retrieval.services.documents import DocumentProgress, DocumentsReport, Paths
 from retrieval.services.ingest import IngestReport, Progress, Rejected
 from retrieval.sync.door import Door
 
@@ -82,6 +86,50 @@ class SyncCollection:
     ) -> IngestReport:
         """See ``Collection.ingest``. ``rejected`` and ``progress`` are called on the door's own thread."""
         return self._run(self.twin.ingest, lines, rejected=rejected, prune=prune, progress=progress)
+
+    def ingest_documents(
+        self,
+        paths: Paths,
+        *,
+        chunking: Chunking = Chunking(),
+        prune: bool = False,
+        progress: DocumentProgress | None = None,
+    ) -> DocumentsReport:
+        """See ``Collection.ingest_documents``. ``progress`` is called on the door's own thread."""
+        return self._run(self.twin.ingest_documents, paths, chunking=chunking, prune=prune, progress=progress)
+
+    def add_documents(
+        self, documents: Iterable[RawDocument | Mapping[str, Any]], *, chunking: Chunking = Chunking()
+    ) -> DocumentsReport:
+        """See ``Collection.add_documents``."""
+        return self._run(self.twin.add_documents, documents, chunking=chunking)
+
+    def delete_documents(self, document_ids: Sequence[str]) -> int:
+        """See ``Collection.delete_documents``."""
+        return self._run(self.twin.delete_documents, document_ids)
+
+    def passages(
+        self,
+        query: str,
+        *,
+        max_tokens: int = 2000,
+        around: int = 1,
+        limit: int = 10,
+        where: Where | Filter | None = None,
+        count_tokens: Callable[[str], int] | None = None,
+        context: Context = Context(),
+    ) -> Passages:
+        """See ``Collection.passages``."""
+        return self._run(
+            self.twin.passages,
+            query,
+            max_tokens=max_tokens,
+            around=around,
+            limit=limit,
+            where=where,
+            count_tokens=count_tokens,
+            context=context,
+        )
 
     def search(
         self,

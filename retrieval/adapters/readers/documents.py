@@ -34,9 +34,10 @@ FORMATS_BY_ENDING: Mapping[str, str] = MappingProxyType(
         **dict.fromkeys((".txt", ".text", ".rst", ".adoc", ".asciidoc", ".org", ".tex"), "text"),
         **dict.fromkeys(
             (
-                ".bash", ".c", ".cc", ".clj", ".cpp", ".cs", ".css", ".cxx", ".dart", ".erl", ".ex", ".exs", ".go", ".h",
-                ".hpp", ".hs", ".ini", ".java", ".jl", ".js", ".jsx", ".kt", ".kts", ".lua", ".mjs", ".ml", ".php", ".pl",
-                ".pm", ".proto", ".ps1", ".py", ".pyi", ".r", ".rb", ".rs", ".scala", ".sh", ".sql", ".swift", ".tf",
+                ".bash", ".c", ".cc", ".clj", ".cpp", ".cs", ".css", ".cxx", ".dart", ".erl",
+                ".ex", ".exs", ".go", ".h", ".hpp", ".hs", ".ini", ".java", ".jl", ".js", ".jsx",
+                ".kt", ".kts", ".lua", ".mjs", ".ml", ".php", ".pl", ".pm", ".proto", ".ps1",
+                ".py", ".pyi", ".r", ".rb", ".rs", ".scala", ".sh", ".sql", ".swift", ".tf",
                 ".toml", ".ts", ".tsx", ".vue", ".yaml", ".yml",
             ),
             "code",
@@ -184,11 +185,20 @@ def _markdown_text(text: str) -> _Found:
 
     parser = MarkdownIt("commonmark").enable("table").disable("inline")
     lines = text.split("\n")
-    path, blocks, title = _Path(), [], ""
+    path, title, read = _Path(), "", 0
+    blocks: list[Block] = []
     tokens = parser.parse(text)
+
+    def between(start: int, end: int) -> None:
+        """What the parser has no token for, such as definitions of links, is kept as it stands."""
+        if rest := "\n".join(lines[start:end]).strip():
+            blocks.append(Block(rest, path.now, is_lines=True))
+
     for place, token in enumerate(tokens):
         if token.level or token.map is None or token.nesting < 0:
             continue
+        between(read, token.map[0])
+        read = max(read, token.map[1])
         source = "\n".join(lines[token.map[0] : token.map[1]]).strip("\n")
         if token.type == "heading_open":
             heading = _MARKUP.sub(lambda found: found[1] or "", tokens[place + 1].content).strip()
@@ -198,6 +208,7 @@ def _markdown_text(text: str) -> _Found:
         elif token.type != "hr":
             is_prose = token.type in {"paragraph_open", "blockquote_open"}
             blocks.append(Block(source, path.now, is_lines=not is_prose))
+    between(read, len(lines))
     return _Found(blocks, title)
 
 
@@ -302,8 +313,8 @@ def _outline(reader: PdfReader, entries: Any, path: _Path, level: int) -> Iterat
 
 
 _DEFINITION = re.compile(
-    r"(?P<indent>[ \t]*)(?:(?:export|default|public|private|protected|internal|static|abstract|final|async|pub(?:\(\w+\))?|"
-    r"unsafe|inline|open|override|sealed|data|declare)\s+)*(?:class|def|defmodule|func|function|fn|interface|struct|enum|"
+    r"(?P<indent>[ \t]*)(?:(?:export|default|public|private|protected|internal|static|abstract|final|async|"
+    r"pub(?:\(\w+\))?|unsafe|inline|open|override|sealed|data|declare)\s+)*(?:class|def|defmodule|func|function|fn|interface|struct|enum|"
     r"trait|impl|module|namespace|object|protocol|message|service|create\s+(?:or\s+replace\s+)?(?:function|table|view))"
     r"\s+(?=[\w<\"(]).*",
     re.IGNORECASE,
@@ -324,12 +335,13 @@ def _code(data: bytes) -> _Found:
         block.clear()
 
     for number, line in enumerate(lines):
+        if not line.strip():
+            end()
+            continue
         if number in starts:
             end()
             indent, heading = starts[number]
             path.enter(indent + 1, heading)
-        elif not line.strip():
-            end()
         elif not block and (indent := len(line) - len(line.lstrip())) == 0 and line.strip()[0] not in ")}]":
             path.leave(indent + 1)
         block.append(line)

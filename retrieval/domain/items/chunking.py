@@ -248,7 +248,9 @@ _WORD = re.compile(r"\s*\S+\s*")
 def sentences(text: str) -> list[str]:
     """The sentences of a text, each with the space behind it; a list's entries count as sentences."""
     ends = [
-        found.end() for found in _SENTENCE.finditer(text) if not _ABBREVIATION.search(text[max(0, found.end() - 12) : found.end()])
+        found.end()
+        for found in _SENTENCE.finditer(text)
+        if not _ABBREVIATION.search(text[max(0, found.end() - 12) : found.end()])
     ]
     return [text[start:end] for start, end in pairwise([0, *ends, len(text)]) if start < end]
 
@@ -289,9 +291,10 @@ def _packed(pieces: Sequence[_Piece], limit: int, overlap: int, count: CountToke
             tokens += pieces[end].tokens
             end += 1
         if end < len(pieces):
-            end = _best_end(pieces, start, end, limit // 2 - held)
+            end = _best_end(pieces, start, end, limit // _SMALL_SHARE - held)
         yield list(pieces[start:end]), lead
-        lead, held = _lead(pieces[start:end], overlap, count)
+        is_within = end < len(pieces) and not pieces[end].is_first
+        lead, held = _lead(pieces[start:end], overlap, count) if is_within else ("", 0)
         start = end
 
 

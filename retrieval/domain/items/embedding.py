@@ -124,7 +124,9 @@ class TokenMeasure:
         if most is None:
             return 0
         # No token is shorter than a byte: most texts need not be split to see that they fit.
-        long = [text for text in texts if len(text) * 4 + self.around > most and len(text.encode()) + self.around > most]
+        long = [
+            text for text in texts if len(text) * 4 + self.around > most and len(text.encode()) + self.around > most
+        ]
         return sum(tokens > most for tokens in self.count_tokens(long))
 
 

@@ -92,8 +92,9 @@ class Passages(Sequence[Passage]):
 def place_of(item: Hit | Item) -> Place | None:
     """Where a chunk stands; None for an item that is no chunk."""
     document, number = item.attributes.get("document"), item.attributes.get("chunk")
-    is_chunk = isinstance(document, str) and isinstance(number, int) and not isinstance(number, bool)
-    return (document, number) if is_chunk else None
+    if isinstance(document, str) and isinstance(number, int) and not isinstance(number, bool):
+        return document, number
+    return None
 
 
 def places_around(hits: Sequence[Hit], around: int) -> list[Place]:
@@ -119,7 +120,8 @@ def passages_of(
     parts: list[Hit | Item] = []
     passages: tuple[Passage, ...] = ()
     left_out = 0
-    for one in [*hits, *(beside[place] for place in order if place in beside)]:
+    candidates: list[Hit | Item] = [*hits, *(beside[place] for place in order if place in beside)]
+    for one in candidates:
         if isinstance(one, Item) and not _is_beside(one, parts):
             continue
         joined = _joined([*parts, one])

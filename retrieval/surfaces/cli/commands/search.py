@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -22,6 +22,7 @@ from retrieval.surfaces.cli.options import (
     Generated,
     Json,
     Session,
+    State,
     legs_of,
     situation,
     state_of,
@@ -29,6 +30,7 @@ from retrieval.surfaces.cli.options import (
 from retrieval.surfaces.cli.output import count, plain, table
 
 if TYPE_CHECKING:
+    from retrieval.domain.items.passages import Passages
     from retrieval.platform import Platform
 
 
@@ -115,6 +117,7 @@ EXAMPLES = (
     "retrieval search tickets timeout --where 'hours>=24' --explain",
     "retrieval search tickets '\"read timeout\" -redis connect*'",
     "retrieval search tickets timeout --group-by project",
+    'retrieval search docs "how long are backups kept?" --passages 1500',
     "retrieval search tickets timeout --profile 2 --prefer priority=High --rewrite 'no answer in time'",
     "retrieval search tickets --vector vector.json --actor ann --session s-17",
 )
@@ -132,6 +135,7 @@ def search(
     profile: options.ProfileName = None,
     plain: options.Plain = False,
     group_by: options.GroupBy = None,
+    passages: options.PassagesOf = None,
     rewrites: options.Rewrites = None,
     prefer: options.Prefer = None,
     entities: options.Entities = None,
@@ -163,11 +167,42 @@ def search(
         domain=domain, complexity=complexity, actor=actor, session=session, backtracks=backtracks, generated=generated
     )
 
+    if passages is not None:
+        given = [name for name, value in asked.items() if name not in _OF_PASSAGES and value not in (None, (), True)]
+        if query is None or given or profile or explain:
+            raise typer.BadParameter(
+                "takes words, --where, --limit and the situation alone", ctx=context, param_hint="--passages"
+            )
+        _print_passages(state_of(context), collection, query, passages, asked, as_json=as_json)
+        return
+
     async def ask(platform: Platform) -> SearchResult:
         found = await platform.collection(collection, create=False)
         return await found.search(query, profile=await profile_named(platform, found, profile), **asked)
 
     _print(run(state_of(context), ask), explain=explain, as_json=as_json)
+
+
+_OF_PASSAGES = ("where", "limit", "context")
+
+
+def _print_passages(
+    state: State, collection: str, query: str, most: int, asked: Mapping[str, Any], *, as_json: bool
+) -> None:
+    from retrieval.surfaces.cli.output import console, print_json
+    from retrieval.surfaces.cli.run import run
+
+    async def ask(platform: Platform) -> Passages:
+        found = await platform.collection(collection, create=False)
+        return await found.passages(query, max_tokens=most, **{name: asked[name] for name in _OF_PASSAGES})
+
+    found = run(state, ask)
+    if as_json:
+        print_json(found.as_dict())
+        return
+    console().print(found.text or "no passage fits, or none was found", soft_wrap=True)
+    for note in found.notes:
+        console(stderr=True).print(f"note: {note}", soft_wrap=True)
 
 
 def _print(result: SearchResult, *, explain: bool, as_json: bool) -> None:
