@@ -7,7 +7,8 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby, pairwise
+from itertools import accumulate, groupby, pairwise
+from math import ceil
 from types import MappingProxyType
 from typing import Any
 
@@ -31,7 +32,9 @@ _LEAST_LIMIT = 8
 _TITLE_SHARE = 4
 """Title and headings take at most one part in so many of a chunk."""
 _SMALL_SHARE = 4
-"""A section with fewer tokens than one part in so many is joined with the next."""
+"""A section, or a paragraph of a long one, is joined with the next if it has less than one part in so many of a chunk.
+
+A quarter finds more than a half: docs/decisions/0032-documents.md."""
 _CHARACTERS_A_TOKEN = 16
 """A longer token is no word: some tokenizers take a line without spaces for one token, whatever its length."""
 
@@ -47,7 +50,7 @@ class Chunking:
     max_tokens: int = DEFAULT_TOKENS
     """Tokens of a chunk with its title, 32 to 32,768; never more than the model reads."""
     overlap: int = DEFAULT_OVERLAP
-    """Tokens that a chunk repeats of the one before where a section is cut; 0 to a quarter of ``max_tokens``."""
+    """Tokens that a chunk repeats of the one before where a paragraph is cut; 0 to a quarter of ``max_tokens``."""
 
     def __post_init__(self) -> None:
         _check_whole("max_tokens", self.max_tokens, 32, MAX_TOKENS)
@@ -121,9 +124,9 @@ class Chunk:
 def chunks_of(document: Document, chunking: Chunking, count: CountTokens) -> list[Chunk]:
     """The document's chunks, in order; together they have all of its text.
 
-    A chunk is a section where that has room in one. A longer section is cut between its parts, else between paragraphs,
-    else between sentences, words or characters, and each chunk begins with the end of the one before. Short sections
-    are joined.
+    A chunk is a section where that has room in one. A longer section is cut between its parts, else between paragraphs;
+    a longer paragraph between sentences, words or characters, and then each chunk begins with the end of the one
+    before. Short sections and short paragraphs are joined.
     """
     blocks = [block for block in document.blocks if block.text.strip()]
     if not blocks:
@@ -180,6 +183,8 @@ class _Piece:
     block: Block
     is_first: bool
     """Whether its block begins here."""
+    left: int
+    """Tokens from here to the end of its block."""
 
 
 _Cut = tuple[list[_Piece], str]
@@ -259,13 +264,16 @@ def _pieces(block: Block, size: int, most: int, count: CountTokens) -> list[_Pie
     """The block as pieces of at most so many tokens: lines or sentences; of a longer one its words, and characters."""
     text = block.text.strip("\n").rstrip() if block.is_lines else block.text.strip()
     if block.is_heading and size <= most:
-        return [_Piece(text + _PARAGRAPHS, size, block, is_first=True)]
+        return [_Piece(text + _PARAGRAPHS, size, block, is_first=True, left=size)]
     parts = _LINE.findall(text) if block.is_lines else sentences(text)
     sized = zip(parts, _sizes(parts, count), strict=True)
     short = [one for part, tokens in sized for one in _short(part, tokens, most, count)]
     last, tokens = short[-1]
     short[-1] = last.rstrip() + _PARAGRAPHS, tokens
-    return [_Piece(part, tokens, block, is_first=place == 0) for place, (part, tokens) in enumerate(short)]
+    left = list(accumulate(reversed([tokens for _, tokens in short])))[::-1]
+    return [
+        _Piece(part, tokens, block, is_first=place == 0, left=left[place]) for place, (part, tokens) in enumerate(short)
+    ]
 
 
 def _short(text: str, size: int, most: int, count: CountTokens) -> list[tuple[str, int]]:
@@ -284,28 +292,38 @@ def _short(text: str, size: int, most: int, count: CountTokens) -> list[tuple[st
 
 def _packed(pieces: Sequence[_Piece], limit: int, overlap: int, count: CountTokens) -> Iterator[_Cut]:
     """The pieces of one run as chunks of at most so many tokens."""
+    if sum(piece.tokens for piece in pieces) <= limit:
+        yield list(pieces), ""
+        return
     start, lead, held = 0, "", 0
     while start < len(pieces):
-        end, tokens = start, held
-        while end < len(pieces) and (end == start or tokens + pieces[end].tokens <= limit):
-            tokens += pieces[end].tokens
-            end += 1
-        if end < len(pieces):
-            end = _best_end(pieces, start, end, limit // _SMALL_SHARE - held)
+        end = _end(pieces, start, limit - held, limit // _SMALL_SHARE)
         yield list(pieces[start:end]), lead
-        is_within = end < len(pieces) and not pieces[end].is_first
-        lead, held = _lead(pieces[start:end], overlap, count) if is_within else ("", 0)
+        # What is about something else would only blur the next chunk.
+        is_cut = end < len(pieces) and not pieces[end].is_first
+        lead, held = _lead(pieces[start:end], overlap, count) if is_cut else ("", 0)
         start = end
 
 
-def _best_end(pieces: Sequence[_Piece], start: int, end: int, least: int) -> int:
-    """Where a chunk ends: between blocks if it has so many tokens by then, and never behind a heading."""
-    tokens, best = 0, end
-    for place in range(start, end):
-        tokens += pieces[place].tokens
-        if pieces[place + 1].is_first and tokens >= least:
-            best = place + 1
-    while best - 1 > start and pieces[best - 1].block.is_heading:
+def _end(pieces: Sequence[_Piece], start: int, most: int, least: int) -> int:
+    """Where a chunk of at most so many tokens ends: with its block, if it has ``least`` by then.
+
+    A long block is cut into equal parts, so that no short rest is left; never behind a heading.
+    """
+    first = pieces[start]
+    part = first.left / ceil(first.left / most) if first.left > most else most
+    tokens, best = 0, start
+    for place in range(start, len(pieces)):
+        piece = pieces[place]
+        is_end = piece.is_first and place > start and not pieces[place - 1].block.is_heading
+        if is_end and tokens >= least:
+            return place
+        is_part = piece.block is first.block and tokens >= part
+        if place > start and (is_part or tokens + piece.tokens > most):
+            break
+        tokens += piece.tokens
+        best = place + 1
+    while best < len(pieces) and best - 1 > start and pieces[best - 1].block.is_heading:
         best -= 1
     return best
 

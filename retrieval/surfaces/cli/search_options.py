@@ -202,15 +202,6 @@ Plain = Annotated[bool, typer.Option("--plain", help="Take quotes, minus and sta
 GroupBy = Annotated[
     str | None, typer.Option("--group-by", "-g", metavar="FIELD", help="Only the best hit of each value of the field.")
 ]
-PassagesOf = Annotated[
-    int | None,
-    typer.Option(
-        "--passages",
-        metavar="TOKENS",
-        min=1,
-        help="Print passages for a prompt of at most so many tokens: the hits with what stands beside them.",
-    ),
-]
 Rewrites = Annotated[
     list[str] | None, typer.Option("--rewrite", metavar="WORDS", help="Another wording. Repeated: several.")
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -22,7 +22,6 @@ from retrieval.surfaces.cli.options import (
     Generated,
     Json,
     Session,
-    State,
     legs_of,
     situation,
     state_of,
@@ -117,7 +116,6 @@ EXAMPLES = (
     "retrieval search tickets timeout --where 'hours>=24' --explain",
     "retrieval search tickets '\"read timeout\" -redis connect*'",
     "retrieval search tickets timeout --group-by project",
-    'retrieval search docs "how long are backups kept?" --passages 1500',
     "retrieval search tickets timeout --profile 2 --prefer priority=High --rewrite 'no answer in time'",
     "retrieval search tickets --vector vector.json --actor ann --session s-17",
 )
@@ -135,7 +133,6 @@ def search(
     profile: options.ProfileName = None,
     plain: options.Plain = False,
     group_by: options.GroupBy = None,
-    passages: options.PassagesOf = None,
     rewrites: options.Rewrites = None,
     prefer: options.Prefer = None,
     entities: options.Entities = None,
@@ -167,42 +164,11 @@ def search(
         domain=domain, complexity=complexity, actor=actor, session=session, backtracks=backtracks, generated=generated
     )
 
-    if passages is not None:
-        given = [name for name, value in asked.items() if name not in _OF_PASSAGES and value not in (None, (), True)]
-        if query is None or given or profile or explain:
-            raise typer.BadParameter(
-                "takes words, --where, --limit and the situation alone", ctx=context, param_hint="--passages"
-            )
-        _print_passages(state_of(context), collection, query, passages, asked, as_json=as_json)
-        return
-
     async def ask(platform: Platform) -> SearchResult:
         found = await platform.collection(collection, create=False)
         return await found.search(query, profile=await profile_named(platform, found, profile), **asked)
 
     _print(run(state_of(context), ask), explain=explain, as_json=as_json)
-
-
-_OF_PASSAGES = ("where", "limit", "context")
-
-
-def _print_passages(
-    state: State, collection: str, query: str, most: int, asked: Mapping[str, Any], *, as_json: bool
-) -> None:
-    from retrieval.surfaces.cli.output import console, print_json
-    from retrieval.surfaces.cli.run import run
-
-    async def ask(platform: Platform) -> Passages:
-        found = await platform.collection(collection, create=False)
-        return await found.passages(query, max_tokens=most, **{name: asked[name] for name in _OF_PASSAGES})
-
-    found = run(state, ask)
-    if as_json:
-        print_json(found.as_dict())
-        return
-    console().print(found.text or "no passage fits, or none was found", soft_wrap=True)
-    for note in found.notes:
-        console(stderr=True).print(f"note: {note}", soft_wrap=True)
 
 
 def _print(result: SearchResult, *, explain: bool, as_json: bool) -> None:
@@ -212,3 +178,58 @@ def _print(result: SearchResult, *, explain: bool, as_json: bool) -> None:
         print_json(result.as_dict())
     else:
         print_result(console(), result, explain=explain)
+
+
+PASSAGES_EXAMPLES = (
+    'retrieval passages docs "how long are backups kept?"',
+    'retrieval passages docs "how long are backups kept?" --max-tokens 800 --where team=ops',
+)
+
+
+def passages(
+    context: typer.Context,
+    *,
+    collection: CollectionName,
+    query: Annotated[str, typer.Argument(help="What is asked.", show_default=False)],
+    max_tokens: Annotated[
+        int, typer.Option("--max-tokens", "-t", metavar="N", help="Tokens of all that is printed, at most.")
+    ] = 2000,
+    around: Annotated[
+        int, typer.Option("--around", metavar="N", help="Chunks taken in on each side of a hit; 0 to 10.")
+    ] = 1,
+    limit: options.Limit = 10,
+    where: options.Where = None,
+    domain: Domain = "",
+    complexity: Complexity = None,
+    actor: Actor = "",
+    session: Session = "",
+    as_json: Json = False,
+) -> None:
+    """Print what a collection says about a question, as text for a prompt.
+
+    The hits in their order, as far as there is room, then the chunks beside
+    them; chunks of a document that follow one another become one passage.
+    """
+    from retrieval.surfaces.cli.output import console, print_json
+    from retrieval.surfaces.cli.run import run
+    from retrieval.surfaces.cli.search_options import where_of
+
+    about = situation(domain=domain, complexity=complexity, actor=actor, session=session, backtracks=0, generated=False)
+    condition = where_of(where or ())
+
+    async def ask(platform: Platform) -> Passages:
+        found = await platform.collection(collection, create=False)
+        return await found.passages(
+            query, max_tokens=max_tokens, around=around, limit=limit, where=condition, context=about
+        )
+
+    found = run(state_of(context), ask)
+    if as_json:
+        print_json(found.as_dict())
+        return
+    if found.text:
+        console().print(found.text, soft_wrap=True)
+    left_out = f"{count(found.left_out, 'hit')} had no room in {max_tokens:,} tokens" if found.left_out else ""
+    nothing = "" if found.text else "no passage"
+    for note in filter(None, (nothing, left_out, *found.notes)):
+        console(stderr=True).print(plain(f"note: {note}"), soft_wrap=True)

@@ -159,7 +159,7 @@ EXPLODING = '<!ENTITY a "ha">' + "".join(
         ("html", b"<div>" * 20_000, "nested too deeply"),
         ("pdf", b"%PDF-1.4\nnothing", "cannot be read as pdf"),
         ("pdf", pdf(["text"])[:300], "cannot be read as pdf"),
-        ("pdf", pdf(["text"], password="secret"), "is encrypted"),
+        ("pdf", pdf(["text"], password="secret"), "is encrypted"),  # noqa: S106 - of a test's file
         ("docx", b"PK\x03\x04", "is no DOCX"),
         ("docx", docx([("", "text")], extra=200_000_000), "bytes unpacked; at most"),
         ("docx", with_entities(EXPLODING), "cannot be read as docx"),

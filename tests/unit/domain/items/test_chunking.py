@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -174,7 +175,7 @@ def test_nothing_is_lost_and_no_chunk_is_too_long(blocks: list[Block], tokens: i
     assert whole(chunks) == [word for block in blocks for word in block.text.split()]
     assert all(size <= tokens for size in count([chunk.text for chunk in chunks]))
     assert [chunk.number for chunk in chunks] == list(range(len(chunks)))
-    for before, chunk in zip(chunks, chunks[1:], strict=False):
+    for before, chunk in pairwise(chunks):
         shared = chunk.body[: chunk.overlap].rstrip()
         assert before.body.endswith(shared)
 
