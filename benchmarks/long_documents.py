@@ -116,7 +116,7 @@ async def measure(platform: Platform, data: Path, task: Task, most: int, chunkin
     queries, qrels = task.queries(data)
     items = chosen(data, task, qrels, most)
     name = f"{task.collection}_{len(items)}"
-    alone = await platform.collection(name)
+    alone = await anew(platform, name)
     added = await alone.add(items)
     alike = [{"id": i.item_id, "title": i.title, "text": i.body, "format": "text"} for i in items if i.text]
     made: dict[str, tuple[Collection, Any]] = {}
@@ -159,9 +159,16 @@ def chosen(data: Path, task: Task, qrels: Qrels, most: int) -> list[Item]:
     return kept
 
 
+async def anew(platform: Platform, name: str) -> Collection:
+    """An empty collection; vectors of an earlier run are in the cache."""
+    if name in [one.name for one in await platform.collections()]:
+        await platform.remove_collection(name)
+    return await platform.collection(name)
+
+
 async def stored(platform: Platform, name: str, documents: list[dict[str, str]], chunking: Chunking) -> Any:
     """The collection of those documents' chunks, and what became of them."""
-    collection = await platform.collection(name)
+    collection = await anew(platform, name)
     report = await collection.add_documents(documents, chunking=chunking)
     if set(dict(report.failed).values()) - {"holds no text"}:
         raise SystemExit(f"{name}: {report.failed[:3]}")

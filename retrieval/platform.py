@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from pydantic import SecretStr
+from pydantic import ValidationError
 
 from retrieval.adapters.embedders.cached import CachedEmbedder
 from retrieval.adapters.embedders.chosen import ChosenEmbedders
@@ -50,7 +50,7 @@ from retrieval.engine.shared_calls import SharedCalls
 from retrieval.engine.stopwatch import Clock
 from retrieval.services.calls import InstallationCalls
 from retrieval.services.workplace import Workplace
-from retrieval.settings import Settings
+from retrieval.settings import Settings, refused
 
 if TYPE_CHECKING:
     from retrieval.adapters.store.records.forgetting import Pseudonymised
@@ -431,20 +431,21 @@ def connect(
 
     Without a URL: ``RETRIEVAL_DATABASE_URL``, else an embedded PostgreSQL. ``tenant`` is whose data is seen.
     ``embedder`` and ``llm`` replace the configured ones and stay the caller's to close. Raises ``InvalidRequestError``
-    for an embedder that is a text, and what ``Settings`` raises.
+    for an embedder that is a text, and for values or settings of the environment that cannot be used.
     """
     if isinstance(embedder, str):
         raise InvalidRequestError(
             f"embedder is the text {embedder!r:.40}; give an embedder, or name one by RETRIEVAL_EMBEDDER or "
             f"settings=Settings(embedder={embedder!r:.40})"
         )
-    chosen = settings or Settings()
-    changes: dict[str, object] = {}
-    if url is not None:
-        changes["database_url"] = SecretStr(url)
-    if tenant is not None:
-        changes["tenant"] = tenant
-    return Platform(chosen.changed(**changes) if changes else chosen, embedder=embedder, llm=llm)
+    given = {"database_url": url, "tenant": tenant}
+    try:
+        chosen = settings or Settings()
+        if changes := {name: value for name, value in given.items() if value is not None}:
+            chosen = chosen.changed(**changes)
+    except ValidationError as error:
+        raise InvalidRequestError(refused(error, {"database_url": "url", "tenant": "tenant"})) from None
+    return Platform(chosen, embedder=embedder, llm=llm)
 
 
 async def open(  # noqa: A001 - what users call it, as they call retrieval.open()

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AliasChoices, Field, SecretStr, field_validator
+from pydantic import AliasChoices, Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from retrieval.domain.checks import JSONTextError, json_of
@@ -236,3 +237,18 @@ def _check_cron(job: str, cron: str) -> None:
         raise ValueError(f"there is no job {job!r}; there are {', '.join(sorted(DEFAULT_SCHEDULE))}")
     if cron != OFF and not croniter.is_valid(cron):
         raise ValueError(f"{job}: {cron!r} is neither a cron expression such as '*/10 * * * *' nor 'off'")
+
+
+def refused(error: ValidationError, given: Mapping[str, str] | None = None) -> str:
+    """Which settings are refused, and why. ``given`` has the caller's names of those that came as arguments."""
+    found, by_environment = [], False
+    for wrong in error.errors():
+        name = str(wrong["loc"][0]) if wrong["loc"] else "settings"
+        if given and name in given:
+            shown = given[name]
+        else:
+            by_environment = True
+            shown = name if name.isupper() else f"RETRIEVAL_{name.upper()}"
+        reason = wrong["msg"].removeprefix("Value error, ")
+        found.append(f"{shown}: {reason[:1].lower()}{reason[1:]}")
+    return "; ".join(found) + ("; change it in the environment" if by_environment else "")

@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[1]
 DOCS = "docs"
 OUTSIDE = "repository"
 
-_LINK = re.compile(r"(?<=\]\()(?P<path>[^)\s#:]+)(?P<anchor>#[^)\s]*)?(?=\))")
+_LINK = re.compile(r'(?:(?<=\]\()|(?<=\bsrc=")|(?<=\bsrcset="))(?P<path>[^)\s"#:]+)(?P<anchor>#[^)\s"]*)?(?=[)"])')
 _FENCE = re.compile(r"^(```.*?^```[ \t]*$)", re.MULTILINE | re.DOTALL)
 
 

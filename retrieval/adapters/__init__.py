@@ -1,1 +1,1 @@
-"""What touches the outside: the PostgreSQL store, embedders, file readers."""
+"""Adapters to the outside: the PostgreSQL store, embedders, language models, file readers."""

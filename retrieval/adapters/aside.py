@@ -16,7 +16,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 LONG = 500
-"""From so many things on that Python handles one by one, such as candidates or values: a few milliseconds."""
+"""The number of things that Python handles one by one, such as candidates or values, in a few milliseconds."""
 
 MANY_CONDITIONS = 8
 """The same of the conditions of a filter. To compose a statement with so many takes some 10 ms, if it was not kept."""
@@ -31,7 +31,7 @@ _THREAD = ThreadPoolExecutor(1, thread_name_prefix="aside")
 
 
 async def aside(work: Callable[[], T], *, is_long: bool) -> T:
-    """What ``work`` gives: done in the thread if it is long, else at once. Who is cancelled does not wait for it."""
+    """Run ``work``, in a thread if it is long, and return its result. A cancelled caller does not wait for it."""
     if not is_long:
         return work()
     return await asyncio.get_running_loop().run_in_executor(_THREAD, _swept, work)

@@ -26,7 +26,7 @@ class Traced(Protocol):
 
 
 def tracer() -> Tracer | None:
-    """What makes spans; None where nobody keeps them."""
+    """The tracer; None where nobody keeps spans."""
     provider = trace.get_tracer_provider()
     return None if isinstance(provider, trace.ProxyTracerProvider) else _tracer_of(provider)
 

@@ -79,6 +79,9 @@ async def _explain(
         return
     alone = [one for one in parts if not await collection.page(one, limit=1)]
     for one in alone:
+        if (always := _never(one)) is not None:
+            said.append(f"the filter lets nothing through: {always}")
+            continue
         hint = await _hint(collection, one, types) if documents <= _MOST_COUNTED else ""
         said.append(f"the filter lets nothing through: no item has {_said(one)}{hint}")
     if not alone:
@@ -86,6 +89,17 @@ async def _explain(
         culprits = [_said(one) for one, rest in others if await collection.page(rest, limit=1)]
         without = f"; without {' or without '.join(culprits)} there are items" if culprits else ""
         said.append(f"the filter lets nothing through: no item has {' and '.join(map(_said, parts))}{without}")
+
+
+def _never(part: Filter) -> str | None:
+    """Why no item of any collection passes the part; None where one could."""
+    match part:
+        case OneOf(field, ()):
+            return f"{field_name(field)} is to be one of an empty list; give at least one value, or leave it out"
+        case Not(And(())):
+            return '"not" holds an empty filter, which every item passes; leave it out'
+        case _:
+            return None
 
 
 async def _hint(collection: Asked, part: Filter, types: Mapping[str, Sequence[str]]) -> str:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections import Counter
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any
 
 from retrieval.adapters.embedders.cached import CachedEmbedder
@@ -21,6 +23,7 @@ from retrieval.adapters.store.items.items import (
     Settled,
     WrittenItems,
     became,
+    settle,
     store_items,
     stored_hashes,
     vectors_statement,
@@ -57,7 +60,7 @@ MOST_REFUSED = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddReport:
-    """What became of the items."""
+    """The outcome of an addition."""
 
     added: int = 0
     changed: int = 0
@@ -102,7 +105,7 @@ class _Part:
 
     report: AddReport
     vectors: Mapping[str, tuple[bytes, Vector]] = field(default_factory=dict)
-    """By item id, each with the hash of the text that was embedded."""
+    """The vectors by item id, each with the hash of its embedded text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +118,8 @@ class Writer:
     embedder: CachedEmbedder | None
     asks: bool = True
     """Whether the embedder is asked at all; otherwise every new text is left pending."""
+    goes_on: bool = False
+    """Whether what it writes is a part of a larger write, at whose end the statistics are settled."""
 
     async def add(self, batch: Sequence[Item], vectors: Vectors | None = None) -> AddReport:
         """Store the items that are new or changed, and embed them, and those that an earlier call left pending.
@@ -127,7 +132,7 @@ class Writer:
     async def add_beside(
         self, batch: Sequence[Item], vectors: Vectors | None = None, *, only_new: bool = False
     ) -> tuple[AddReport, WrittenItems]:
-        """As ``add``; gives also what the write found. Raises ``ItemIsThereError`` where the items were to be new."""
+        """As ``add``, with the result of the write. Raises ``ItemIsThereError`` where the items were to be new."""
         places = {item.item_id: place for place, item in enumerate(batch)}
         items = [batch[place] for place in places.values()]
         if self.collection.space is None:
@@ -191,7 +196,7 @@ class Writer:
         return report
 
     async def _embedded(self, items: Sequence[Item]) -> AsyncGenerator[_Part, None]:
-        """What becomes of the items, part by part."""
+        """Embed the items, part by part."""
         space = self.collection.space
         if space is None or not items:
             return
@@ -239,7 +244,7 @@ class Writer:
         return await pending_items(self.database, self.tenant_id, collection_id, space, after=after, limit=limit)
 
     async def left_over(self, items: Sequence[Item], fresh: Sequence[Item] = ()) -> list[Item]:
-        """Those of the items, the ``fresh`` ones aside, whose vector an earlier call could not get."""
+        """The items, without ``fresh``, whose vector an earlier call could not get."""
         space = self.collection.space
         unchanged = {item.item_id for item in items} - {item.item_id for item in fresh}
         if space is None or not unchanged:
@@ -262,6 +267,7 @@ class Writer:
             None if space is None else space.space_id,
             vectors,
             only_new,
+            self.goes_on,
         )
         written = await store_items(self.database, self.tenant_id, write)
         formers = written.formers
@@ -275,26 +281,47 @@ class Writer:
 async def add_in_parts(writer: Writer, items: Sequence[Item], vectors: Vectors | None = None) -> AddReport:
     """Store any number of items, each part in a transaction of its own, as ``Writer.add`` does.
 
-    Parts whose vectors are given are written two at a time, by a process of PostgreSQL each. The first part is written
-    alone, for others build on what it makes known of the collection.
+    Parts whose vectors are given are written two at a time, by a process of PostgreSQL each. The first part is
+    written alone, for others build on what it makes known of the collection, such as the length of its texts. Where a
+    part fails, no further one begins.
     """
     size, at_once = (BATCH_ITEMS, 1) if vectors is None else (_BATCH_WITH_VECTORS, _AT_ONCE)
     if len(items) <= size:
         return await writer.add(items, vectors)
     places = list({item.item_id: place for place, item in enumerate(items)}.values())
-    parts = [places[start : start + size] for start in range(0, len(places), size)]
+    first, *others = _split(places, size, at_once)
+    waiting = iter(others)
 
     async def add(part: Sequence[int]) -> AddReport:
-        return await writer.add([items[place] for place in part], None if vectors is None else vectors[part])
+        given = None if vectors is None else vectors[part]
+        return await replace(writer, goes_on=True).add([items[place] for place in part], given)
 
-    first, others = parts[:1], parts[1:]
-    report = AddReport()
-    for some in [first, *(others[start : start + at_once] for start in range(0, len(others), at_once))]:
-        for one in await asyncio.gather(*map(add, some), return_exceptions=True):
-            if isinstance(one, BaseException):
-                raise one
-            report += one
-    return report
+    async def add_waiting() -> AddReport:
+        report = AddReport()
+        for part in waiting:
+            try:
+                report += await add(part)
+            except BaseException:
+                list(waiting)  # the other one stops after its part
+                raise
+        return report
+
+    report = await add(first)
+    outcomes = await asyncio.gather(*(add_waiting() for _ in range(at_once)), return_exceptions=True)
+    drift = await settle(writer.database, writer.tenant_id, writer.collection.collection_id, len(items))
+    for outcome in outcomes:
+        if isinstance(outcome, BaseException):
+            raise outcome
+        report += outcome
+    return report if report.settled is None else replace(report, settled=replace(report.settled, drift=drift))
+
+
+def _split(places: Sequence[int], size: int, at_once: int) -> list[Sequence[int]]:
+    """A first part, and as many equal ones, of at most so many items, that so many at once finish together."""
+    left = len(places) - size
+    count = math.ceil(left / size / at_once) * at_once
+    ends = [size, *(size + left * number // count for number in range(1, count + 1))]
+    return [places[start:end] for start, end in pairwise([0, *ends])]
 
 
 async def _is_done(step: asyncio.Future[Any], until: float) -> bool:
@@ -320,7 +347,7 @@ def _refused(item: Item, error: RetrievalError, count: int) -> AddReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ItemOutcome:
-    """What became of one item of many: ``became`` or ``error`` is set."""
+    """The outcome of one item of many: ``became`` or ``error`` is set."""
 
     item_id: str | None
     """None where what was given has no usable id."""
@@ -330,12 +357,12 @@ class ItemOutcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddedEach:
-    """What became of each of many items."""
+    """The outcomes of many items."""
 
     outcomes: tuple[ItemOutcome, ...] = ()
-    """In the order of the items."""
+    """The outcomes in the order of the items."""
     report: AddReport = field(default_factory=AddReport)
-    """Of those that were not refused, all together."""
+    """The report on the items that were not refused."""
 
 
 async def add_each(writer: Writer, given: Sequence[Item | Mapping[str, Any]]) -> AddedEach:
@@ -352,7 +379,7 @@ async def add_each(writer: Writer, given: Sequence[Item | Mapping[str, Any]]) ->
 
 
 def outcomes_of(given: Sequence[Item | InvalidItemError], known: Mapping[str, bytes]) -> list[ItemOutcome]:
-    """What becomes of each, one after the other, where ``known`` holds the content hashes of what is stored. Pure."""
+    """The outcome of each item in turn; ``known`` holds the content hashes of stored items. Pure."""
     stored, outcomes = dict(known), []
     for one in given:
         if isinstance(one, InvalidItemError):

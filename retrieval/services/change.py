@@ -103,7 +103,7 @@ Decide = Callable[[str, Item | None], Item | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeReport:
-    """What became of the items."""
+    """The outcome of a change of many items."""
 
     written: AddReport = field(default_factory=AddReport)
     removed: int = 0

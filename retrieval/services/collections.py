@@ -38,7 +38,7 @@ class CollectionStatus:
     runs: tuple[JobRun, ...]
     """The last run of each job."""
     recall: tuple[Measurement, ...]
-    """What the last run measured."""
+    """The last run's measurements."""
     unrecorded: Mapping[str, int]
     """Searches that were to be recorded and were not, by reason."""
 

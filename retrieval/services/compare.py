@@ -92,21 +92,21 @@ DECIDES = Estimator.SNIPS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProfileComparison:
-    """What recorded searches say about two profiles."""
+    """A comparison of two profiles on recorded searches."""
 
     collection: str
     names: tuple[str, str]
     since: datetime
     default_reward: float | None
     searches: int
-    """Those that could be answered again under both profiles."""
+    """The searches that could be replayed under both profiles."""
     left_out: Mapping[str, int]
     """The others, by reason."""
     changed: int
-    """Of the searches, those for which the two would show something else."""
+    """The searches for which the two profiles would show different hits."""
     weighings: tuple[Weighing, Weighing]
     estimates: tuple[Compared, ...]
-    """By estimator, plain and clipped; empty without a reward."""
+    """The estimates by estimator, plain and clipped; empty without a reward."""
     verdict: Verdict
 
     def as_dict(self) -> dict[str, Any]:
@@ -173,7 +173,7 @@ class _Models:
     known: dict[int, LearnedModel | None] = field(default_factory=lambda: {0: None})
 
     async def of(self, version: int) -> LearnedModel | None:
-        """That version; None for 0, or one that is gone."""
+        """Read a version; None for 0, and for one that is gone."""
         if version not in self.known:
             stored = await definition_within(self.connection, self.collection_id, version)
             self.known[version] = None if stored is None else LearnedModel.from_dict(version, stored)
@@ -191,10 +191,10 @@ async def compare_profiles(
     default_reward: float | None = None,
     most: int = MOST,
 ) -> ProfileComparison:
-    """What the searches recorded since then would have earned under either profile.
+    """Estimate what the searches recorded since then would have earned under either profile.
 
-    ``default_reward``: what an impression counts that nobody rated, 0 to 1; None: it is left out, for missing feedback
-    is no failure. ``most``: the latest so many searches. Everything is read in one snapshot. Raises
+    ``default_reward``: the reward of an impression without a verdict, 0 to 1; None leaves it out, for missing feedback
+    is no failure. ``most``: the number of searches, the latest ones. Everything is read in one snapshot. Raises
     ``InvalidRequestError`` for a default reward or a number outside its range.
     """
     _check(since, default_reward, most)
@@ -249,7 +249,7 @@ def _check(since: datetime, default_reward: float | None, most: int) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InterleavedComparison:
-    """Which of two profiles won more searches."""
+    """A comparison of two profiles by interleaved searches."""
 
     collection: str
     names: tuple[str, str]
@@ -281,7 +281,7 @@ async def compare_interleaved(
     *,
     since: datetime,
 ) -> InterleavedComparison:
-    """Who won the interleaved searches since then; the names are those that the searches gave the two profiles.
+    """Count the wins of interleaved searches since then; the names are those that the searches gave the two profiles.
 
     Raises ``InvalidRequestError`` for twice the same name or a time without a zone.
     """

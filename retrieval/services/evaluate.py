@@ -27,14 +27,23 @@ from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.search.hit import SearchResult
 from retrieval.domain.search.profile import Profile, leg_name
 from retrieval.engine.request import MAX_LIMIT
-from retrieval.services.judgements import DropSelf, JudgedQuery, Qrels, WhereFrom, judged, where_for, without_item
+from retrieval.services.judgements import (
+    DropSelf,
+    JudgedQuery,
+    Qrels,
+    WhereFrom,
+    judged,
+    missing_items,
+    where_for,
+    without_item,
+)
 from retrieval.services.significance import Comparison, compare_by_query
 
 Run = Mapping[str, Sequence[str]]
 """Item ids by query id, best first, each at most once."""
 
 DEFAULT_METRICS = "nDCG@10,R@100,MRR@10"
-"""What is measured when nothing else is asked for."""
+"""The default metrics."""
 
 _EXAMPLES = "nDCG@10, R@100, MRR@10, AP, P@5, Success@1"
 _COMMA_OUTSIDE_PARENTHESES = re.compile(r",(?![^()]*\))")
@@ -56,7 +65,7 @@ class Metric:
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """What one run scored, by metric name. Most metrics are in [0, 1], higher is better."""
+    """The scores of one run, by metric name. Most metrics are in [0, 1], higher is better."""
 
     per_query: Mapping[str, Mapping[str, float]]
     """Values by metric name and query id; each metric has every judged query."""
@@ -190,9 +199,9 @@ class VariantReport:
 
     variant: str
     means: Mapping[str, float]
-    """By metric name, over the judged queries."""
+    """The means over the judged queries, by metric name."""
     per_query: Mapping[str, Mapping[str, float]]
-    """By metric name and query id."""
+    """The values by metric name and query id."""
     without_results: int
     """Queries that got nothing; they score 0."""
     median_ms: float
@@ -215,10 +224,10 @@ class VariantReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """What an evaluation found."""
+    """The result of an evaluation."""
 
     metrics: tuple[str, ...]
-    """As the user spelled them; the first is the one that was compared."""
+    """The metrics' names as the user spelled them; the first is the one that was compared."""
     queries: int
     """Judged queries, each asked once a variant."""
     unjudged: int
@@ -390,11 +399,14 @@ def _comparisons(
 
 
 class SearchableCollection(Protocol):
-    """What evaluation needs of a collection; ``retrieval.Collection`` is one."""
+    """The part of a collection that evaluation needs; ``retrieval.Collection`` is one."""
 
     @property
     def profile(self) -> Profile:
         """The profile that answers."""
+
+    async def get(self, item_ids: Sequence[str]) -> Mapping[str, object]:
+        """The items of those ids that exist, by item id."""
 
     async def search(
         self, query: str, *, where: dict[str, Any] | None, limit: int, legs: Sequence[str] | None, syntax: bool
@@ -404,11 +416,11 @@ class SearchableCollection(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CollectionReport:
-    """What the evaluation of a collection found."""
+    """The result of evaluating a collection."""
 
     report: Report
     notes: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
-    """What searches had to say, such as a leg that could not run, and how many said it."""
+    """The searches' notes, such as a leg that could not run, and the number of searches with each."""
 
     def as_dict(self, *, per_query: bool = False) -> dict[str, Any]:
         """Plain values for JSON; the values by query on request."""
@@ -433,12 +445,15 @@ async def evaluate_collection(
 
     ``legs`` restricts the profile; None takes the legs that it gives a weight. The other arguments, and what
     is raised, are as in ``retrieval.services.evaluate.evaluate``; a metric that looks deeper than 1000 results
-    raises ``InvalidRequestError`` too. The legs come first: one that cannot run is reported at once. An embedder
-    that is slow is waited for: an answer without its leg would be measured as the collection's.
+    raises ``InvalidRequestError`` too, as do judgements none of whose items is there. The legs come first: one that
+    cannot run is reported at once. An embedder that is slow is waited for: an answer without its leg would be measured
+    as the collection's.
     """
     _check_depth(metrics)
     chosen = chosen_legs(collection.profile, legs)
     notes: Counter[str] = Counter()
+    if (missing := await missing_items(collection, judged(queries, qrels), qrels)) is not None:
+        notes[missing] += 1
 
     async def search(text: str, *, where: dict[str, Any] | None, limit: int, variant: str) -> Sequence[str]:
         asked = legs if variant == FUSED else (variant,)

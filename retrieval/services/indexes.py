@@ -52,7 +52,7 @@ from retrieval.domain.search.hit import Path
 from retrieval.domain.search.profile import LegName
 
 RECALL_PROMISED = 0.99
-"""What the recall contract says of the nearest that a search finds, on average."""
+"""The recall that the contract promises on average."""
 
 RECALL_WANTED = 0.995
 """Above what is promised (0.99): other queries than the measured ones must do as well."""
@@ -94,7 +94,7 @@ class _Bench:
         return [[one.score for one in found.rankings[LegName.DENSE]] for found in each if found is not None]
 
     async def milliseconds(self, statement: Compiled, wanted: dict[str, str]) -> float:
-        """What the server takes to run it, without the way there and back."""
+        """The server's execution time, without the round trip."""
         explained = Compiled("EXPLAIN (ANALYZE, TIMING OFF, FORMAT JSON) " + statement.text, statement.parameters)
         times = [await self.database.read(self.tenant_id, explained, wanted) for _ in range(_TIMES)]
         return median(float(rows[0][0][0]["Execution Time"]) for rows in times)
@@ -231,12 +231,12 @@ it is rebuilt when it takes this many times the bytes for each row."""
 
 _ROW_US, _DIMENSION_US = 0.15, 0.0007
 _GRAPH_BYTES = 400
-"""What the graph takes for each row while it is built, beside the vector."""
+"""The memory that the graph takes for each row while it is built, beside the vector."""
 _LEAST_MEMORY, _MOST_MEMORY = 64 << 20, 1 << 30
 
 
 class IndexOutcome(StrEnum):
-    """What became of the wish for an index."""
+    """The outcome of keeping an index."""
 
     NOT_NEEDED = "not needed"
     PRESENT = "present"
@@ -249,10 +249,10 @@ class IndexOutcome(StrEnum):
 
 
 def index_rows(dimensions: int) -> int:
-    """From this many vectors on a collection has an HNSW index; below, comparing all is fast and perfect.
+    """The number of vectors from which a collection has an HNSW index; below, comparing all is fast and exact.
 
     Comparing one takes 0.15 µs and 0.0007 µs a dimension (halfvec, stored plain): about 11,900 rows of 384 dimensions
-    take 5 ms, or 2,180 of 3072. With few dimensions what counts is what else each row takes: 20,000 at the most.
+    take 5 ms, or 2,180 of 3072. With few dimensions the cost of the row itself counts: 20,000 at the most.
     """
     return min(round(EXACT_SCAN_US / (_ROW_US + _DIMENSION_US * dimensions)), 20_000)
 
@@ -335,7 +335,7 @@ async def rebuild_index(database: Database, tenant_id: int, collection: StoredCo
 def wanted_outcome(
     documents: int, wanted: int, index: AnnIndex | None, index_bytes: int, *, is_there: bool
 ) -> IndexOutcome:
-    """What has to be done for a collection of so many items. Pure.
+    """The work that an index of so many documents needs. Pure.
 
     ``index`` is the valid index there is; ``is_there`` tells of one that a failed build left too.
     """

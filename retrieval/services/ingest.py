@@ -31,11 +31,11 @@ class WithoutText:
 
     number: int = 0
     characters: Mapping[str, int] = field(default_factory=dict, repr=False)
-    """Of the items without text: how long their attributes that are texts are together, by name."""
+    """The total length of the text attributes of items without text, by name."""
 
     @classmethod
     def among(cls, items: Iterable[Item]) -> WithoutText:
-        """Those among the items."""
+        """Find them among the items."""
         found = [item.attributes for item in items if not item.text]
         counted: Counter[str] = Counter()
         for attributes in found:
@@ -59,7 +59,7 @@ class WithoutText:
 
 
 def without_text_notes(items: Iterable[Item]) -> tuple[str, ...]:
-    """What is to be said of items that a program adds; nothing where each has a title or a text."""
+    """Notes on items that a program adds; none where each has a title or a text."""
     every = list(items)
     found = WithoutText.among(every)
     if not found.number:
@@ -83,7 +83,7 @@ Progress = Callable[["IngestReport", int], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IngestReport:
-    """What became of the input."""
+    """The outcome of an ingest."""
 
     read: int = 0
     """Items read, the bad lines not among them."""

@@ -1,19 +1,21 @@
 """Judged queries: what was asked, which items are relevant, and how a query narrows its own search.
 
-Files are BEIR's (``queries.jsonl`` with ``_id``, ``text``, ``metadata``; ``qrels.tsv`` with a header line) or
-TREC's four-column judgements; both plain or gzipped.
+Files are BEIR's (``queries.jsonl`` with ``_id``, ``text``, ``metadata``; ``qrels.tsv`` with a header line),
+TREC's four-column judgements, or one CSV with the columns ``query`` and ``expected_id``; all plain or gzipped.
 """
 
 from __future__ import annotations
 
+import csv
 import gzip
 import re
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Protocol
 
 from retrieval.domain.checks import JSONSyntaxError, JSONTextError, json_of
 from retrieval.domain.errors import BadLineError, InvalidRequestError
@@ -93,6 +95,70 @@ def read_qrels(path: str | Path) -> dict[str, dict[str, int]]:
     return qrels
 
 
+def read_judged(queries: str | Path, qrels: str | Path | None = None) -> tuple[list[JudgedQuery], Qrels]:
+    """The queries and their judgements: of two files, or without ``qrels`` of one CSV (``read_pairs``).
+
+    Raises what ``read_queries`` and ``read_qrels`` raise.
+    """
+    return read_pairs(queries) if qrels is None else (read_queries(queries), read_qrels(qrels))
+
+
+def read_pairs(path: str | Path) -> tuple[list[JudgedQuery], Qrels]:
+    """Queries with the items expected of each, from a CSV with the columns ``query`` and ``expected_id``.
+
+    A query that stands in several rows expects several items; other columns are left alone. Queries are numbered as
+    they come. Raises ``BadLineError`` for a row that lacks one of the two, ``InvalidRequestError`` for a file that
+    cannot be read, has no row or not these columns.
+    """
+    lines = [line + "\n" for _, line in _lines(Path(path))]
+    header = lines[0] if lines else ""
+    reader = csv.DictReader(lines, delimiter=max(",;\t", key=header.count), strict=True)
+    if missing := {"query", "expected_id"} - set(reader.fieldnames or ()):
+        raise InvalidRequestError(
+            f"{path}: no column {' and '.join(sorted(missing))} in its first line; without a file of judgements the "
+            "queries come as CSV with the columns query,expected_id"
+        )
+    expected: dict[str, dict[str, int]] = {}
+    try:
+        for row in reader:
+            text, item_id = ((row[name] or "").strip() for name in ("query", "expected_id"))
+            if not text or not item_id:
+                raise BadLineError(str(path), reader.line_num, "a row needs a query and an expected_id")
+            expected.setdefault(text, {})[item_id] = 1
+    except csv.Error as error:
+        raise BadLineError(str(path), reader.line_num, f"not CSV: {error}") from None
+    if not expected:
+        raise InvalidRequestError(f"{path}: no rows; write a query and an expected_id in each")
+    queries = [JudgedQuery(query_id=str(number), text=text) for number, text in enumerate(expected, 1)]
+    return queries, {query.query_id: expected[query.text] for query in queries}
+
+
+class ItemLookup(Protocol):
+    """A reader of items by id; ``retrieval.Collection`` is one."""
+
+    async def get(self, item_ids: Sequence[str]) -> Mapping[str, object]:
+        """The items of those ids that exist, by item id."""
+
+
+async def missing_items(collection: ItemLookup, queries: Sequence[JudgedQuery], qrels: Qrels) -> str | None:
+    """A note on relevant items that the collection does not have; None: it has all of them.
+
+    Raises ``InvalidRequestError`` where it has none of them: every figure would be 0.
+    """
+    graded = chain.from_iterable(qrels.get(query.query_id, {}).items() for query in queries)
+    relevant = sorted({item_id for item_id, score in graded if score > 0})
+    missing = set(relevant) - set(await collection.get(relevant))
+    if not missing:
+        return None
+    example = min(missing)
+    if len(missing) == len(relevant):
+        raise InvalidRequestError(
+            f"none of the {len(relevant)} judged items is in the collection, such as {example!r:.60}; "
+            "give the judgements of its items, by their ids"
+        )
+    return f"{len(missing)} of {len(relevant)} relevant items are not in the collection, such as {example!r:.60}"
+
+
 def judged(queries: Sequence[JudgedQuery], qrels: Qrels) -> list[JudgedQuery]:
     """The queries that have at least one relevant item (a score above 0), in their order.
 
@@ -124,7 +190,7 @@ class WhereFrom:
 
     @classmethod
     def parse(cls, text: str) -> WhereFrom:
-        """From ``metadata.NAME=FIELD`` (equal) or a comparison such as ``metadata.as_of>=occurred_at``.
+        """Parse ``metadata.NAME=FIELD`` (equal) or a comparison such as ``metadata.as_of>=occurred_at``.
 
         The comparison reads as written: the query's value is at least the item's field.
         Raises ``InvalidRequestError`` for anything else.
@@ -179,7 +245,7 @@ class DropSelf:
 
     @classmethod
     def parse(cls, text: str) -> DropSelf:
-        """From ``metadata.NAME``. Raises ``InvalidRequestError`` for anything else."""
+        """Parse ``metadata.NAME``. Raises ``InvalidRequestError`` for anything else."""
         match = _METADATA_NAME.fullmatch(text.strip())
         if match is None:
             raise InvalidRequestError(f"cannot read {text!r}: write a name such as 'metadata.self_id'")

@@ -93,7 +93,7 @@ async def forget_expired(
 
 @dataclass(frozen=True, slots=True)
 class MemoryRecords:
-    """What is stored of a collection's memories."""
+    """The stored memories of a collection."""
 
     database: Database
     tenant_id: int
@@ -165,11 +165,11 @@ class Near(NamedTuple):
     memory_id: str
     similarity: float
     text: str
-    """What it said when it was found."""
+    """The memory's text when it was found."""
 
 
 class Look(NamedTuple):
-    """What is known of a new memory's duplicates before it is stored."""
+    """The known duplicates of a new memory before it is stored."""
 
     near: Sequence[Near]
     now: datetime
@@ -314,7 +314,7 @@ class MemoryWriter:
         return report, [item for item in fresh if item.status != ARCHIVED]
 
     async def _duplicates(self, connection: Connection, memory: NewMemory, look: Look) -> tuple[Duplicate, ...]:
-        """Those with the same words, and those that are nearly the same; the most alike first."""
+        """Find the memories with the same words, and the nearly equal ones; the most alike first."""
         same = await memories_with(connection, self._collection.collection_id, memory.fingerprint, look.now)
         found = {one.memory_id: Duplicate(one.memory_id, one.similarity) for one in look.near}
         found |= {memory_id: Duplicate(memory_id, 1.0) for memory_id in same}
@@ -379,5 +379,5 @@ def _check_successor(old: Memory, new: Memory | NewMemory, now: datetime) -> Non
 
 
 def _text_of(memory: Memory) -> str:
-    """What is embedded of it; of an item that was added as such too, which could not be stored as a memory."""
+    """The text to embed, also of a plain item that could not be stored as a memory."""
     return Item.as_stored(item_id=memory.memory_id, title=memory.summary, body=memory.text).text

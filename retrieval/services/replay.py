@@ -71,7 +71,7 @@ async def replay(
 async def read_retrieval(
     database: Database, tenant_id: int, retrieval_id: UUID | str, collection: str | None = None
 ) -> RecordedRetrieval:
-    """What is on record of a search. Raises what ``replay`` raises."""
+    """Read the record of a search. Raises what ``replay`` raises."""
     recorded, stored = await _recorded(database, tenant_id, retrieval_id, collection)
     return retrieval_of(recorded, stored.name)
 
@@ -101,7 +101,7 @@ async def _profile_of(database: Database, tenant_id: int, recorded: RecordedSear
 async def _moved(
     database: Database, tenant_id: int, then: RecordedSearch, profile: Profile, model: LearnedModel | None
 ) -> tuple[str, ...]:
-    """Where the statistics of then do not follow from the feedback that counts today."""
+    """Find the statistics of then that do not follow from the feedback that counts today."""
     item_ids = looked_at(then)
     if not item_ids:
         return ()

@@ -24,11 +24,11 @@ from retrieval.domain.errors import MissingPrivilegeError
 _log = logging.getLogger(__name__)
 
 TEXTSEARCH_ROWS = 20_000
-"""From this many items on, a collection gets an index of the extension's; below half as many, it loses it."""
+"""The number of items from which a collection gets the extension's index; below half of it, it loses the index."""
 
 
 class TextsearchOutcome(StrEnum):
-    """What became of the wish for an index of the extension's."""
+    """The outcome of keeping the extension's index."""
 
     NOT_INSTALLED = "the extension pg_textsearch is not installed in the database"
     NOT_LOADED = "pg_textsearch is installed and not loaded: add it to shared_preload_libraries and restart the server"

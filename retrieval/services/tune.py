@@ -27,7 +27,16 @@ from retrieval.domain.search.fusion import Candidate, fused_ids, refined
 from retrieval.domain.search.profile import DEPTH, MAX_DEPTH, RRF_K, Fusion, FusionKind, LegName, Profile, leg_name
 from retrieval.domain.search.refining import NO_VECTORS, REFINING, PoolVectors, Refining
 from retrieval.services.evaluate import Ndcg, Progress
-from retrieval.services.judgements import DropSelf, JudgedQuery, Qrels, WhereFrom, judged, where_for, without_item
+from retrieval.services.judgements import (
+    DropSelf,
+    JudgedQuery,
+    Qrels,
+    WhereFrom,
+    judged,
+    missing_items,
+    where_for,
+    without_item,
+)
 from retrieval.services.significance import SIGNIFICANT, Comparison, compare
 
 LegRankings = Mapping[str, Mapping[str, Sequence[Candidate]]]
@@ -106,7 +115,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TuningReport:
-    """What tuning found."""
+    """The result of tuning."""
 
     metric: str
     queries: int
@@ -119,7 +128,7 @@ class TuningReport:
     reason: str
     """Why, in one line for people."""
     chosen: tuple[Setting, ...]
-    """What each fold's training queries chose: alike when the choice is stable."""
+    """The setting that each fold's training queries chose: alike when the choice is stable."""
     comparisons: tuple[Comparison, ...]
     """Tuning, measured on held-out queries, against the current setting first and then each leg alone."""
     means: tuple[tuple[Setting, float], ...]
@@ -302,11 +311,14 @@ StageProgress = Callable[[str, int, int], None]
 
 
 class TunableCollection(Protocol):
-    """What tuning needs of a collection; ``retrieval.Collection`` is one."""
+    """The part of a collection that tuning needs; ``retrieval.Collection`` is one."""
 
     @property
     def profile(self) -> Profile:
         """The profile to improve on."""
+
+    async def get(self, item_ids: Sequence[str]) -> Mapping[str, object]:
+        """The items of those ids that exist, by item id."""
 
     async def leg_rankings(
         self, query: str, *, where: dict[str, Any] | None, legs: Sequence[str], depth: int
@@ -322,7 +334,7 @@ class TunableCollection(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CollectionTuning:
-    """What tuning a collection found."""
+    """The result of tuning a collection."""
 
     report: TuningReport
     profile: Profile
@@ -371,6 +383,7 @@ async def tune_collection(
     _check_cutoff(cutoff)
     names = tuple(leg_name(name).value for name in legs)
     kept = judged(queries, qrels)
+    await missing_items(collection, kept, qrels)
     if drop_self is not None:
         drop_self.check(kept)
     _check_folds(len(kept), folds)

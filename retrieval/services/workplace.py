@@ -1,4 +1,4 @@
-"""What work is given: the database, the embedders, how long things are kept, and whether it should end."""
+"""The surroundings of a job: the database, the embedders, the retention times, and the signal to end."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class StoppedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Workplace:
-    """Where jobs work."""
+    """The surroundings of a job."""
 
     database: Database
     settings: Settings

@@ -1,6 +1,6 @@
--- Who sees and writes which rows. Row-level security holds for every table, forced, so that it holds for the owner too:
--- the application role sees its tenant's rows; the definer role sees all, inside its functions only; an analyst reads his
--- tenant's rows. PUBLIC may do nothing here.
+-- The policies: who sees and writes which rows. Row-level security holds for every table, forced, so that it holds for the
+-- owner too: the application role sees its tenant's rows; the definer role sees all, inside its functions only; an analyst
+-- reads his tenant's rows. PUBLIC may do nothing here.
 REVOKE ALL ON ALL TABLES IN SCHEMA @schema@ FROM PUBLIC;
 GRANT SELECT ON alembic_version TO @app@;
 
@@ -29,7 +29,7 @@ CREATE POLICY embedding_spaces_definer ON embedding_spaces TO @definer@ USING (t
 GRANT SELECT ON embedding_spaces TO @app@;
 GRANT SELECT, INSERT ON embedding_spaces TO @definer@;
 
--- What is kept for a tenant beside its collections.
+-- The tables of a tenant beside its collections'.
 ALTER TABLE embedding_cache ENABLE ROW LEVEL SECURITY;
 ALTER TABLE embedding_cache FORCE ROW LEVEL SECURITY;
 CREATE POLICY embedding_cache_app ON embedding_cache TO @app@
@@ -42,7 +42,7 @@ CREATE POLICY query_rewrites_app ON query_rewrites TO @app@
     USING (tenant_id = current_tenant()) WITH CHECK (tenant_id = current_tenant());
 GRANT SELECT, INSERT, UPDATE, DELETE ON query_rewrites TO @app@;
 
--- Who comes in.
+-- The tables of access.
 ALTER TABLE api_keys ENABLE ROW LEVEL SECURITY;
 ALTER TABLE api_keys FORCE ROW LEVEL SECURITY;
 CREATE POLICY api_keys_app ON api_keys TO @app@

@@ -1,4 +1,4 @@
--- Who works through the queue: whoever may act as the definer role, which also owns the vectors' tables and so may
+-- Workers of the queue are logins that may act as the definer role, which also owns the vectors' tables and so may
 -- build their indexes. The application role has no business there.
 GRANT USAGE ON SCHEMA @jobs@ TO @definer@;
 GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA @jobs@ TO @definer@;

@@ -50,7 +50,7 @@ CREATE TABLE idempotency_keys (
 );
 CREATE INDEX idempotency_keys_expires_at_idx ON idempotency_keys (expires_at);
 
--- Which tenant each analyst's login sees. The database decides it by who logged in: nothing that an analyst can set, and
+-- The tenant that each analyst's login sees. The database decides it by who logged in: nothing that an analyst can set, and
 -- no role that he can take on, changes it.
 CREATE TABLE analyst_logins (
     login text COLLATE "C" NOT NULL,

@@ -1,4 +1,4 @@
--- What items can be filtered by without anything being declared: a facet stands for one value of one field.
+-- Filters without declaration: a facet stands for one value of one field.
 
 -- The facet of a value: 128 bits of a hash of the collection, the value as JSON, and the field, which is kind, status,
 -- tags, or an attribute's name behind a dot. To find another value with the same facet takes 2^128 attempts, so

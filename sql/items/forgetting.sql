@@ -94,7 +94,7 @@ LANGUAGE sql IMMUTABLE SET search_path FROM CURRENT AS $$
     END
 $$;
 
--- What was asked, with the filter of what is preferred naming other items.
+-- A recorded request, with the preferred items in its filter renamed.
 CREATE OR REPLACE FUNCTION renamed_request(request jsonb, old text[], new text[]) RETURNS jsonb
 LANGUAGE sql IMMUTABLE SET search_path FROM CURRENT AS $$
     SELECT CASE WHEN request ? 'preferred'
@@ -131,7 +131,7 @@ GRANT EXECUTE ON FUNCTION forget_items(bigint, text[], text[]), renamed_items(te
     renamed_request(jsonb, text[], text[]), renamed_texts(jsonb, text[], text[]), renamed_effects(jsonb, text[], text[])
     TO @app@;
 
--- Which of these items are not stored, each with a random name of its own: an item may be forgotten while a search that
+-- The items that are not stored, each with a random name of its own: an item may be forgotten while a search that
 -- found it waits to be recorded. Shares the lock that forgetting holds alone, so that the answer stays true until the
 -- transaction's end; and VOLATILE, so that its look-ups see what was committed before the lock was had. Each item is
 -- named once for its collection. Where as many are stored as are named, none is looked for.

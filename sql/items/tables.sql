@@ -91,7 +91,7 @@ CREATE TABLE collection_attributes (
         REFERENCES collections (collection_id) ON DELETE CASCADE
 );
 
--- What active items can be filtered by. Each primary key is in the order that answers a filter: the index alone is read.
+-- Values that active items are filtered by. Each primary key is in the order that answers a filter: the index alone is read.
 CREATE TABLE item_tags (
     collection_id bigint NOT NULL,
     tag text COLLATE "C" NOT NULL,
@@ -138,7 +138,7 @@ CREATE TABLE attribute_times (
 );
 CREATE INDEX attribute_times_collection_id_item_id_idx ON attribute_times (collection_id, item_id);
 
--- What a memory has beyond an item. What its text, project, type and time are stands in items.
+-- The columns of a memory beyond an item's. Its text, project, type and time stand in items.
 CREATE TABLE memories (
     collection_id bigint NOT NULL,
     item_id text COLLATE "C" NOT NULL,

@@ -29,8 +29,8 @@ RETURN EXISTS (
     WHERE total.collection_id = collection AND total.windowing_after IS NOT NULL
 );
 
--- Those of the items that exist; nobody else changes them before the transaction ends. Held in the order in which everybody
--- holds them, so that no two writers wait for each other crosswise.
+-- Locks and gives the items that exist; nobody else changes them before the transaction ends. It locks in the order in which
+-- everybody holds them, so that no two writers wait for each other crosswise.
 CREATE OR REPLACE FUNCTION hold_items(collection bigint, ids text[]) RETURNS SETOF items
 LANGUAGE plpgsql SET search_path FROM CURRENT SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
 BEGIN
@@ -44,14 +44,13 @@ $$;
 -- Stores those of the items that are new or changed, and the vectors that are given (NULL: none; an element that is NULL:
 -- not for that item) in the table of their space, with everything that is derived from them. Ids come in order, each once;
 -- the arrays are of one length. only_new: an item that is there already is a unique_violation, whose detail is its id.
--- formers: the content hash of each as it was, NULL: it was not there; empty: another writer brought it meanwhile. stored: how many vectors were new or changed.
--- settles: false for a part of a write that goes on, whose end settles the statistics of all.
--- has_new_fields: whether an attribute, or a type of one, is the collection's first. created_at and updated_at: of a single
--- item. drift: see settle_statistics.
--- Like all that writes items, it owns its rights and checks the tenant first: each policy that is not evaluated saves a
--- look-up in each of its statements. So each of them names the collection.
+-- formers: the content hash of each as it was, NULL: it was not there; empty: another writer brought it meanwhile. stored:
+-- how many vectors were new or changed. goes_on: it is a part of a larger write (settle_statistics). has_new_fields: whether
+-- an attribute, or a type of one, is the collection's first. created_at and updated_at: of a single item. drift: see
+-- settle_statistics. Like all that writes items, it owns its rights and checks the tenant first: each policy that is not
+-- evaluated saves a look-up in each of its statements. So each of them names the collection.
 CREATE OR REPLACE FUNCTION write_items(
-    collection bigint, space bigint, only_new boolean, settles boolean,
+    collection bigint, space bigint, only_new boolean, goes_on boolean,
     ids text[], kinds text[], titles text[], bodies text[], tag_lists text[], attribute_objects text[], statuses text[],
     sources text[], moments text[], hashes bytea[], text_hashes bytea[], vectors halfvec[],
     OUT formers bytea[], OUT stored bigint, OUT has_new_fields boolean, OUT created_at timestamptz,
@@ -164,9 +163,7 @@ BEGIN
         SELECT item.created_at, item.updated_at INTO created_at, updated_at FROM items AS item
         WHERE item.collection_id = collection AND item.item_id = ids[1] AND item.content_hash = hashes[1];
     END IF;
-    IF settles THEN
-        drift := settle_statistics(collection, coalesce(cardinality(written), 0));
-    END IF;
+    drift := settle_statistics(collection, coalesce(cardinality(written), 0), goes_on);
 END
 $$;
 

@@ -1,7 +1,7 @@
 -- The arms of items: what counts in them, and their repair.
 
--- The context buckets of a retrieval, as retrieval.domain.learning.context.Context.buckets gives them; the first is the item by
--- itself.
+-- The context buckets of a retrieval, as retrieval.domain.learning.context.Context.buckets gives them; the first is the item
+-- by itself.
 CREATE OR REPLACE FUNCTION context_buckets(domain text, complexity double precision, cluster integer)
 RETURNS text[]
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -17,7 +17,7 @@ RETURN ARRAY['']
 GRANT EXECUTE ON FUNCTION context_buckets(text, double precision, integer) TO @app@;
 REVOKE ALL ON FUNCTION context_buckets(text, double precision, integer) FROM PUBLIC;
 
--- What an event of that time weighs in an arm: 2^((time - landmark) / half-life). All weights grow with the time of the
+-- The weight of an event of that time in an arm: 2^((time - landmark) / half-life). All weights grow with the time of the
 -- event and none shrinks, so that arms add up in any order; who reads an arm divides by the weight of the moment.
 -- An event that says it happened after it arrived is one of its arrival: a clock that is fast must not outweigh others.
 -- An event more than 400 half-lives before the landmark weighs nothing, and so little is nothing at a later moment too:

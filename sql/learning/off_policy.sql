@@ -1,6 +1,6 @@
--- What another policy would have earned on recorded searches.
+-- Off-policy estimates: the reward that another policy would have earned on recorded searches.
 
--- What recorded searches since a moment say about another policy, the target, a row a retrieval: the parts that the
+-- The evidence of recorded searches since a moment about another policy, the target, a row a retrieval: the parts that the
 -- estimates and the diagnostics of the weights are summed from. The same as retrieval/learning/off_policy.py.
 -- The target: four arrays side by side, an entry for each item that it might show for a retrieval, with the probability
 -- of that and a model's guess of the reward. Retrievals that it says nothing about are left out.
@@ -129,7 +129,7 @@ GRANT EXECUTE ON FUNCTION off_policy_residuals(
     bigint, timestamptz, double precision, double precision, uuid[], text[], double precision[], double precision[]
 ) TO @app@;
 
--- What a target would have earned on recorded searches, what another would have, and the difference, by estimator, plain
+-- The estimated rewards of two targets on recorded searches, and their difference, by estimator, plain
 -- and clipped, with standard errors clustered by retrieval (NULL where one retrieval is all there is). The difference is
 -- paired: both weigh the same rewards, so its error is that of the retrievals' differences. Both targets must speak of
 -- the same retrievals. The arguments are those of off_policy_terms, the second target's after the first's.

@@ -63,7 +63,7 @@ FROM (
     FROM collections AS one CROSS JOIN LATERAL learning_state(one.collection_id) AS s
 ) AS c
 JOIN arms AS a ON a.collection_id = c.collection_id
--- What was added and taken away again may leave a rounding error below 0.
+-- Rounding may leave an error below 0 where a value was added and taken away again.
 CROSS JOIN LATERAL (SELECT greatest(a.successes, 0), greatest(a.failures, 0)) AS counted (successes, failures)
 LEFT JOIN items AS i ON i.collection_id = a.collection_id AND i.item_id = a.item_id;
 COMMENT ON VIEW analytics_usage IS 'How each item fared in each context, over all time.';

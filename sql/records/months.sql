@@ -3,7 +3,7 @@
 -- and written through retrievals, whose policies hold.
 ALTER TABLE retrievals OWNER TO @definer@;
 ALTER TABLE retrievals_default OWNER TO @definer@;
--- What fell into no month is moved once its month is made.
+-- Rows of no month are moved once their month is made.
 CREATE POLICY retrievals_default_definer ON retrievals_default TO @definer@ USING (true) WITH CHECK (true);
 
 -- The months that there are by their first moment, with their tables; the default one is not among them.

@@ -60,12 +60,12 @@ CREATE TABLE retrievals (
     CONSTRAINT retrievals_rank_propensities_check CHECK (0 < ALL (rank_propensities) AND 1 >= ALL (rank_propensities)),
     CONSTRAINT retrievals_collection_id_fkey FOREIGN KEY (collection_id) REFERENCES collections (collection_id) ON DELETE CASCADE
 ) PARTITION BY RANGE (retrieved_at);
--- What falls into no month that was made.
+-- Rows of months that were not made.
 CREATE TABLE retrievals_default PARTITION OF retrievals DEFAULT;
 ALTER TABLE retrievals_default ENABLE ROW LEVEL SECURITY;
 ALTER TABLE retrievals_default FORCE ROW LEVEL SECURITY;
 CREATE INDEX retrievals_collection_id_actor_idx ON retrievals (collection_id, actor) WHERE actor <> '';
--- What a session was answered, the newest first.
+-- The answers to a session, the newest first.
 CREATE INDEX retrievals_by_session_idx ON retrievals (collection_id, session, retrieved_at DESC, retrieval_id DESC)
     WHERE session <> '';
 

@@ -277,7 +277,8 @@ BEGIN
             WHERE c.relname = 'textsearch_' || collection
                 AND c.relnamespace = to_regnamespace(quote_ident(current_schema()))
         ),
-        -- How much may wait for the index of lexemes: every search reads through it; the less there is, the dearer is a write.
+        -- How much may wait for the index of lexemes: every search reads through it; the less there is, the dearer is a
+        -- write.
         set_config('gin_pending_list_limit', CASE WHEN cardinality(ids) < 200 THEN '256kB' ELSE '2MB' END, true)
     INTO windowed, in_textsearch, most_waiting
     FROM collections AS owner LEFT JOIN collection_statistics AS total ON total.collection_id = owner.collection_id
@@ -353,7 +354,7 @@ $$;
 REVOKE ALL ON FUNCTION fold_statistics(bigint) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION fold_statistics(bigint) TO @app@, @definer@;
 
--- By what share the average length of a collection's items is off the one that they are weighed with.
+-- The share by which the average length of a collection's items is off the one that they are weighed with.
 CREATE OR REPLACE FUNCTION length_drift(total collection_statistics) RETURNS real
 LANGUAGE sql IMMUTABLE
 RETURN coalesce(
@@ -365,17 +366,18 @@ GRANT EXECUTE ON FUNCTION length_drift(collection_statistics) TO @app@, @definer
 
 -- Ends a write of so many items: gives by what share the average length of the collection's items is off the one that they
 -- are weighed with. Who comes to it adds up what writers left (fold_statistics), unless somebody does so already: in a
--- collection of fewer than 1,000 items once a tenth of them was written, in any other after 64 writes or a tenth on average,
--- told by lot, which costs no look. So statistics are about that far behind, and by what a call is writing.
-CREATE OR REPLACE FUNCTION settle_statistics(collection bigint, written integer, OUT drift real)
+-- collection of fewer than 1,000 items, and after a write of 200 or more, once a tenth of its items was written; else after
+-- 64 writes on average, told by lot, which costs no look. So statistics are about that far behind. goes_on: the write is a
+-- part of a larger one, which adds up as often as it has doubled the collection, and at its end.
+CREATE OR REPLACE FUNCTION settle_statistics(collection bigint, written integer, goes_on boolean DEFAULT false, OUT drift real)
 LANGUAGE plpgsql SET search_path FROM CURRENT SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     is_due boolean;
 BEGIN
     SELECT
-        CASE WHEN total.documents >= 1000
+        CASE WHEN total.documents >= 1000 AND written < 200 AND NOT goes_on
             THEN random() < greatest(1.0 / 64, written * 10.0 / total.documents)
-            ELSE total.documents < 10 * (
+            ELSE total.documents < CASE WHEN goes_on THEN 1 ELSE 10 END * (
                 SELECT coalesce(sum(change.items), 0) FROM statistics_changes AS change
                 WHERE change.collection_id = collection
             )
@@ -394,8 +396,8 @@ BEGIN
     drift := coalesce(drift, 0);
 END
 $$;
-REVOKE ALL ON FUNCTION settle_statistics(bigint, integer) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION settle_statistics(bigint, integer) TO @app@, @definer@;
+REVOKE ALL ON FUNCTION settle_statistics(bigint, integer, boolean) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION settle_statistics(bigint, integer, boolean) TO @app@, @definer@;
 
 -- Lets all items be weighed anew with the collection's average length, if that is off by more than this share: then
 -- refresh_weights does it. Writers are waited for, and wait: afterwards all of them weigh with the new one.

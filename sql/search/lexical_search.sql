@@ -134,9 +134,9 @@ ALTER FUNCTION lexical_search(bigint, text, text[], integer, integer) OWNER TO @
 REVOKE ALL ON FUNCTION lexical_search(bigint, text, text[], integer, integer) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION lexical_search(bigint, text, text[], integer, integer) TO @app@;
 
--- Whether a text holds the words of a phrase one after the other. The text is read in windows that overlap: a tsvector counts
--- places no further than 16,383. What a window cuts off at its ends is no word of the text. runs: those of scripts without
--- spaces, which are compared as they stand too, because a configuration drops some of their signs.
+-- Whether a text holds the words of a phrase one after the other. The text is read in windows that overlap: a tsvector
+-- counts places no further than 16,383. What a window cuts off at its ends is no word of the text. runs: those of scripts
+-- without spaces, which are compared as they stand too, because a configuration drops some of their signs.
 CREATE OR REPLACE FUNCTION holds_phrase(config regconfig, content text, wanted tsquery, runs text[], overlap integer)
 RETURNS boolean
 LANGUAGE sql STABLE PARALLEL SAFE AS $$

@@ -1,6 +1,6 @@
--- Where items stand in their sequences, and the indexing together with their neighbours.
+-- The places of items in their sequences, and the indexing of items together with their neighbours.
 
--- Which sequence an item belongs to, by the collection's setting; NULL: to none. Long names are known by their hash,
+-- The sequence of an item, by the collection's setting; NULL: none. Long names are known by their hash,
 -- because the index holds them.
 CREATE OR REPLACE FUNCTION sequence_of(attributes jsonb, setting jsonb) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
@@ -42,8 +42,8 @@ LANGUAGE sql STABLE PARALLEL SAFE AS $$
      ORDER BY near.place, near.item_id LIMIT after)
 $$;
 
--- What each of these items is indexed by: itself, and its neighbours. Texts cannot be compared by order in an index under
--- a policy (text_lt is not leakproof), so it owns its rights, and checks the tenant first.
+-- The items whose texts each of these items is indexed by: itself, and its neighbours. Texts cannot be compared by order in
+-- an index under a policy (text_lt is not leakproof), so it owns its rights, and checks the tenant first.
 CREATE OR REPLACE FUNCTION window_parts(collection bigint, ids text[], before integer, after integer)
 RETURNS TABLE (item_id text, part_id text, is_own boolean)
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path FROM CURRENT SET enable_seqscan = off AS $$

@@ -28,7 +28,7 @@ CREATE TABLE term_statistics (
 ) WITH (fillfactor = 70);
 CREATE INDEX term_statistics_collection_id_term_idx ON term_statistics (collection_id, term);
 
--- What writes changed of a collection's statistics and is not added up yet (fold_statistics), a row a write: so writers
+-- Changes of a collection's statistics that are not added up yet (fold_statistics), a row a write: so writers
 -- insert, and never wait for each other.
 CREATE TABLE statistics_changes (
     collection_id bigint NOT NULL,
@@ -57,7 +57,7 @@ CREATE TABLE collection_statistics (
         REFERENCES collections (collection_id) ON DELETE CASCADE
 ) WITH (fillfactor = 50);
 
--- Where each active item of such a collection stands, and by its text's hash what its neighbours know of it.
+-- The place of each active item of such a collection, and the hash of its text as its neighbours are indexed by it.
 CREATE TABLE item_places (
     collection_id bigint NOT NULL,
     item_id text COLLATE "C" NOT NULL,
@@ -99,7 +99,7 @@ CREATE TABLE embedding_cache (
         ON DELETE CASCADE
 );
 
--- What a language model made of a query, kept for its tenant until it expires.
+-- A language model's rewrites of a query, kept for its tenant until they expire.
 CREATE TABLE query_rewrites (
     tenant_id bigint NOT NULL,
     model text COLLATE "C" NOT NULL,
@@ -111,7 +111,7 @@ CREATE TABLE query_rewrites (
     CONSTRAINT query_rewrites_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants (tenant_id) ON DELETE CASCADE
 );
 
--- What is known of each HNSW index, as measured.
+-- The measurements of each HNSW index.
 CREATE TABLE ann_indexes (
     collection_id bigint NOT NULL,
     space_id bigint NOT NULL,

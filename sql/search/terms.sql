@@ -1,4 +1,4 @@
--- What a text's terms are, and the collection's terms that a query asks for.
+-- The terms of a text, and the collection's terms that a query asks for.
 
 -- A lexeme's number within a collection: 1 to 1e9, the dimensions of a sparsevec.
 -- Collections number apart, so that a term's entry in the shared GIN index holds one collection's items
@@ -46,29 +46,29 @@ REVOKE ALL ON FUNCTION unspaced(), usual_width(text), spaced_out(text) FROM PUBL
 CREATE OR REPLACE FUNCTION analyze_text(collection bigint, config regconfig, content text, endings boolean)
 RETURNS TABLE (lexeme integer, frequency integer, term text)
 LANGUAGE sql STABLE PARALLEL SAFE AS $$
-    WITH given AS (
-        SELECT usual_width(left(content, 200000)) AS text
-    ),
-    input AS (
-        SELECT text, text ~ ('[' || unspaced() || ']') AS has_unspaced FROM given
-    ),
-    spaced AS (
-        SELECT
-            CASE WHEN has_unspaced THEN regexp_replace(text, '[' || unspaced() || ']+', ' ', 'g') ELSE text END AS text
-        FROM input
-    ),
-    terms AS (
+    SELECT lexeme_id(collection, one.term), sum(one.occurrences)::integer, min(one.term)
+    -- OFFSET 0: each is made once, not wherever it is named.
+    FROM (SELECT usual_width(left(content, 200000)) AS text OFFSET 0) AS given
+    CROSS JOIN LATERAL (SELECT given.text ~ ('[' || unspaced() || ']') AS has_unspaced OFFSET 0) AS scripts
+    CROSS JOIN LATERAL (
         SELECT word.lexeme AS term, coalesce(cardinality(word.positions), 1) AS occurrences
         FROM
-            spaced,
+            (
+                SELECT
+                    CASE
+                        WHEN has_unspaced THEN regexp_replace(given.text, '[' || unspaced() || ']+', ' ', 'g')
+                        ELSE given.text
+                    END AS text
+            ) AS spaced,
             unnest(to_tsvector(config, left(
-                text, (200000 * length(text)::bigint / greatest(octet_length(text), 1))::integer
+                spaced.text, (200000 * length(spaced.text)::bigint / greatest(octet_length(spaced.text), 1))::integer
             ))) AS word
         UNION ALL
         SELECT pair.term, 1
         FROM
-            input,
-            regexp_matches(CASE WHEN has_unspaced THEN text ELSE '' END, '([' || unspaced() || ']+)', 'g') AS run,
+            regexp_matches(
+                CASE WHEN has_unspaced THEN given.text ELSE '' END, '([' || unspaced() || ']+)', 'g'
+            ) AS run,
             -- Each character with the next; one that stands alone, by itself. (substr would count from the start each time.)
             LATERAL (
                 SELECT
@@ -76,8 +76,8 @@ LANGUAGE sql STABLE PARALLEL SAFE AS $$
                 FROM string_to_table(run[1], NULL) WITH ORDINALITY AS characters (one, place)
             ) AS pair
         WHERE pair.term IS NOT NULL
-    )
-    SELECT lexeme_id(collection, term), sum(occurrences)::integer, min(term) FROM terms GROUP BY 1
+    ) AS one
+    GROUP BY 1
 $$;
 
 GRANT EXECUTE ON FUNCTION analyze_text(bigint, regconfig, text, boolean) TO @app@, @definer@;

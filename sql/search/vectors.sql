@@ -1,11 +1,10 @@
 -- The tables of embedding spaces, and the vectors in them.
 
--- The id of an embedding space, made with its own table if it is new. One table a space, its column typed with the
--- space's dimensions: vectors of another space cannot get in, and dropping a space is dropping a table.
--- It takes what the platform can make (retrieval/domain/items/embedding.py): a space of other values could be neither read nor
--- indexed, by any tenant.
--- Vectors are stored plain (never compressed or moved out of line), which makes exact scans about three times cheaper.
--- The item's facets stand in the same row, so that a filter on them is answered where the vector is (facet_search.sql).
+-- The id of an embedding space, made with its own table if it is new. One table a space, its column typed with the space's
+-- dimensions: vectors of another space cannot get in, and dropping a space is dropping a table. It takes what the platform
+-- can make (retrieval/domain/items/embedding.py): a space of other values could be neither read nor indexed, by any tenant.
+-- Vectors are stored plain (never compressed or moved out of line), which makes exact scans about three times cheaper. The
+-- item's facets stand in the same row, so that a filter on them is answered where the vector is (facet_search.sql).
 CREATE OR REPLACE FUNCTION register_embedding_space(
     new_provider text, new_model text, new_revision text, new_dimensions integer,
     new_distance text, new_document_prefix text, new_query_prefix text

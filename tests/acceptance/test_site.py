@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
 
@@ -26,24 +27,37 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_each_page_of_the_documentation_is_a_page_of_the_site(site: Path) -> None:
     """Under the same path."""
-    pages = (page.relative_to(ROOT / "docs").with_suffix("") for page in (ROOT / "docs").rglob("*.md"))
-    places = (page.parent if page.name in ("index", "README") else page for page in pages)
+    pages = (page.relative_to(ROOT / "docs").with_suffix(".html") for page in (ROOT / "docs").rglob("*.md"))
+    places = (page.with_name("index.html") if page.stem == "README" else page for page in pages)
 
-    assert [str(place) for place in places if not (site / place / "index.html").exists()] == []
+    assert [str(place) for place in places if not (site / place).exists()] == []
+
+
+def test_links_and_pictures_lead_to_files(site: Path) -> None:
+    """So the site works where it is opened from a folder: no link opens the listing of one."""
+    broken = set()
+    for page in site.rglob("*.html"):
+        if page.name == "404.html":
+            continue
+        found = re.findall(
+            r'<(?:a|img|source)\b[^>]*?\b(?:href|src|srcset)="([^"#:]+)[#"]', page.read_text(encoding="utf-8")
+        )
+        broken |= {f"{page.relative_to(site)}: {link}" for link in found if not (page.parent / unquote(link)).is_file()}
+    assert broken == set()
 
 
 def test_what_the_pages_link_to_in_the_repository_is_there(site: Path) -> None:
     """Results of the benchmarks, with the links between them turned to where they lie in the site."""
-    page = (site / "comparison" / "index.html").read_text()
+    page = (site / "comparison.html").read_text()
 
-    assert 'href="../repository/benchmarks/results/side_by_side/"' in page
-    assert (site / "repository" / "benchmarks" / "results" / "side_by_side" / "index.html").exists()
+    assert 'href="repository/benchmarks/results/side_by_side.html"' in page
+    assert (site / "repository" / "benchmarks" / "results" / "side_by_side.html").exists()
     assert (site / "repository" / "examples" / "research_assistant.py").exists()
 
 
 def test_the_reference_is_made_of_the_docstrings(site: Path) -> None:
     """Each public call of a collection, those that it inherits too, with what its docstring says."""
-    page = (site / "reference" / "python" / "collection" / "index.html").read_text()
+    page = (site / "reference" / "python" / "collection.html").read_text()
 
     assert {"search", "get", "make_filterable"} <= set(re.findall(r'id="retrieval\.Collection\.(\w+)"', page))
     assert "The best hits for the words" in page

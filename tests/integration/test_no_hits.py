@@ -48,6 +48,20 @@ async def test_the_part_that_lets_nothing_through_is_told(
     assert note.startswith(NOTHING + reason)
 
 
+@pytest.mark.parametrize(
+    ("where", "reason"),
+    [({"year": []}, "year is to be one of an empty list"), ({"not": {}}, '"not" holds an empty filter')],
+)
+async def test_a_filter_that_no_item_can_pass_is_told_as_such(
+    platform: Platform, where: dict[str, Any], reason: str
+) -> None:
+    """Not by how the platform reads it."""
+    papers = await platform.collection("papers")
+    await papers.add(ITEMS)
+    [note] = (await papers.search("heat", where=where)).why_no_hits
+    assert note.startswith(f"the filter lets nothing through: {reason}")
+
+
 async def test_what_no_filter_is_to_blame_for_is_told_too(platform: Platform) -> None:
     """An empty collection, words that no item holds, a phrase, and a score that none reaches."""
     papers = await platform.collection("papers")

@@ -36,6 +36,18 @@ def test_internal_links_lead_somewhere(page: Path) -> None:
         assert not anchor or anchor in anchors(target), f"{page.name}: {link}"
 
 
+def test_each_picture_is_shown_on_light_and_dark_pages() -> None:
+    """Every picture has both kinds, and every page names files that are there."""
+    shown = {
+        (page.parent / path).resolve()
+        for page in PAGES
+        for path in re.findall(r'\bsrc(?:set)?="([^"]+\.svg)"', page.read_text(encoding="utf-8"))
+    }
+    made = set((ROOT / "docs/pictures").glob("*.svg"))
+    assert shown == made
+    assert {path.name.replace("-dark.", "-light.") for path in made} == {p.name for p in made if "-light." in p.name}
+
+
 def test_every_page_is_linked_to() -> None:
     """No page of the documentation can be reached by nobody."""
     reached = {(page.parent / link.partition("#")[0]).resolve() for page in PAGES for link in links(page)}

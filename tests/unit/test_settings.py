@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 from pydantic import ValidationError
 
+from retrieval import connect, sync
+from retrieval.domain.errors import InvalidRequestError
 from retrieval.settings import Settings
 
 
@@ -89,3 +94,29 @@ def test_a_language_model_that_is_set_to_nothing_is_not_set(monkeypatch: pytest.
     """As compose files leave what nobody filled in."""
     monkeypatch.setenv("RETRIEVAL_LLM", "")
     assert Settings().llm == "none"
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"url": "mysql://x"}, "url: it must be a URL such as postgresql://"),
+        ({"url": "postgres"}, "url: it must be a URL such as postgresql://"),
+        ({"tenant": 5}, "tenant: input should be a valid string"),
+    ],
+)
+@pytest.mark.parametrize("connects", [connect, sync.connect])
+def test_what_connect_cannot_use_is_told_by_its_argument(
+    connects: Callable[..., object], given: dict[str, Any], told: str
+) -> None:
+    """In one line, as an error of ours."""
+    with pytest.raises(InvalidRequestError) as refused:
+        connects(**given)
+    assert str(refused.value).startswith(told)
+    assert "\n" not in str(refused.value)
+
+
+def test_connect_tells_which_variable_it_cannot_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By its name, and that it is to be changed there."""
+    monkeypatch.setenv("RETRIEVAL_POOL_SIZE", "many")
+    with pytest.raises(InvalidRequestError, match=r"^RETRIEVAL_POOL_SIZE: .*; change it in the environment$"):
+        connect()

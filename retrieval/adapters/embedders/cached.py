@@ -41,14 +41,14 @@ TEXTS_A_BUDGET = 25
 """A call with more texts has the budget once for each so many."""
 
 LOADING_SECONDS = 10.0
-"""What a search allows besides to a model on this machine that has to be loaded first."""
+"""The extra time that a search gives a local model which has to be loaded first."""
 
 _IS_PATIENT: ContextVar[bool] = ContextVar("retrieval_is_patient", default=False)
 
 
 @contextmanager
 def patiently() -> Iterator[None]:
-    """What runs within has no budget for its queries' vectors, and no breaker: jobs and measurements, not searches.
+    """Embed queries without a time budget and without the breaker: for jobs and measurements, not for searches.
 
     It waits as long as the embedder tries.
     """

@@ -50,7 +50,7 @@ def _features(text: str) -> Iterator[tuple[str, float]]:
 
 @lru_cache(maxsize=2**16)
 def _slot(feature: str, dimensions: int, seed: int) -> tuple[int, float]:
-    """Which dimension a feature counts in, and with which sign."""
+    """The dimension that a feature counts in, and its sign."""
     digest = blake2b(feature.encode(), digest_size=8, key=str(seed).encode()).digest()
     number = int.from_bytes(digest, "big")
     return (number >> 1) % dimensions, 1.0 if number & 1 else -1.0

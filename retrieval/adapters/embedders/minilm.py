@@ -73,7 +73,7 @@ def _missing(package: str) -> MissingExtraError:
 
 DIMENSIONS = 384
 MAX_TOKENS = 256
-"""What the model was trained with, its two boundary tokens included; longer texts are cut."""
+"""The longest text that the model was trained with, its two boundary tokens included; longer texts are cut."""
 
 # Cutting before splitting into tokens bounds the time a huge text takes. Room for 256 words of 100 letters,
 # the longest the tokenizer knows.
@@ -83,7 +83,7 @@ _HEAD_CHARACTERS = 2048
 """Most long texts have the tokens that the model reads here. Nothing else of the process runs while text is split."""
 
 _WORD_START = re.compile("[ \\t\\r\\n\u4e00-\u9fff]")
-"""Where a word ends or begins for certain: a space, or a Chinese character, which is a word by itself."""
+"""A certain boundary of a word: a space, or a Chinese character, which is a word by itself."""
 
 Tokens = NDArray[np.int32]
 """The token numbers of one text, shape (length,), length 2 to 256."""

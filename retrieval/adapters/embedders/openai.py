@@ -45,7 +45,7 @@ _SHORTENING = "text-embedding-3-"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenAIOptions:
-    """What ``OpenAIEmbedder`` was made with, checked. Raises ``ConfigurationError`` for what cannot work."""
+    """The checked options of an ``OpenAIEmbedder``. Raises ``ConfigurationError`` for values that cannot work."""
 
     api_key: str = field(repr=False)
     base_url: str
@@ -119,7 +119,7 @@ class EmbeddingsAnswer:
     vectors: Vectors
     """Shape (texts of the request, dimensions), in the order of the texts, unit length."""
     tokens: int
-    """As the server counted them; 0 when it does not."""
+    """The server's count; 0 where it gives none."""
 
 
 def parse_answer(body: bytes, space: EmbeddingSpace, labels: Sequence[str]) -> EmbeddingsAnswer:
@@ -214,7 +214,7 @@ EMBEDDINGS = EndpointService(
     too_long=TooLongError,
     refused=EmbedderRejectedError,
 )
-"""What an embedder asks for."""
+"""The service that an embedder asks."""
 
 
 # The API takes 300,000 tokens a request; ours are estimates.
@@ -313,7 +313,7 @@ class OpenAIEmbedder:
 
     @property
     def usage(self) -> EndpointUsage:
-        """What has been asked so far."""
+        """The requests and tokens so far."""
         return self._caller.usage
 
     @property

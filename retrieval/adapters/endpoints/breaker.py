@@ -30,7 +30,7 @@ MOST_KEPT = 256
 
 _LONGEST_REASON = 200
 _FINISH_SECONDS = 2.0
-"""Of a deadline, so much is left to those who have to store what they have."""
+"""The part of a deadline that is kept for storing the results."""
 
 _log = logging.getLogger(__name__)
 
@@ -97,7 +97,7 @@ class Breaker:
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """What a service is to those who ask it."""
+    """A service in the words of its callers' errors."""
 
     name: str
     """``embedder`` or ``language model``."""
@@ -119,7 +119,7 @@ class Outage:
     """``embedder`` or ``language model``."""
     name: str
     why: str
-    """What the last call that failed said."""
+    """The message of the last call that failed."""
 
 
 class _LateError(Exception):
@@ -140,7 +140,7 @@ class Guard:
         return Outage(self._role.name, self._name, self._why) if self._breaker.is_open else None
 
     async def in_time(self, ask: Ask[T], seconds: float) -> T:
-        """What the service answers within the budget of ``seconds``, and within half of what a deadline leaves.
+        """Return the service's answer, within the budget of ``seconds`` and half of the time that the deadline leaves.
 
         Then the call is cancelled, whatever hangs. Raises the role's error where there is no answer, at once while the
         breaker is open, and what ``ask`` raises.
@@ -161,7 +161,7 @@ class Guard:
             raise self._late(budget) from None
 
     async def call(self, ask: Ask[T], seconds: float | None = None) -> T:
-        """What the service answers, however long that takes: after ``seconds`` the breaker is told of a spent budget.
+        """Return the service's answer, however long it takes; after ``seconds`` the breaker counts a spent budget.
 
         Raises the role's error at once while the breaker is open, and what ``ask`` raises.
         """
@@ -234,7 +234,7 @@ class Guards:
 
 
 async def _ended_after(ask: Ask[T], seconds: float) -> T:
-    """What ``ask`` gives. After ``seconds`` it is cancelled, and not waited for: what hangs may not end.
+    """Return the result of ``ask``. After ``seconds`` cancel it without waiting: a hanging call may never end.
 
     ``ask`` runs under that deadline, so that it does not begin what cannot be done in time.
     """
@@ -252,7 +252,7 @@ async def _ended_after(ask: Ask[T], seconds: float) -> T:
 
 
 async def before_deadline(ask: Ask[T], unavailable: type[RetrievalError]) -> T:
-    """What ``ask`` gives, if it comes before the deadline of the task, with time left to store it.
+    """Return the result of ``ask`` if it comes before the task's deadline, with time left to store it.
 
     Raises ``unavailable`` if it does not.
     """

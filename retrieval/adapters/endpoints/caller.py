@@ -73,7 +73,7 @@ class EndpointUsage:
 T = TypeVar("T")
 
 _CONNECT_SHARE = 0.4
-"""Of an attempt's time, for the connection and again for its TLS."""
+"""The share of an attempt's time for connecting, and the same again for TLS."""
 
 
 class EndpointCaller:
@@ -105,12 +105,12 @@ class EndpointCaller:
 
     @property
     def usage(self) -> EndpointUsage:
-        """What has been asked so far."""
+        """The requests and tokens so far."""
         return EndpointUsage(requests=self._requests, tokens=self._tokens, retries=self._retries)
 
     @property
     def timeout(self) -> Timeout:
-        """What to give the client for a request that begins now, besides the time that an attempt has.
+        """The client's timeouts for a request that begins now.
 
         Connecting ends before it is cancelled: the client leaves a connection open whose TLS handshake is.
         """
@@ -123,7 +123,7 @@ class EndpointCaller:
         get_current_span().set_attribute("gen_ai.usage.input_tokens", tokens)
 
     async def call(self, post: Callable[[], Awaitable[T]], lane: Hashable = None) -> T:
-        """What ``post`` gives, which sends one request by the ``openai`` client and reads the answer.
+        """Return the result of ``post``, which sends one request by the ``openai`` client and reads the answer.
 
         Calls of different lanes do not wait for each other. No attempt begins after the deadline of the task.
         Raises the service's errors, and what ``post`` raises besides the client's errors and ``TryAgainError``.

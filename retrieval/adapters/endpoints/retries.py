@@ -1,4 +1,4 @@
-"""What an endpoint's refusals mean, and trying again: exponential backoff with jitter."""
+"""The meaning of an endpoint's refusals, and retries by exponential backoff with jitter."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ async def with_retries(
     unavailable: type[RetrievalError],
     seconds_left: Callable[[], float] = lambda: math.inf,
 ) -> T:
-    """What ``attempt`` returns, tried again while it raises ``TryAgainError``.
+    """Return the result of ``attempt``; retry it while it raises ``TryAgainError``.
 
     Raises ``unavailable`` when the attempts are used up, the server asks for too long a wait, or the next attempt would
     begin when no ``seconds_left`` are left; anything else that the attempt raises passes through.
@@ -138,16 +138,16 @@ _TOO_LONG = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndpointService:
-    """What an endpoint is asked for, in messages and as errors."""
+    """A kind of service, with the words of its messages and the classes of its errors."""
 
     serves: str
-    """In the plural: ``embeddings``."""
+    """The plural name of its results: ``embeddings``."""
     operation: str
-    """In traces, as OpenTelemetry names it: ``embeddings``, ``chat``."""
+    """The operation's name in traces, by OpenTelemetry: ``embeddings``, ``chat``."""
     settings: str
     """How the names of its settings begin: ``RETRIEVAL_EMBEDDING``."""
     refused_advice: str
-    """What to check where it refuses a request."""
+    """The advice for a request that it refuses."""
     unavailable: type[RetrievalError]
     """Trying again later may help."""
     rejected: type[RetrievalError]
@@ -160,7 +160,7 @@ class EndpointService:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """What messages say about where a request went."""
+    """The destination of a request, as messages name it."""
 
     service: EndpointService
     host: str

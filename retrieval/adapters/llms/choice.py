@@ -1,4 +1,4 @@
-"""Which language model to use: the one configured."""
+"""The choice of the configured language model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a prompt may hold, and what a JSON answer has to look like."""
+"""The bounds of a prompt, and the schema of a JSON answer."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class JSONShape:
 
     @property
     def instructions(self) -> str:
-        """What a model is told, for servers that cannot hold it to a schema."""
+        """The instructions to the model, for servers that cannot enforce a schema."""
         return f"Answer with JSON alone, which fits this JSON schema: {json.dumps(self.schema)}"
 
     @property
@@ -120,7 +120,7 @@ def _validator(schema: str) -> Validator:
 
 
 def _parsed(text: str) -> Any:
-    """What the text says, or the first object or list in it. Raises ``ValueError`` where there is none."""
+    """Parse the text as JSON, or the first object or list in it. Raises ``ValueError`` where there is none."""
     text = text.strip().removeprefix("\ufeff").strip()
     fenced = _FENCED.match(text)
     try:

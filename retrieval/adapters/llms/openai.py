@@ -32,7 +32,7 @@ _LONGEST_MODEL = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenAILLMOptions:
-    """What ``OpenAILLM`` was made with, checked. Raises ``ConfigurationError`` for what cannot work."""
+    """The checked options of an ``OpenAILLM``. Raises ``ConfigurationError`` for values that cannot work."""
 
     model: str
     api_key: str = field(repr=False)
@@ -81,7 +81,7 @@ class ChatAnswer:
     text: str
     """Not empty, without space around it."""
     tokens: int
-    """As the server counted them, those of the prompt included; 0 when it does not."""
+    """The server's count, the prompt's tokens included; 0 where it gives none."""
 
 
 def read_chat(body: bytes, endpoint: Endpoint) -> ChatAnswer:
@@ -134,7 +134,7 @@ def _text(content: object) -> str:
 
 
 def _error(fields: dict[str, Any], endpoint: Endpoint) -> str:
-    """What a server says that reports an error with status 200; empty where it says nothing."""
+    """The message of a server that reports an error with status 200; empty where there is none."""
     error = fields.get("error")
     said = error.get("message") if isinstance(error, dict) else error
     return f": {_said(said, endpoint)}" if said and isinstance(said, str) else ""
@@ -282,7 +282,7 @@ class OpenAILLM:
 
     @property
     def usage(self) -> EndpointUsage:
-        """What has been asked so far."""
+        """The requests and tokens so far."""
         return self._caller.usage
 
     async def complete(self, prompt: str, *, system: str = "") -> str:

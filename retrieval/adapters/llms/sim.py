@@ -110,7 +110,7 @@ def _names(query: str) -> list[str]:
 
 
 def _different(query: str, rewrites: list[str]) -> list[str]:
-    """Those that say something new, in order."""
+    """The rewrites that say something new, in order."""
     own = " ".join(query.casefold().split())
     return [one for one in _each_once(rewrites) if one and one.casefold() != own]
 
@@ -143,7 +143,7 @@ _FORMATS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filling:
-    """What values are made of."""
+    """The material that values are made of."""
 
     rng: random.Random
     words: Sequence[str]
@@ -313,7 +313,7 @@ _WORDS = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimFaults:
-    """What goes wrong, and how often: shares of the calls from 0 to 1, together at most 1."""
+    """The faults to simulate, as shares of the calls from 0 to 1, together at most 1."""
 
     fail_rate: float = 0.0
     """Calls that raise ``LLMUnavailableError``."""
@@ -417,7 +417,7 @@ class SimLLM:
         self._closed = True
 
     async def _fault(self, prompt: str, system: str) -> str:
-        """What goes wrong with this call; raises it where it is an error."""
+        """The faulty answer of this call, if any. Raises the fault where it is an error."""
         if self._closed:
             raise LLMRejectedError("the language model is closed; make a new one")
         checked_prompt(prompt)

@@ -1,4 +1,4 @@
-"""Which column of a CSV file is which field or attribute of an item."""
+"""The plan that maps the columns of a CSV file to the fields and attributes of an item."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LONGEST_NUMBER = 300
 
 @dataclass(frozen=True, slots=True)
 class ColumnPlan:
-    """Where an item's parts stand in a row: positions, counted from 0, by field and by attribute."""
+    """The positions of an item's parts in a row, counted from 0, by field and by attribute."""
 
     width: int
     """How many columns the header has."""
@@ -150,7 +150,7 @@ def written_tags(value: str) -> list[Any]:
 
 
 def _python_list(text: str) -> list[Any] | None:
-    """What pandas writes for a list, such as ``['a', 'b']``; None for what is none, or has a backslash."""
+    """Parse a list as pandas writes it, such as ``['a', 'b']``; None for other text, and where there is a backslash."""
     try:
         found = ast.literal_eval(text) if "\\" not in text else None
     except (ValueError, SyntaxError, MemoryError, RecursionError):

@@ -63,7 +63,7 @@ def read_csv_rows(
 
 
 def _names(record: _Record) -> list[str]:
-    """What the values are as names of columns; a file that was put behind another may begin with a byte order mark."""
+    """The values as names of columns, without a byte order mark, which a concatenated file may begin with."""
     return [value.removeprefix("\ufeff").strip() for value in record.values]
 
 
@@ -159,7 +159,7 @@ def _records(file: str, max_bytes: int) -> Iterator[_Record]:
 
 
 def _delimiter(header: bytes) -> str:
-    """What separates the names of the columns: a comma, unless there is none."""
+    """The separator of the columns' names: a comma, unless there is none."""
     return next((one for one in _DELIMITERS if one.encode() in header), ",")
 
 

@@ -119,7 +119,7 @@ def _parsed(raw: str) -> Any:
 
 
 FORMATS = ("jsonl", "csv")
-"""What ``format`` may be."""
+"""The values of ``format``."""
 
 _FORMAT_OF = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".csv": "csv", ".tsv": "csv"}
 

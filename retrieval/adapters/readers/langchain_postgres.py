@@ -33,7 +33,7 @@ _COLUMNS = """
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LangChainStore:
-    """Which store to read: the ``PGVector`` collection ``name``, or the table of a ``PGVectorStore``.
+    """The store to read: the ``PGVector`` collection ``name``, or the table of a ``PGVectorStore``.
 
     Columns that are not named are found: the primary key, the one vector, ``content`` and ``langchain_metadata``.
     Raises ``InvalidRequestError`` for none of the two, or both.
@@ -68,7 +68,7 @@ class StoredDocument:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Layout:
-    """Where the parts of a document stand in a table."""
+    """The columns of a table that hold the parts of a document."""
 
     table: sql.Composable
     key: str

@@ -25,7 +25,7 @@ FIELD_NAMES: Mapping[str, tuple[str, ...]] = {
 """Each field of an item, and the names that it has in a record; an earlier name goes before a later one."""
 
 ATTRIBUTE_PREFIX = "attributes."
-"""What stands before an attribute's name where a field's could stand."""
+"""The prefix that tells an attribute's name from a field's."""
 
 _ONLY_AS_TEXTS = ("content", "page_content", "document")
 """These name a field where they are texts; whatever else they are is an attribute."""
@@ -222,7 +222,7 @@ def _check_attribute(value: object, depth: int, key: str) -> None:
 
 
 def _kind_of(value: object) -> str:
-    """What a person who writes JSON calls it."""
+    """The value's type in the words of JSON."""
     return _JSON_KINDS.get(type(value), f"a {type(value).__name__}")
 
 

@@ -20,7 +20,7 @@ _JSONB = 3802
 """The number of the type."""
 
 _JSONB_VERSION = b"\x01"
-"""What JSON begins with in PostgreSQL's binary format."""
+"""The first byte of JSON in PostgreSQL's binary format."""
 
 _NULL = b"\xff\xff\xff\xff"
 

@@ -126,13 +126,13 @@ class PoolState:
     open: int
     """Connections that are open."""
     idle: int
-    """Those of them that nobody uses."""
+    """The connections that nobody uses."""
     waiting: int
     """Calls that wait for one."""
     timeouts: int
     """Calls that waited in vain, or were turned away because too many waited."""
     wait_seconds: float
-    """What all calls together waited."""
+    """The time that all calls together waited."""
 
     @property
     def is_exhausted(self) -> bool:
@@ -141,7 +141,7 @@ class PoolState:
 
     @classmethod
     def of(cls, counted: Mapping[str, int]) -> PoolState:
-        """From what the driver's pool counts; it leaves out what is 0."""
+        """Make the state from the counts of the driver's pool, which leaves out zeros."""
         return cls(
             most=counted.get("pool_max", 0),
             open=counted.get("pool_size", 0),

@@ -1,9 +1,10 @@
-"""By when the statements of a task have to be done; the database ends those that are not.
+"""Deadlines: the time by which a task's statements have to be done; the database ends those that are not.
 
-A transaction is told what is left when it begins, and each of its statements may take that long: to tell each anew
-would be a round trip more for it. Who must be punctual ends the task as well, as the HTTP service does.
+A transaction gets the remaining time when it begins, and each of its statements may take that long: setting it for
+each statement would cost a round trip. A caller that must be punctual ends the task as well, as the HTTP service does.
 
-It goes with the task and those it starts, and not with work that outlives the caller: see ``in_background``.
+A deadline holds for the task and the tasks that it starts, not for work that outlives the caller:
+see ``in_background``.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class Deadline:
     """A time to be done by, which may be moved."""
 
     until: float
-    """In seconds of ``clock``."""
+    """A time in seconds of ``clock``."""
     clock: Callable[[], float] = time.monotonic
 
     @property
@@ -39,7 +40,7 @@ class Deadline:
         return self.until - self.clock() <= _LATE_SECONDS
 
     def milliseconds(self) -> int:
-        """What is left, at least 1. Raises ``DeadlineError`` when nothing is."""
+        """The remaining time, at least 1. Raises ``DeadlineError`` where none remains."""
         left = self.until - self.clock()
         if left <= 0:
             raise late()
@@ -49,12 +50,12 @@ class Deadline:
 _DEADLINE: ContextVar[Deadline | None] = ContextVar("retrieval_deadline", default=None)
 
 set_deadline, reset_deadline = _DEADLINE.set, _DEADLINE.reset
-"""What ``deadline`` does, for who does it with every request."""
+"""The two halves of ``deadline``, for a caller that sets one with every request."""
 
 
 @contextmanager
 def deadline(until: Deadline) -> Iterator[Deadline]:
-    """What runs within has to be done by then."""
+    """Set the deadline of the code in the ``with`` block."""
     token = _DEADLINE.set(until)
     try:
         yield until
@@ -63,7 +64,7 @@ def deadline(until: Deadline) -> Iterator[Deadline]:
 
 
 def current_deadline() -> Deadline | None:
-    """What the running task has to be done by; None: whenever it is."""
+    """The running task's deadline; None: it has none."""
     return _DEADLINE.get()
 
 

@@ -55,10 +55,10 @@ class Kept:
 
 @dataclass(slots=True, eq=False)
 class Session:
-    """What one connection has set, and which statements it keeps.
+    """The settings of one connection, and the statements that it keeps.
 
-    The server takes back what a failed transaction set. After any failure nothing is known, and the next use sets
-    everything anew.
+    The server takes back the settings of a failed transaction. After a failure the settings are unknown, and the next
+    use sets all of them.
     """
 
     clock: Callable[[], float] = time.monotonic
@@ -80,7 +80,7 @@ class Session:
         return [] if values == wanted else self._from(values, wanted)
 
     def settled(self, wanted: Mapping[str, str]) -> None:
-        """What ``changes`` gave was run, and all that was to run with it."""
+        """Note that the statements of ``changes`` ran, and those that were sent with them."""
         self._values = wanted or None
 
     def _from(self, values: Mapping[str, str] | None, wanted: Mapping[str, str]) -> list[Compiled]:
@@ -131,7 +131,7 @@ Row = tuple[Any, ...]
 _LISTS = (list, Jsonb)
 
 MANY_PARAMETERS = 100
-"""From so many parameters of a statement on, writing them takes milliseconds."""
+"""The number of parameters whose serialisation takes milliseconds."""
 
 SENT_AT_ONCE = 8
 """Statements that libpq may hold before it has sent them: with each, it moves all that it holds."""
@@ -141,7 +141,7 @@ _PLACEHOLDER = re.compile(r"%(?:\((\w+)\)s|%)")
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the server answered to a statement; its rows are still to be read."""
+    """The server's answer to a statement; its rows are still to be read."""
 
     transformer: abc.Transformer
     result: pq.abc.PGresult
@@ -215,12 +215,12 @@ def _as_written(value: object) -> object:
 async def run_together(
     connection: SessionConnection, statements: Sequence[Compiled], plan: Hashable | None = None
 ) -> list[Answer]:
-    """What the server answers to each statement. The first error ends them all and is raised.
+    """Run the statements in one round trip and return their answers. The first error ends them all and is raised.
 
-    ``plan``: what plans depend on beside the statements; None: no plan is kept.
+    ``plan``: the key of the plans beside the statements; None: no plan is kept.
 
-    Who is cancelled meanwhile takes the statements along: the server ends them. If it does not do so at once, the
-    connection keeps its pipeline open: who finds it so must close it.
+    A cancelled caller cancels the statements on the server. If the server does not end them at once, the connection
+    keeps its pipeline open, and whoever gets the connection next must close it.
     """
     server = connection.pgconn
     async with connection.lock:
@@ -309,7 +309,7 @@ def _numbered(text: str) -> tuple[bytes, tuple[str, ...]]:
 
 
 Server = Mapping[str, AttributeValue]
-"""Which database it is."""
+"""The attributes that identify a database in traces."""
 
 ROUND_TRIP, TRANSACTION = "postgresql statements", "postgresql transaction"
 """The spans' names."""
@@ -318,7 +318,7 @@ _CHANGE = re.compile(r"\b(?:INSERT|UPDATE|DELETE)\b", re.IGNORECASE)
 
 
 def server_of(url: str) -> Server:
-    """Which database a URL names, without user and password; of one that cannot be read, that it is PostgreSQL."""
+    """The database that a URL names, without user and password; of an unreadable URL only that it is PostgreSQL."""
     told: dict[str, AttributeValue] = {"db.system.name": "postgresql"}
     if not is_readable(url):
         return told
@@ -341,12 +341,12 @@ def tell_connected(traced: Span | None, server: Server, statements: Sequence[Com
 
 @lru_cache(maxsize=1024)
 def _operation(text: str) -> str:
-    """What the statement does; one that changes something may read on its way."""
+    """The statement's operation; a statement that changes something may read too."""
     found = _CHANGE.search(text)
     return found[0].upper() if found else "SELECT"
 
 
 def tell_rows(traced: Span | None, answers: Sequence[Sequence[Row]]) -> None:
-    """So many rows came back."""
+    """Write the number of returned rows into the span."""
     if traced is not None:
         traced.set_attribute("db.response.returned_rows", sum(map(len, answers)))

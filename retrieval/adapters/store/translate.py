@@ -79,7 +79,7 @@ def server_name(url: str) -> str:
 
 
 def _refusal(message: str) -> str | None:
-    """What a server said that answered and let nobody in; a connection that fails has no SQLSTATE to tell by."""
+    """The reason of a server that refused a connection; a failed connection has no SQLSTATE."""
     said = re.search(r"FATAL: +(.*(?:password|authentication|role|pg_hba|database).*)", message)
     return said[1].strip() if said and "connection failed" in message else None
 

@@ -48,7 +48,7 @@ from retrieval.services.doctor.storage import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DoctorContext:
-    """What the checks are made for."""
+    """The context of the checks."""
 
     names: Names
     pool_size: int
@@ -57,11 +57,11 @@ class DoctorContext:
     now: datetime
     """This machine's time when the server was looked at, in UTC."""
     expected_indexes: Mapping[str, ExpectedIndex] = field(default_factory=dict)
-    """Those that the schema is made with, by name."""
+    """The indexes that the schema is made with, by name."""
     expected_functions: frozenset[str] = frozenset()
     """Their names."""
     expected_columns: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    """By table."""
+    """The columns by table."""
 
 
 def server_findings(installation: Installation, status: SchemaStatus | None, where: DoctorContext) -> Iterator[Finding]:
@@ -84,7 +84,7 @@ def server_findings(installation: Installation, status: SchemaStatus | None, whe
 
 
 def traffic_findings(installation: Installation, where: DoctorContext) -> Iterator[Finding]:
-    """What goes on in the server."""
+    """Findings about the server's activity."""
     server = installation.server
     fine = f"{server.connections} of {server.max_connections} are in use"
     yield from or_fine(check_connections(server, where.pool_size), "connections", fine)
@@ -140,7 +140,7 @@ def collection_findings(
 def own_findings(
     installation: Installation, tenant: TenantState, embedders: Sequence[EmbedderState], where: DoctorContext
 ) -> Iterator[Finding]:
-    """What a tenant may see: nothing of the server, nor of what all tenants share."""
+    """The findings that a tenant may see, without those about the server and what all tenants share."""
     own = {hnsw_of(one) for one in tenant.collections} - {""}
     yield from (one for one in storage_findings(installation, tenant.collections, where) if one.about in own)
     yield from (one for one in collection_findings(installation, tenant, embedders, where) if one.check != "months")

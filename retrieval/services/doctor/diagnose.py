@@ -48,7 +48,7 @@ from retrieval.settings import Settings
 
 
 async def diagnose_closed(settings: Settings, error: RetrievalError, now: datetime) -> Diagnosis:
-    """What can be said where opening the platform raised ``error``; ``now`` is the time of day, in UTC."""
+    """Diagnose a platform whose opening raised ``error``; ``now`` is the time of day, in UTC."""
     names = Names(settings.database_schema)
     findings: list[Finding] = []
     if settings.database_url is not None:
@@ -136,7 +136,7 @@ async def examine_collection(workplace: Workplace, target: JobTarget, advance: A
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Seen:
-    """What the application role could read of a tenant."""
+    """The facts about a tenant that the application role could read."""
 
     tenant: TenantState | None
     """None: it could not be read."""
@@ -220,7 +220,7 @@ def expected_indexes(schema: str) -> dict[str, ExpectedIndex]:
 
 
 async def examine(settings: Settings, collection: str | None = None) -> Diagnosis:
-    """What ``diagnose`` finds, with neither the tenant nor months of searches made where they are missing.
+    """Diagnose as ``diagnose`` does, without making a missing tenant or missing months of searches.
 
     An embedded server is started, and set up the first time. Raises ``UnknownCollectionError``, and ``DatabaseError``
     where the database does not open.

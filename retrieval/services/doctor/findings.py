@@ -12,7 +12,7 @@ MEGABYTE = 1 << 20
 
 
 def or_fine(found: Iterable[Finding], check: str, fine: str) -> list[Finding]:
-    """What was found; where that is nothing, that the check found all as it should be."""
+    """The findings; where there are none, one that says that all is as it should be."""
     listed = list(found)
     return listed or [Finding(check=check, severity=Severity.OK, found=fine)]
 

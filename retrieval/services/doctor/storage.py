@@ -258,7 +258,7 @@ def _unsafe(table: TableState, *, found: str, mend: str) -> Finding:
 
 
 NOT_OWED = {"tenants": frozenset({"INSERT", "UPDATE", "DELETE"}), "api_keys": frozenset({"UPDATE", "DELETE"})}
-"""What the application role is not given on a table of which a policy shows it rows."""
+"""The privileges that the application role lacks on purpose, on tables with a policy for it."""
 
 
 def _check_rights(table: TableState, names: Names) -> Iterator[Finding]:

@@ -70,8 +70,8 @@ def described(error: BaseException) -> tuple[str, int]:
             return f"error: cannot write: {one_line(error.strerror or str(error))}", FAILED
         case _UsageError():
             return f"error: {one_line(error.format_message()) or 'a command is missing'}{_see_help(error)}", USAGE
-        case _ if _is_validation_error(error):
-            return f"error: {wrong_settings(error)}", FAILED
+        case _ if (refused := _refused_settings(error)) is not None:
+            return f"error: {refused}", FAILED
         case _:
             said = one_line(f"{type(error).__name__}: {error}").removesuffix(":")
             return (
@@ -80,26 +80,17 @@ def described(error: BaseException) -> tuple[str, int]:
             )
 
 
-def wrong_settings(error: BaseException) -> str:
-    """The variables of the environment that a pydantic ``ValidationError`` of the settings is about, and why."""
-    found = []
-    for one in getattr(error, "errors", list)():
-        name = str(one["loc"][0]) if one["loc"] else "settings"
-        variable = name if name.isupper() else f"RETRIEVAL_{name.upper()}"
-        reason = one["msg"].removeprefix("Value error, ")
-        found.append(f"{variable}: {reason[:1].lower()}{reason[1:]}")
-    return one_line("; ".join(found)) + "; change it in the environment"
-
-
 def one_line(message: str) -> str:
     """The message on one line, without characters that would steer a terminal."""
     return plain(" ".join(part.strip() for part in message.splitlines() if part.strip()))
 
 
-def _is_validation_error(error: BaseException) -> bool:
+def _refused_settings(error: BaseException) -> str | None:
     from pydantic import ValidationError
 
-    return isinstance(error, ValidationError)
+    from retrieval.settings import refused
+
+    return one_line(refused(error)) if isinstance(error, ValidationError) else None
 
 
 def _see_help(error: object) -> str:

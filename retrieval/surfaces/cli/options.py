@@ -57,12 +57,12 @@ Queries = Annotated[
     typer.Option(
         "--queries",
         metavar="FILE",
-        help="Queries, one JSON object a line: _id, text, metadata.",
+        help="Queries, one JSON object a line: _id, text, metadata; or CSV, without --qrels.",
         show_default=False,
     ),
 ]
 Judgements = Annotated[
-    Path,
+    Path | None,
     typer.Option("--qrels", metavar="FILE", help="Judgements: query id, item id, score, by tabs.", show_default=False),
 ]
 WhereFromOption = Annotated[

@@ -14,7 +14,7 @@ from retrieval import EmbeddingSpace, Platform, Settings, connect
 from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Database
-from retrieval.adapters.store.items.items import ItemWrite, WrittenItems, store_items, write_items
+from retrieval.adapters.store.items.items import ItemWrite, WrittenItems, settle, store_items, write_items
 from retrieval.domain.errors import (
     DatabaseError,
     EmbedderRejectedError,
@@ -110,6 +110,31 @@ async def test_parts_that_are_written_at_once_are_as_if_one_after_the_other(
         assert await platform.database.read(tenant, Compiled(counted, {"n": number})) == await platform.database.read(
             tenant, Compiled(added_up, {"n": number})
         )
+
+
+async def test_parts_of_a_larger_write_add_up_when_it_has_doubled_the_collection(platform: Platform) -> None:
+    """And its end does, however little waits."""
+    collection = await platform.collection("docs")
+    await collection.add([{"_id": f"first{n}", "text": "known"} for n in range(10)])
+    database, tenant, number = platform.database, platform.tenant_id, (await collection.refresh()).collection_id
+
+    async def documents() -> int:
+        counted = Compiled("SELECT documents FROM collection_statistics WHERE collection_id = %(n)s", {"n": number})
+        return int((await database.read(tenant, counted))[0][0])
+
+    async def write(name: str, count: int) -> None:
+        items = [Item(item_id=f"{name}{n}", body="new") for n in range(count)]
+        await store_items(database, tenant, ItemWrite(number, items, goes_on=True))
+
+    assert await documents() == 10
+    await write("second", 9)
+    assert await documents() == 10
+    await write("third", 2)
+    assert await documents() == 21
+    await write("fourth", 5)
+    assert await documents() == 21
+    await settle(database, tenant, number, 5)
+    assert await documents() == 26
 
 
 async def test_a_part_that_fails_is_told_and_the_call_can_be_made_again(

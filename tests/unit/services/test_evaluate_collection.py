@@ -31,6 +31,11 @@ class Searched:
     profile: Profile = field(default_factory=Profile)
     notes: tuple[str, ...] = ()
     asked: list[dict[str, Any]] = field(default_factory=list)
+    absent: frozenset[str] = frozenset()
+
+    async def get(self, item_ids: Sequence[str]) -> dict[str, object]:
+        """All but those that are absent."""
+        return {item_id: object() for item_id in item_ids if item_id not in self.absent}
 
     async def search(
         self, query: str, *, where: dict[str, Any] | None, limit: int, legs: Sequence[str] | None, syntax: bool
@@ -126,3 +131,13 @@ def test_legs_without_weight_are_not_measured() -> None:
     assert chosen_legs(profile, ["dense", "dense"]) == ("dense",)
     with pytest.raises(InvalidProfileError, match="no leg 'bm25'"):
         chosen_legs(profile, ["bm25"])
+
+
+async def test_judged_items_that_are_not_there_are_told() -> None:
+    """Some in a note; where none is there, nothing is measured."""
+    some = await evaluate_collection(both_legs(absent=frozenset("b")), QUERIES, QRELS, metrics=METRICS)
+    assert "1 of 2 relevant items are not in the collection, such as 'b'" in some.notes
+    collection = both_legs(absent=frozenset("ab"))
+    with pytest.raises(InvalidRequestError, match="none of the 2 judged items is in the collection, such as 'a'"):
+        await evaluate_collection(collection, QUERIES, QRELS, metrics=METRICS)
+    assert not collection.asked

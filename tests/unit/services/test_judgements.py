@@ -18,6 +18,7 @@ from retrieval.services.judgements import (
     JudgedQuery,
     WhereFrom,
     judged,
+    read_judged,
     read_qrels,
     read_queries,
     where_for,
@@ -323,3 +324,37 @@ def test_where_the_own_item_stands_must_be_metadata(text: str) -> None:
     """The error shows how to write it."""
     with pytest.raises(InvalidRequestError, match=r"metadata\.self_id"):
         DropSelf.parse(text)
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+def test_a_csv_brings_queries_with_what_is_expected(tmp_path: Path, separator: str) -> None:
+    """A query in two rows expects two items; other columns are left alone."""
+    rows = [
+        ("query", "by", "expected_id"),
+        ("why, and how", "me", "a"),
+        ("where", "", "b"),
+        ("why, and how", "me", "c"),
+    ]
+    path = written(tmp_path, "\n".join(separator.join(f'"{cell}"' for cell in row) for row in rows), "pairs.csv")
+
+    queries, qrels = read_judged(path)
+    assert [query.text for query in queries] == ["why, so", "where"]
+    assert [qrels[query.query_id] for query in queries] == [{"a": 1, "c": 1}, {"b": 1}]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", "no column expected_id and query in its first line"),
+        ("question,answer\na,b\n", "no column expected_id and query"),
+        ("query,expected_id\n", "no rows"),
+        ("query,expected_id\na,\n", "a row needs a query and an expected_id"),
+        ("query,expected_id\na\n", "a row needs a query and an expected_id"),
+        ('query,expected_id\n"a,b\n', "not CSV"),
+        ('{"_id": "q", "text": "t"}\n', "without a file of judgements the queries come as CSV"),
+    ],
+)
+def test_what_is_no_such_csv_is_refused(tmp_path: Path, text: str, told: str) -> None:
+    """With what to write instead."""
+    with pytest.raises(InvalidRequestError, match=told):
+        read_judged(written(tmp_path, text))

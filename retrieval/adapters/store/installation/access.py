@@ -1,4 +1,4 @@
-"""Who comes in: the API keys of tenants, and the logins of analysts."""
+"""Access: the API keys of tenants, and the logins of analysts."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ _FACTS = """
 
 @dataclass(frozen=True, slots=True)
 class ServerFacts:
-    """What the start-up looked at."""
+    """The facts about the server that the start-up checks."""
 
     postgresql: int
     """Major version."""

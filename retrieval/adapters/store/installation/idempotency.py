@@ -56,7 +56,7 @@ class Attempt:
     attempt: UUID
     """Random: tells this try from others."""
     request_hash: bytes
-    """Of method and path."""
+    """The hash of method and path."""
 
     def parameters(self) -> dict[str, object]:
         """For a statement."""
@@ -70,10 +70,10 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptAnswer:
-    """What a write was answered."""
+    """The kept answer to a write."""
 
     body_hash: bytes
-    """Of the request's body."""
+    """The hash of the request's body."""
     status: int
     headers: dict[str, str]
     body: bytes | None = field(repr=False)

@@ -17,7 +17,7 @@ from retrieval.settings import Settings
 
 
 def told_server(settings: Settings) -> str:
-    """Where the data lie, for people to read: nothing of it is secret."""
+    """The place of the data, for people to read, without secrets."""
     if settings.database_url is not None:
         return server_name(settings.database_url.get_secret_value())
     return f"the embedded PostgreSQL in {settings.home or default_home()}"

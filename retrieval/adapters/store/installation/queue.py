@@ -1,4 +1,4 @@
-"""What a worker sees that no tenant does: the queue, how it stands, and whose collections there are."""
+"""The worker's view across tenants: the queue with its state, and all collections with their tenants."""
 
 from __future__ import annotations
 

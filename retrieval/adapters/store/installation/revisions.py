@@ -17,7 +17,7 @@ from retrieval.domain.errors import DatabaseError, SchemaRevisionError
 
 @dataclass(frozen=True, slots=True)
 class SchemaStatus:
-    """Where the schema stands against this code."""
+    """The schema's revision compared with the revision that this code needs."""
 
     schema: str
     current: str | None
@@ -67,7 +67,7 @@ def newest_revision() -> str:
 
 
 def status_of(schema: str, current: str | None) -> SchemaStatus:
-    """What a revision found in the database means to this code."""
+    """Compare a revision found in the database with the revision that this code needs."""
     return SchemaStatus(schema, current, head_revision(), current in known_revisions())
 
 

@@ -31,7 +31,7 @@ UPGRADE_WAIT_SECONDS = 120.0
 
 
 def status(url: str, schema: str) -> SchemaStatus:
-    """Where the schema stands."""
+    """Read the schema's status."""
     with _connection(url) as connection:
         context = MigrationContext.configure(connection, opts={"version_table_schema": schema})
         return status_of(schema, context.get_current_revision())

@@ -45,7 +45,7 @@ def pending_statements(collections: Iterable[StoredCollection]) -> list[Compiled
 
 
 def pending_by_id(answers: Iterable[Sequence[tuple[Any, ...]]]) -> dict[int, int]:
-    """What the statements told, by collection; one where nothing waits is missing."""
+    """The counts that the statements gave, by collection; a collection where nothing waits is missing."""
     return {row[0]: int(row[1]) for rows in answers for row in rows}
 
 
@@ -121,18 +121,18 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CollectionFacts:
-    """What is known of the collections, each by its number; one of which nothing is known is missing."""
+    """The facts about collections, by their numbers; a collection without facts is missing."""
 
     pending: Mapping[int, int]
     """Items that wait for their vector."""
     weights_off: frozenset[int]
-    """Those whose BM25 weights wait to be computed again."""
+    """The collections whose BM25 weights wait to be computed again."""
     indexes: Mapping[int, Sequence[IndexStatus]]
     """HNSW indexes, by name."""
     runs: Mapping[int, Sequence[JobRun]]
     """The last run of each job, by job."""
     recall: Mapping[int, Sequence[Measurement]]
-    """What the last run measured in the active space, by bucket."""
+    """The last run's measurements in the active space, by bucket."""
     losses: Mapping[int, Sequence[tuple[str, int]]]
     """Searches that were to be recorded and were not, by reason."""
 

@@ -45,11 +45,11 @@ class StoredCollection:
     clustered_at: datetime | None = None
     """When the clusters of its active space were found last; None: it has none."""
     neighbours: Neighbours | None = None
-    """What its items are indexed together with; None: each stands alone."""
+    """The neighbours that an item is indexed with; None: each item is indexed alone."""
     has_expiring: bool = False
     """Whether some of its items are memories that expire, or have expired."""
     profile_note: str = ""
-    """What was said of the profile when it was stored."""
+    """The note that was stored with the profile."""
 
 
 _COLUMNS = """
@@ -107,7 +107,7 @@ async def collection_by_id(database: Database, tenant_id: int, collection_id: in
 
 
 async def find_profile(database: Database, tenant_id: int, collection_id: int, version: int) -> Profile | None:
-    """That version of a collection's profile, or None."""
+    """Read a version of a collection's profile; None where there is none."""
     statement = _PROFILE.bind(tenant_id=tenant_id, collection_id=collection_id, version=version)
     rows = await database.read(tenant_id, statement)
     return Profile.from_dict(rows[0][0]) if rows else None
@@ -268,7 +268,7 @@ async def latest_profiles(database: Database, tenant_id: int, collection_id: int
 async def stored_profile(
     database: Database, tenant_id: int, collection_id: int, version: int | None
 ) -> StoredProfile | None:
-    """That version, the active one for None; None if there is no such version."""
+    """Read a version of the profile, the active one for None; None if there is no such version."""
     statement = _ONE.bind(tenant_id=tenant_id, collection_id=collection_id, version=version)
     rows = await database.read(tenant_id, statement)
     return _profile(rows[0]) if rows else None

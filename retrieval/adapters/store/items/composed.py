@@ -45,7 +45,7 @@ from retrieval.domain.search.filters import (
 ORDER = {"gt": gt, "gte": ge, "lt": lt, "lte": le}
 
 INDEXED_CHARACTERS = 300
-"""So much of a text stands in the index (``sql/items/attributes.sql``)."""
+"""The length of the part of a text that the index holds (``sql/items/attributes.sql``)."""
 
 EXACT_BELOW = 2**53
 """Whole numbers below it, and all floats, are in the index as they are; of greater ones the nearest."""
@@ -104,7 +104,7 @@ def is_one_of(column: sa.ColumnElement[Any], wanted: Filter, values_of: ValuesOf
 
 
 def values_shape(field: Field, values: tuple[Scalar, ...], filterable: Filterable) -> Hashable:
-    """What the text of a condition on these values depends on: how many there are, and of which kinds."""
+    """The part of a plan's key for a condition on these values: how many there are, and of which kinds."""
     kind = declared_type(field, filterable)
     typed = [None if kind is None else typed_value(kind, value) for value in values]
     kinds = frozenset((type(value), one is not None, _is_whole(one)) for value, one in zip(values, typed, strict=True))
@@ -113,7 +113,7 @@ def values_shape(field: Field, values: tuple[Scalar, ...], filterable: Filterabl
 
 
 def _how_many(number: int) -> int:
-    """As far as it makes a difference: none, one, few, many."""
+    """The number as far as it changes a plan: none, one, few, many."""
     return min(number, 2) if number <= FEW_VALUES else 3
 
 
@@ -379,7 +379,7 @@ class Composed:
 
     statement: Compiled
     late: Mapping[str, tuple[int, Callable[[Any], Any]]]
-    """By parameter: the place of the leaf that it stands for, and what becomes of that."""
+    """The place of the leaf that a parameter stands for, and the function that makes its value, by parameter."""
 
     def of(self, wanted: Filter | None) -> Compiled:
         """The statement for a filter of the shape that it was composed for."""
@@ -465,7 +465,7 @@ def leaves(wanted: Filter) -> Iterator[Leaf]:
 
 
 def shape_of(wanted: Filter | None, filterable: Filterable) -> Hashable:
-    """What the text of a filter's statement depends on: everything but the values."""
+    """The key of a filter's statement: everything that its text depends on, which is all but the values."""
     match wanted:
         case None:
             return None

@@ -63,7 +63,7 @@ from retrieval.domain.search.filters import (
 )
 
 HIT_COLUMNS = ("title", "body", "kind", "tags", "attributes", "status", "source", "occurred_at")
-"""In this order."""
+"""The columns of a hit, in this order."""
 
 
 def field_value(field: Field) -> sa.ColumnElement[Any]:
@@ -233,7 +233,7 @@ _MATCHED_TAGS = Field("tags", is_attribute=False)
 
 @dataclass(slots=True)
 class _Demands:
-    """What a filter demands all together, by what can answer it."""
+    """The demands of a filter, all of which hold, by the index that can answer them."""
 
     keys: list[Keys] = field(default_factory=list)
     of_key: list[Filter] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""What a collection's items are indexed by beside their texts: attributes that are filterable, and neighbours."""
+"""The indexes of a collection's items beside their texts: filterable attributes, and neighbours."""
 
 from __future__ import annotations
 

@@ -29,15 +29,15 @@ from retrieval.domain.items.item import Became, Item, StoredItem, text_hash, ver
 ARCHIVED = "archived"
 
 BULK_ITEMS = 200
-"""From so many items on, what is written at once is written in bulk."""
+"""The number of items from which a write counts as bulk."""
 
 CALL_BYTES = 16 * 1024 * 1024
-"""What one call of the database writes, as far as single items allow: a parameter cannot be longer than 1 GB."""
+"""The most bytes that one call writes, single larger items aside: a parameter cannot be longer than 1 GB."""
 
 _WRITE = Compiled(
     """
     SELECT * FROM write_items(
-        %(collection)s::bigint, %(space)s::bigint, %(only_new)s::boolean, %(settles)s::boolean, %(ids)s, %(kinds)s,
+        %(collection)s::bigint, %(space)s::bigint, %(only_new)s::boolean, %(goes_on)s::boolean, %(ids)s, %(kinds)s,
         %(titles)s, %(bodies)s, %(tags)s, %(attributes)s, %(statuses)s, %(sources)s, %(moments)s, %(hashes)s,
         %(text_hashes)s, %(vectors)s
     )
@@ -47,6 +47,7 @@ _WRITE = Compiled(
 _WRITE_VECTORS = Compiled(
     "SELECT write_vectors(%(collection)s::bigint, %(space)s::bigint, %(ids)s, %(vectors)s, %(text_hashes)s)", keep=0
 )
+_SETTLE = Compiled("SELECT settle_statistics(%(collection)s::bigint, %(written)s::integer)")
 _REMOVE = Compiled("SELECT * FROM remove_items(%(collection)s::bigint, %(ids)s)", keep=0)
 _ARCHIVE = Compiled("SELECT * FROM archive_items(%(collection)s::bigint, %(spaces)s::bigint[], %(ids)s)", keep=0)
 
@@ -85,14 +86,14 @@ class Settled:
     """How a collection stands after a write."""
 
     drift: float = 0.0
-    """By what share the items' average length is off the one that they are weighed with."""
+    """The share by which the items' average length is off the average that they are weighed with."""
     has_new_fields: bool = False
     """Whether items brought an attribute, or a type of one, that the collection had not had."""
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenItems:
-    """What a write made of the items."""
+    """The result of a write."""
 
     formers: Mapping[str, bytes]
     """The content hash of each that was there, as it was, by item id."""
@@ -117,14 +118,16 @@ class ItemWrite:
     """Vectors of the items in that space, by item id; others wait for theirs."""
     only_new: bool = False
     """Whether an item that is there already is an error."""
+    goes_on: bool = False
+    """Whether it is a part of a larger write, at whose end the statistics are settled."""
 
     def calls(self) -> list[Compiled]:
         """The statements, in order; more than one for items that are together too large for one."""
         parts = list(_parts(sorted(self.items, key=lambda item: item.item_id)))
-        return [self._call(part, settles=part is parts[-1]) for part in parts]
+        return [self._call(part, goes_on=self.goes_on or part is not parts[-1]) for part in parts]
 
     def outcome(self, answers: Sequence[Sequence[tuple[Any, ...]]]) -> WrittenItems:
-        """What the statements' answers say."""
+        """Make the result from the statements' answers."""
         ids = sorted(item.item_id for item in self.items)
         rows = [answer[0] for answer in answers]
         formers = [former for row in rows for former in row[0] or ()]
@@ -136,7 +139,7 @@ class ItemWrite:
         times = None if created_at is None else (created_at, updated_at)
         return WrittenItems(known, sum(row[1] for row in rows), settled, times)
 
-    def _call(self, part: Sequence[Item], *, settles: bool) -> Compiled:
+    def _call(self, part: Sequence[Item], *, goes_on: bool) -> Compiled:
         contents = [item.text for item in part]
         given = None
         if self.vectors is not None and any(item.item_id in self.vectors for item in part):
@@ -145,7 +148,7 @@ class ItemWrite:
             collection=self.collection_id,
             space=self.space_id,
             only_new=self.only_new,
-            settles=settles,
+            goes_on=goes_on,
             ids=texts(item.item_id for item in part),
             kinds=texts(item.kind for item in part),
             titles=texts(item.title for item in part),
@@ -202,6 +205,11 @@ async def write_items(connection: Connection, write: ItemWrite) -> WrittenItems:
         return write.outcome(await rows_of(await run_together(connection, calls)))
 
 
+async def settle(database: Database, tenant_id: int, collection_id: int, written: int) -> float:
+    """End a write that went on (``ItemWrite.goes_on``), of so many items; gives the drift (``Settled``)."""
+    return float((await database.write(tenant_id, _SETTLE.bind(collection=collection_id, written=written)))[0][0])
+
+
 class ItemIsThereError(Exception):
     """An item that was to be new is there already; ``item_id`` tells which."""
 
@@ -237,14 +245,14 @@ def stored_as(item: Item, written: WrittenItems) -> StoredItem | None:
 
 
 def became(former: bytes | None, content_hash: bytes) -> Became:
-    """What a write makes of an item, by its content hash as it was (None: it was not there) and is."""
+    """Tell what a write made of an item, by its former content hash (None: there was no item) and its new one."""
     if former is None:
         return Became.ADDED
     return Became.UNCHANGED if former == content_hash else Became.CHANGED
 
 
 def vectors_statement(collection_id: int, space_id: int, vectors: Mapping[str, tuple[bytes, Vector]]) -> Compiled:
-    """What stores vectors by item id, each with the hash of the text it stands for (``sql/search/vectors.sql``).
+    """The statement that stores vectors by item id, each with its text's hash (``sql/search/vectors.sql``).
 
     It gives how many were new or changed. A vector whose item is gone, archived or has another text by now is left out:
     it would be wrong. Where items are indexed with their neighbours, these are mixed anew.
@@ -303,7 +311,7 @@ async def _only_row(connection: Connection, statement: Compiled) -> tuple[Any, .
 
 
 ITEM_COLUMNS = ("item_id", "kind", "title", "body", "tags", "attributes", "status", "source", "occurred_at")
-"""What is read of an item, in this order."""
+"""The columns that are read of an item, in this order."""
 
 _READ = Compiled(
     f"SELECT {', '.join(ITEM_COLUMNS)} FROM items "  # noqa: S608 - of the names above
@@ -371,7 +379,7 @@ async def read_item_states(
 
 
 STORED_COLUMNS = (*ITEM_COLUMNS, "created_at", "updated_at", "content_hash")
-"""What is read of an item with its version, in this order."""
+"""The columns that are read of an item with its version, in this order."""
 
 _READ_VERSIONS = Compiled(
     f"SELECT {', '.join(STORED_COLUMNS)} FROM items "  # noqa: S608 - of the names above
@@ -418,7 +426,7 @@ _INDEX_ATTRIBUTES = (
 
 
 async def hold_items(connection: Connection, collection_id: int, item_ids: Sequence[str]) -> dict[str, Item]:
-    """Those of the items that exist, by item id; nobody else changes them before the transaction ends."""
+    """Lock and read the items that exist, by item id; nobody else changes them before the transaction ends."""
     cursor = await connection.execute(_HOLD, (collection_id, list(item_ids)))
     return {row[0]: item_from_row(row) for row in await cursor.fetchall()}
 

@@ -98,7 +98,7 @@ _KEPT = KeptStatements()
 async def latest_items(
     database: Database, tenant_id: int, collection: StoredCollection, wanted: Filter | None, *, limit: int, offset: int
 ) -> list[StoredItem]:
-    """Those that the filter lets through, archived ones apart; the last changed first, then by item id."""
+    """Read the items that the filter lets through, without archived ones; the last changed first, then by item id."""
 
     def compose(own: Filter | None) -> sa.Select[Any]:
         statement = _active(collection, own, *(items.c[name] for name in STORED_COLUMNS))

@@ -131,7 +131,7 @@ _SAME = """
 
 @dataclass(frozen=True, slots=True)
 class MemoryPlace:
-    """Where a page of memories begins: behind this one, which happened before those of the page before."""
+    """The position where a page of memories begins: the last memory of the page before."""
 
     happened_at: datetime
     memory_id: str
@@ -347,7 +347,7 @@ async def add_accesses(database: Database, tenant_id: int, counts: Counts, begun
 
 
 async def outcome_of(database: Database, tenant_id: int, transaction: str) -> str:
-    """What became of a transaction: ``committed``, ``aborted`` or ``in progress``.
+    """Read the outcome of a transaction: ``committed``, ``aborted`` or ``in progress``.
 
     One that the database has never begun, as it was restored or another one took its place, is aborted there.
     """

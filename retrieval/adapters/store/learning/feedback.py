@@ -32,10 +32,10 @@ _CAP = """
 
 
 class StoredOutcome(NamedTuple):
-    """What became of an event: ``recorded``, ``repeated``, ``superseding``, ``superseded``, or why it is refused."""
+    """An event's outcome: ``recorded``, ``repeated``, ``superseding``, ``superseded``, or the reason of a refusal."""
 
     place: int
-    """Which event it is, from 0."""
+    """The event's number, from 0."""
     what: str
     discounted: str
     """Why it does not count; empty: it does."""

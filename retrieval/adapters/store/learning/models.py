@@ -90,7 +90,7 @@ _AFFINITIES = Compiled("""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredModel:
-    """What is known of a version without its definition."""
+    """A version of a model, without its definition."""
 
     version: int
     kind: str

@@ -30,7 +30,7 @@ _COMPARISON: LiteralString = """
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedTraffic:
-    """Which recorded searches are meant, and what an impression counts that nobody rated."""
+    """The recorded searches to evaluate, and the reward of an impression without a verdict."""
 
     collection_id: int
     since: datetime
@@ -91,7 +91,7 @@ async def read_weighing(connection: Connection, traffic: RecordedTraffic, target
 async def read_comparison(
     connection: Connection, traffic: RecordedTraffic, first: TargetPolicy, second: TargetPolicy
 ) -> dict[tuple[Estimator, bool], Compared]:
-    """By estimator and whether it is clipped; empty where no impression has a reward.
+    """Read the comparison by estimator and whether it is clipped; empty where no impression has a reward.
 
     Both targets speak of the same retrievals. The transaction acts as the tenant.
     """
@@ -134,7 +134,7 @@ _RESULTS = Compiled("""
 
 
 class Earned(NamedTuple):
-    """What the two profiles' hits earned in one search; None for both: nobody said anything."""
+    """The rewards of the two profiles' hits in one search; both None without a verdict."""
 
     first: float | None
     second: float | None

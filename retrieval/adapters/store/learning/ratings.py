@@ -1,4 +1,4 @@
-"""What the verdicts on an item make of it, all contexts taken together: as a number, and as a filter."""
+"""An item's rating by its verdicts in all contexts: as a number, and as a filter."""
 
 from __future__ import annotations
 

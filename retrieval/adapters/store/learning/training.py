@@ -1,4 +1,4 @@
-"""What there is to learn from: verdicts that count, and the searches that they are about."""
+"""The training data of models: counted verdicts, and the searches that they belong to."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ async def read_verdicts(
 async def read_rated_searches(
     database: Database, tenant_id: int, collection_id: int, retrieval_ids: Sequence[UUID]
 ) -> AsyncIterator[list[RatedSearch]]:
-    """Those of the searches that are still kept, in pages: together their candidates take a gigabyte."""
+    """Read the searches that are still kept, in pages: together their candidates would take a gigabyte."""
     stored = await database.read(tenant_id, _PROFILES.bind(collection_id=collection_id)) if retrieval_ids else []
     profiles = {version: Profile.from_dict(definition) for version, definition in stored}
     for start in range(0, len(retrieval_ids), _PAGE):

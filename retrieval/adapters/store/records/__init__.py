@@ -1,1 +1,1 @@
-"""What happened: recorded searches, runs of jobs, and figures about them."""
+"""Records: searches, runs of jobs, and figures about them."""

@@ -48,7 +48,7 @@ _ORDERS = {
     "unused_items": "created_at DESC, collection, item_id",
     "usage": "uses DESC, collection, item_id, context",
 }
-"""What stands first, by view; another view is ordered by its first column."""
+"""The order of the rows, by view; other views are ordered by their first column."""
 
 _LENGTH = timedelta(days=28)
 _LENGTHS = {"rising_items": timedelta(days=14)}
@@ -111,7 +111,7 @@ def _identifier(view: AnalyticsView) -> sql.Composable:
 
 
 def _conditions(view: AnalyticsView, values: dict[str, str]) -> sql.Composable:
-    """What a list is narrowed by."""
+    """The conditions that narrow a list."""
     made: list[sql.Composable] = [sql.SQL("true")]
     if "collection" in values:
         made.append(_trusted("collection = " + values["collection"]))

@@ -1,4 +1,4 @@
-"""What is removed of records: the names of those who asked, and what has been kept long enough."""
+"""Removal from records: the names of actors, and records older than their retention."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from retrieval.adapters.store.database import Database
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pseudonymised:
-    """What became of an actor's name."""
+    """The counts of records whose actor's name was replaced."""
 
     pseudonym: str
     """Stands for the actor in all of a call's rows; nothing leads back from it."""

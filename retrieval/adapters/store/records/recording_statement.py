@@ -123,7 +123,7 @@ def _shape(rows: Sequence[Sequence[Any]]) -> tuple[int, int]:
 
 
 _NUMBERS = {"h": (2, 21), "i": (4, 23), "f": (4, 700), "d": (8, 701)}
-"""By the code of its kind in Python, how many bytes a number takes, and the number of its type."""
+"""The size in bytes and the OID of a number's PostgreSQL type, by its type code in Python's ``array``."""
 
 
 def _numbers(values: Sequence[Any], shape: tuple[int, ...], code: str) -> bytes:

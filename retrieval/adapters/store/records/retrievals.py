@@ -120,7 +120,7 @@ POOL_COLUMNS: LiteralString = """
     r.legs, r.bests, r.brought, r.pool_items, coalesce(r.pool_scores_exact, r.pool_scores), r.pool_ranks,
     r.pool_likeness, r.measures, r.pool_values
 """
-"""What ``signals_from`` makes the signals of a record's pool of."""
+"""The columns that ``signals_from`` makes the signals of a record's pool from."""
 
 
 def signals_from(row: Row, profile: Profile | None) -> tuple[list[str], dict[str, Any]]:
@@ -170,7 +170,7 @@ _POOLS: LiteralString = f"""
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where a page ended; at first, behind everything."""
+    """The position where a page ended; at first, behind everything."""
 
     before: Any = field(default="infinity")
     before_id: Any = field(default="ffffffff-ffff-ffff-ffff-ffffffffffff")

@@ -1,6 +1,7 @@
-"""What a session is started with, read in one statement: principles that may be shown, and tags of late.
+"""The data that a session starts with, read in one statement: candidate principles, and recent tags.
 
-The principles are those of the best score for the session's tags, and those of which little is known. Light to import.
+The principles are those with the best score for the session's tags, and those with few uses. The module is quick to
+import.
 """
 
 from __future__ import annotations
@@ -99,7 +100,7 @@ class StartQuestion:
     most: int
     """Principles by score, at least 0."""
     certain: int
-    """Of them so many are shown in any case, and not explored."""
+    """The number of principles that are always shown, without exploration."""
     kind: str
     in_use: Sequence[str]
     """The statuses of what may be shown at all."""
@@ -107,15 +108,15 @@ class StartQuestion:
     """The status of what is shown for its score."""
     least_score: float
     boost: float
-    """What each matching tag adds to a score."""
+    """The amount that each matching tag adds to a score."""
     fewer_uses_than: int
-    """Little is known of what has fewer uses, ..."""
+    """A principle with fewer uses is explored."""
     young_since: datetime
-    """... or is younger."""
+    """A principle that was stored since then is explored too, unless it failed."""
     failed_from: int
-    """What has so many uses ..."""
+    """The number of uses from which a principle can have failed."""
     failed_below: float
-    """... and a score below that is not explored, however young."""
+    """The score below which such a principle has failed."""
     most_unsure: int
     since: datetime
     """Traces from then on count, ..."""
@@ -142,7 +143,7 @@ class KnownPrinciple(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StartAnswer:
-    """What a session may be started with."""
+    """The candidates that a session may start with."""
 
     collection_id: int
     recorded: float
@@ -152,7 +153,7 @@ class StartAnswer:
 
 
 def read_start(connection: DirectConnection, question: StartQuestion, *, seconds: float) -> StartAnswer:
-    """What there is, in one round trip. Raises ``UnknownCollectionError``, and the errors of ``DatabaseError``."""
+    """Read the candidates in one round trip. Raises ``UnknownCollectionError``, and the errors of ``DatabaseError``."""
     names = StartQuestion.__dataclass_fields__
     values: dict[str, Any] = {name: getattr(question, name) for name in names}
     for name in ("tags", "in_use"):

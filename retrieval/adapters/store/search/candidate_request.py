@@ -1,4 +1,4 @@
-"""What the statement of a search depends on."""
+"""The request for candidates, which the text of a search's statement depends on."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SMALL_COLLECTION = 10_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CandidateRequest:
-    """Which candidates are wanted, and by which way, apart from the query itself."""
+    """The wanted candidates and the way to find them, apart from the query itself."""
 
     collection_id: int
     legs: tuple[LegName, ...]
@@ -88,7 +88,7 @@ class CandidateRequest:
         return replace(self, depth=max(self.depth, enough), enough=enough, standing=standing)
 
     def shape(self) -> Hashable:
-        """What the statement's text depends on beside the filter: the numbers are parameters."""
+        """The key of the statement's text beside the filter; numbers are parameters."""
         where = (self.collection_id, self.space_id, self.dimensions, self.filterable)
         return (
             self.legs,
@@ -105,7 +105,7 @@ class CandidateRequest:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What one search looks for."""
+    """The query of one search."""
 
     words: str = ""
     vector: Vector | None = None
@@ -113,9 +113,9 @@ class Query:
     prefixes: tuple[str, ...] = ()
     """Beginnings of words, for the lexical leg."""
     entities: tuple[Entity, ...] = ()
-    """What the question is about, for the linked leg."""
+    """The entities that the question is about, for the linked leg."""
     tags: tuple[str, ...] = ()
-    """What it is about, for the tagged leg."""
+    """The tags that the question is about, for the tagged leg."""
     as_of: datetime | None = None
     """The moment that recency goes by. None: nothing is weighed before it is sent."""
     now: datetime | None = None

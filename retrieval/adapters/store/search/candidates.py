@@ -62,7 +62,7 @@ _KEPT = KeptStatements()
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What the legs brought."""
+    """The candidates of the legs."""
 
     rankings: dict[str, list[Candidate]]
     """Candidates by leg, best first; equal scores are ordered by item id."""
@@ -75,11 +75,11 @@ class Found:
     left_out: float | None = None
     """The most that a candidate which did not stay can score; None: all stayed."""
     brought: Mapping[str, int] = field(default_factory=dict)
-    """By leg, how many candidates it brought, where some of them are gone by now, or have expired."""
+    """The number of candidates by leg, where some of them are gone or expired by now."""
     rows: Mapping[str, Row] = field(default_factory=dict)
-    """What was asked for beside each candidate, by item id: the fields, then the columns of a hit."""
+    """The requested columns by item id: the fields, then the columns of a hit."""
     vectors: PoolVectors = NO_VECTORS
-    """Those of the candidates that have one, where they were asked for."""
+    """The vectors of the candidates that have one, where they were requested."""
 
 
 async def find_candidates(database: Database, tenant_id: int, request: CandidateRequest, query: Query) -> Found:
@@ -201,7 +201,7 @@ def _beside_each(by_name: Mapping[str, Sequence[Row]], request: CandidateRequest
 
 
 def _ranked(leg: str, rows: list[Row]) -> list[Candidate]:
-    """By score, the best first; equal ones by item id. There are hundreds: no line of Python is run for each."""
+    """Rank by score, the best first, equal ones by item id. No line of Python runs for each of the hundreds of rows."""
     rows.sort(key=_ITEM)
     rows.sort(key=_SCORE, reverse=True)  # which leaves equal ones in their order
     values = zip(repeat(leg), map(_ITEM, rows), count(1), map(_SCORE, rows), strict=False)
@@ -216,7 +216,7 @@ _ITEM_PLACE = 1
 _BARE = 3
 """Columns of a row that has nothing beside its candidate."""
 _VECTOR = "vector"
-"""In place of a leg's name, in the row with the vectors of all items that the legs brought."""
+"""The leg's name in the row that holds the vectors of all candidates."""
 
 
 def _path(request: CandidateRequest, account: Mapping[str, float]) -> Path:

@@ -1,4 +1,4 @@
-"""What signals know of the candidates of searches, read in one round trip."""
+"""The facts about candidates that signals use, read in one round trip."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ class Candidates:
 
     item_ids: Sequence[str]
     vector: Vector | None = None
-    """Of the query, shape (dimensions,), unit length; with a space, the cosines are wanted."""
+    """The query's vector, shape (dimensions,), unit length; with a space, the cosines are wanted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FactsRequest:
-    """What is wanted of the candidates of several searches."""
+    """A request for facts about the candidates of several searches."""
 
     collection_id: int
     searches: Sequence[Candidates]
     read: frozenset[str] = READ
-    """Which of the facts that are read only where they are needed."""
+    """The wanted ones of those facts that are read only where they are needed."""
     with_entities: bool = False
     """Whether what they are linked to is wanted."""
     space: StoredSpace | None = None
@@ -53,7 +53,7 @@ class Known:
 
 
 async def read_facts(database: Database, tenant_id: int, request: FactsRequest) -> list[dict[str, Known]]:
-    """What is known of the candidates that exist, by item id, for each search; an item of several is read once."""
+    """Read the facts about the candidates that exist, by item id, for each search; each item is read once."""
     all_ids = list(dict.fromkeys(item_id for search in request.searches for item_id in search.item_ids))
     if not all_ids:
         return [{} for _ in request.searches]

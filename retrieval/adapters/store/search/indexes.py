@@ -73,7 +73,7 @@ class AnnIndex:
     effort_200: int = 400
     """The same for the 200 nearest: a filtered walk has to rank many more than it keeps."""
     recall: float = 1.0
-    """Of the 10 nearest, as measured with that effort."""
+    """The measured recall of the 10 nearest with that effort."""
     exact_row_us: float = 1.5
     """Microseconds that comparing one vector takes, looked up by its key."""
     walk_row_us: float = 6.0

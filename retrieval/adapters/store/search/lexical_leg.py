@@ -55,7 +55,7 @@ def _chosen(request: CandidateRequest, matches: Matches) -> list[Part]:
 
 @dataclass(frozen=True, slots=True)
 class _Stage:
-    """What the words find up to a number, and what of it the filter lets through."""
+    """The items that the words find, up to a number, and those of them that the filter lets through."""
 
     kept: sa.CTE
     is_short: sa.ColumnElement[bool]
@@ -63,7 +63,7 @@ class _Stage:
 
     @classmethod
     def of(cls, request: CandidateRequest, name: str, times: int, only_if: sa.ColumnElement[bool]) -> _Stage:
-        """So many times what is enough is found, if it is looked for at all."""
+        """A stage that finds ``times`` as many items as are enough, if ``only_if`` holds."""
         most = parameter("enough", sa.Integer) * sa.literal_column(str(times))
         found = _found(request, most)
         rows = materialized(sa.select(found.c.item_id, found.c.score).where(only_if), name)

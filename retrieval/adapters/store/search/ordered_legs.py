@@ -36,7 +36,7 @@ ORDERED_LEGS = frozenset(LegName) - {LegName.DENSE, LegName.LEXICAL}
 """The legs that an order of an index ranks, not a distance from the query."""
 
 MOST_OF_ONE = "0.999"
-"""So much of a score that counts is the time's at the most: less than one more."""
+"""The most that time adds to a score that is a count: less than one."""
 
 Part = sa.Select[Any]
 
@@ -137,7 +137,7 @@ def _seconds(table: sa.FromClause) -> sa.Label[float]:
 
 
 _LITTLE = "0.0001"
-"""So much of a base relevance is the time's at the most: a decade is a ten-millionth."""
+"""The most that time adds to a base relevance; a decade adds a ten-millionth."""
 
 Score = Callable[[sa.FromClause], sa.ColumnElement[Any]]
 

@@ -49,7 +49,7 @@ _NEWER = Compiled("""
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What was searched for, in the collection's space."""
+    """A recorded query, in the collection's space."""
 
     vector: Vector
     condition: Filter | None
@@ -103,7 +103,7 @@ _TIE = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """What the index found of one sample's truth."""
+    """The part of a sample's true neighbours that the index found."""
 
     recall: float
     """0 to 1."""
@@ -203,7 +203,7 @@ _WORST = Compiled("""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CollectionRecall:
-    """What was measured last of one collection."""
+    """The last recall measurement of one collection."""
 
     collection: str
     recall: float
@@ -213,7 +213,7 @@ class CollectionRecall:
 
 
 async def lowest_recalls(database: Database, tenant_id: int, limit: int) -> list[CollectionRecall]:
-    """Of at most so many of the tenant's collections whose recall was measured, those where it is lowest first."""
+    """Read the tenant's collections with the lowest measured recall, at most ``limit``, the lowest first."""
     rows = await database.read(tenant_id, _WORST.bind(tenant_id=tenant_id, limit=limit))
     names = ("collection", "recall", "samples", "measured_at")
     return [CollectionRecall(**dict(zip(names, row, strict=True))) for row in rows]
@@ -230,7 +230,7 @@ async def store_measurements(
 
 
 async def last_measurements(database: Database, tenant_id: int, collection_id: int, space_id: int) -> list[Measurement]:
-    """What the last run measured, by bucket."""
+    """Read the last run's measurements, by bucket."""
     rows = await database.read(tenant_id, _LAST.bind(collection_id=collection_id, space_id=space_id))
     names = ("bucket", "samples", "recall", "short_pages", "effort", "measured_at")
     return [Measurement(**dict(zip(names, row, strict=True))) for row in rows]

@@ -26,9 +26,9 @@ _KEEP = """
 async def cached_rewrites(
     database: Database, tenant_id: int, model: str, query: str, now: datetime, *, instructions: str = ""
 ) -> list[str] | None:
-    """What is kept of a query, in the order in which it was stored; None where nothing is that has not expired.
+    """Read the kept rewrites of a query, in their order; None where none is kept that has not expired.
 
-    ``model`` is the language model's name, ``instructions`` names the version of what it was told, ``now`` is time
+    ``model`` is the language model's name, ``instructions`` the version of its instructions, ``now`` is time
     zone aware. Queries differ by their letters, not by the space around and between their words.
     """
     parameters = {**_key(tenant_id, model, query, instructions), "now": now}

@@ -53,14 +53,14 @@ _ZERO: Number = sa.literal_column("0")
 _ONE: Number = sa.literal_column("1")
 
 _LEAST_EXPONENT = "-700"
-"""Where e to the power of less could not be told from 0, and is an error."""
+"""The least exponent: PostgreSQL raises an error for e to the power of less."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Walk:
     leg: LegName
     rows: sa.CTE
-    """Of (item_id, score, value), in the leg's order."""
+    """The rows (item_id, score, value), in the leg's order."""
 
 
 def standing_legs(request: CandidateRequest, matches: Matches | None) -> list[Part]:
@@ -81,7 +81,7 @@ def standing_legs(request: CandidateRequest, matches: Matches | None) -> list[Pa
 
 
 def sifted(legs: sa.CompoundSelect[Any], request: CandidateRequest) -> sa.CompoundSelect[Any]:
-    """Of all legs, the rows of the items that are likely to score most; accounts stay, and one tells what was left out.
+    """Keep the rows of the items that are likely to score most; accounts stay, and one counts the rows left out.
 
     Words count by the share of the question's that an item holds, as the lexical index knows words.
     """
@@ -193,7 +193,7 @@ def _stride(leg: LegName) -> Number:
 
 
 def _best_met(request: CandidateRequest, walks: Sequence[_Walk]) -> sa.CTE:
-    """Of all that was met, what is wanted and stands best."""
+    """The best of the wanted items that the walks met."""
     met = sa.union(*(sa.select(walk.rows.c.item_id, walk.rows.c.value) for walk in walks)).subquery("walked")
     best = materialized(sa.select(met.c.item_id, met.c.value).order_by(met.c.value.desc(), met.c.item_id), "standing")
     wanted = sa.select(best.c.item_id, best.c.value).where(is_wanted(request, best.c.item_id, is_active=True))
@@ -201,7 +201,7 @@ def _best_met(request: CandidateRequest, walks: Sequence[_Walk]) -> sa.CTE:
 
 
 def _best_of_few(request: CandidateRequest, matches: Matches) -> sa.CTE:
-    """Of few that match, those that stand best; each is looked up by its key."""
+    """The best of few matching items; each is looked up by its key."""
     key = matches.keys.c.item_id
     scores = [_score(memories, leg).label(leg.value) for leg in STANDING_LEGS]
     one = (
@@ -236,7 +236,7 @@ def _score(table: sa.FromClause, leg: LegName) -> Number:
 
 
 def _value(table: sa.FromClause) -> Number:
-    """What the stored signals add to the score: base relevance, recency and use, as ``retrieval.domain.signals``."""
+    """The score's part from stored signals: base relevance, recency and use (``retrieval.domain.search.signals``)."""
     age = sa.extract("epoch", parameter("as_of", sa.DateTime(timezone=True)) - table.c.happened_at).cast(sa.Double)
     exponent = -sa.func.greatest(age, _ZERO) / parameter("decay_seconds", sa.Double)
     use = sa.func.ln(table.c.accesses.cast(sa.Double) + _ONE) / sa.func.ln(sa.literal_column("101::double precision"))

@@ -29,7 +29,7 @@ class Matches:
 
 
 def matches_of(request: CandidateRequest) -> Matches | None:
-    """What the request's filter lets through; None without a filter."""
+    """The items that the request's filter lets through; None without a filter."""
     if request.condition is None:
         return None
     most = parameter("few", sa.BigInteger) + 1 if request.path is Path.APPROXIMATE else None

@@ -121,7 +121,7 @@ def _rows(request: CandidateRequest, conditions: list[sa.ColumnElement[bool]]) -
 
 
 def _sizes(rows: sa.CTE) -> Part:
-    """Of each tag whether there may be more items than were read."""
+    """Tell for each tag whether there may be more items than were read."""
     is_cut = sa.func.count() >= parameter("rows_of_tag", sa.BigInteger)
     return sa.select(rows.c.place, is_cut.label("is_cut")).group_by(rows.c.place)
 
@@ -183,9 +183,9 @@ def _ranked(request: CandidateRequest, candidates: sa.SelectBase, *, is_filtered
 
 
 _FIRST = 10
-"""So many times what the leg brings are kept of the best at first; where they are too few, all are read once more."""
+"""The multiple of the leg's depth that is kept of the best at first; where that is too few, all are read once more."""
 _LITTLE = "0.0001"
-"""So much below the middle an item without verdicts stands at the most: the later it was stored, the less."""
+"""The most that an item without verdicts ranks below the middle; the later it was stored, the less."""
 
 Conditions = list[sa.ColumnElement[bool]]
 

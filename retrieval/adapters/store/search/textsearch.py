@@ -1,4 +1,4 @@
-"""What the extension pg_textsearch keeps for one collection: a table of its items' words, and the BM25 index on it."""
+"""The storage of the extension pg_textsearch for one collection: a table of its items' words, and its BM25 index."""
 
 from __future__ import annotations
 

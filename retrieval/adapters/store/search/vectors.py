@@ -115,7 +115,7 @@ async def pending_items(
 async def pending_among(
     database: Database, tenant_id: int, collection_id: int, space: StoredSpace, item_ids: Sequence[str]
 ) -> set[str]:
-    """Which of these items wait for their vector."""
+    """Read the ids of these items that wait for their vector."""
     statement = Compiled(
         _for_table(_PENDING_AMONG, space.table_name).as_string(),
         {"collection_id": collection_id, "item_ids": list(item_ids)},

@@ -102,5 +102,5 @@ _MADE_LATER = ("embeddings_", "textsearch_", "retrievals_")
 
 
 def include_name(name: str | None, kind: str, _parents: object) -> bool:
-    """What Alembic compares: not what is made while the platform runs, for spaces, pg_textsearch and months."""
+    """Tell whether Alembic compares it: not what the platform makes for spaces, pg_textsearch and months."""
     return not (kind == "table" and (name or "").startswith(_MADE_LATER))

@@ -152,7 +152,7 @@ own_vectors = Table(
 
 
 def _keyed_by(name: str, *values: Column[Any]) -> Table:
-    """What items can be filtered by, in the order of the index that answers: the index alone is read."""
+    """A table of values that items are filtered by, in the order of the answering index, which alone is read."""
     return Table(
         name,
         metadata,

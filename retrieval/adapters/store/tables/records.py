@@ -1,4 +1,4 @@
-"""What happened and what was learned: searches, feedback, arms, models."""
+"""The tables of records and learning: searches, feedback, arms, models."""
 
 from __future__ import annotations
 

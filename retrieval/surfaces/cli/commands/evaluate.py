@@ -105,7 +105,7 @@ def evaluate(
     *,
     collection: CollectionName,
     queries: Queries,
-    qrels: Judgements,
+    qrels: Judgements = None,
     legs: Annotated[
         str | None,
         typer.Option(
@@ -135,10 +135,11 @@ def evaluate(
     tested for significance.
 
     The files are BEIR's: queries.jsonl, and qrels.tsv with a line of column
-    names. TREC's judgements do as well.
+    names. TREC's judgements do as well. Without --qrels the queries are a CSV
+    with the columns query and expected_id.
     """
     from retrieval.services.evaluate import evaluate_collection, parse_metrics
-    from retrieval.services.judgements import DropSelf, WhereFrom, judged, read_qrels, read_queries
+    from retrieval.services.judgements import DropSelf, WhereFrom, judged, read_judged
     from retrieval.surfaces.cli.output import console, print_json
     from retrieval.surfaces.cli.progress import Step, progress
     from retrieval.surfaces.cli.run import run
@@ -146,7 +147,7 @@ def evaluate(
     measured, chosen = parse_metrics(metrics), legs_of(legs)
     filters = tuple(map(WhereFrom.parse, where_from or ()))
     own = None if drop_self is None else DropSelf.parse(drop_self)
-    asked, judgements = read_queries(queries), read_qrels(qrels)
+    asked, judgements = read_judged(queries, qrels)
     if limit_queries is not None:
         asked = judged(asked, judgements)[:limit_queries]
 

@@ -67,7 +67,7 @@ def tune(
     *,
     collection: CollectionName,
     queries: Queries,
-    qrels: Judgements,
+    qrels: Judgements = None,
     where_from: WhereFromOption = None,
     drop_self: DropSelfOption = None,
     cutoff: Annotated[int, typer.Option("--cutoff", metavar="N", help="Tune nDCG at this many hits.")] = 10,
@@ -85,7 +85,7 @@ def tune(
     Settings are chosen on some queries and measured on others; a change is
     proposed where the gain is more than chance. Only --apply stores it.
     """
-    from retrieval.services.judgements import DropSelf, WhereFrom, read_qrels, read_queries
+    from retrieval.services.judgements import DropSelf, WhereFrom, read_judged
     from retrieval.services.tune import apply_tuning, tune_collection
     from retrieval.surfaces.cli.output import console, print_json
     from retrieval.surfaces.cli.progress import Step, progress
@@ -93,7 +93,7 @@ def tune(
 
     filters = tuple(map(WhereFrom.parse, where_from or ()))
     own = None if drop_self is None else DropSelf.parse(drop_self)
-    asked, judgements = read_queries(queries), read_qrels(qrels)
+    asked, judgements = read_judged(queries, qrels)
 
     async def work(platform: Platform) -> tuple[CollectionTuning, int | None]:
         found = await platform.collection(collection, create=False)

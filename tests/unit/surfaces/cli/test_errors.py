@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from retrieval.domain.errors import EmptyQueryError, InvalidRequestError
 from retrieval.settings import Settings
 from retrieval.surfaces.cli.app import app
-from retrieval.surfaces.cli.errors import InterruptedRunError, described, one_line, report_error, wrong_settings
+from retrieval.surfaces.cli.errors import InterruptedRunError, described, one_line, report_error
 
 
 def test_our_errors_are_one_line_and_exit_code_1() -> None:
@@ -117,13 +117,3 @@ def test_a_reader_that_is_gone_is_not_complained_about() -> None:
 def test_lines_are_joined() -> None:
     """Blank ones leave nothing behind."""
     assert one_line(" a\n\n b \r\nc") == "a b c"
-
-
-def test_an_error_without_a_place_speaks_of_the_settings() -> None:
-    """Whatever pydantic says, there is a line."""
-
-    class OddError(Exception):
-        def errors(self) -> list[dict[str, object]]:
-            return [{"loc": (), "msg": "Value error, odd"}]
-
-    assert wrong_settings(OddError()) == "RETRIEVAL_SETTINGS: odd; change it in the environment"

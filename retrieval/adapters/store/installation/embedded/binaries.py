@@ -149,7 +149,7 @@ MEBIBYTE = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class MachineResources:
-    """What the server may use of the machine.
+    """The resources of the machine that the server may use.
 
     ``memory_bytes`` and ``cores`` are at least 1. ``shared_memory_bytes`` is the size of ``/dev/shm``,
     or None where that is no separate limit. Raises ConfigurationError for numbers below 1.

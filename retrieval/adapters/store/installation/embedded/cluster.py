@@ -217,7 +217,7 @@ class Cluster:
         self._pg_ctl("stop", "-m", "immediate", "-w", "-t", _whole(timeout_seconds))
 
     def _not_ready(self) -> EmbeddedServerError:
-        """What to do about a server that is there and does not answer in time."""
+        """The error for a running server that does not answer in time, with what to do."""
         pid, stopping = self.pid(), _stopping_seconds(self.data)
         if pid is not None and (hanging_seconds(self.data) is not None or not self._may_answer()):
             return EmbeddedServerError(f"PostgreSQL (process {pid}) runs and does not answer; {_kill(pid)}")

@@ -1,4 +1,4 @@
-"""Where the embedded PostgreSQL lives and listens, the user that it runs as, and the lock on its folder.
+"""The embedded PostgreSQL's folder, socket and system user, and the lock on the folder.
 
 ``flock`` belongs to the open file: each FileLock opens its own, so two of them exclude each other within
 one process too. A forked child would share its parent's open files and keep their locks alive; it

@@ -1,1 +1,1 @@
-"""What an examination of an installation reads: facts, in few statements; what they mean is said by ``jobs.doctor``."""
+"""The facts that an examination of an installation reads, in few statements; ``services.doctor`` judges them."""

@@ -1,4 +1,4 @@
-"""What goes on in the server and holds others up, and the queue of jobs with its workers."""
+"""Activity of the server that holds others up, and the queue of jobs with its workers."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class Holdup:
     who: str
     """The process number, the prepared transaction's name or the slot's name."""
     what: str
-    """Whose it is: login and program, where they are known."""
+    """The owner: login and program, where they are known."""
     seconds: float
     """Since when; of a slot 0."""
     bytes: int = 0
-    """Of a slot: the log that it keeps."""
+    """The size of the log that a replication slot keeps."""
 
 
 LONG_SECONDS = 900
@@ -60,7 +60,7 @@ _HOLDUPS = """
 
 
 async def read_holdups(connection: psycopg.AsyncConnection[Any], long_seconds: float = LONG_SECONDS) -> list[Holdup]:
-    """What is told of, as far as the login sees it."""
+    """Read the hold-ups that the login may see."""
     async with connection.cursor(row_factory=class_row(Holdup)) as cursor:
         await cursor.execute(_HOLDUPS, {"long": long_seconds})
         return await cursor.fetchall()

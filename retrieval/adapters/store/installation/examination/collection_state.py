@@ -19,7 +19,7 @@ LOSS_DAYS = 7
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecallState:
-    """What the last measurement of a collection's active space found."""
+    """The result of the last recall measurement in a collection's active space."""
 
     recall: float
     samples: int
@@ -46,7 +46,7 @@ class CollectionState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TenantState:
-    """What the application role sees of the installation and of a tenant."""
+    """The installation and a tenant as the application role sees them."""
 
     revision: str | None
     missing_months: tuple[str, ...]

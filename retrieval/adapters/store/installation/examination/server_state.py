@@ -18,7 +18,7 @@ class ServerState:
     """One server, one database, one login."""
 
     version_number: int
-    """As PostgreSQL counts: 180006 is 18.6."""
+    """PostgreSQL's version number: 180006 is 18.6."""
     version: str
     database: str
     login: str
@@ -46,9 +46,9 @@ class ServerState:
     checksum_failures: int
     database_bytes: int
     connections: int
-    """To all databases of the server."""
+    """The connections to all databases of the server."""
     max_connections: int
-    """Those that are open to a login that is no superuser."""
+    """The most connections of logins that are no superusers."""
     frozen_age: int
     """Transactions since the oldest one that is not frozen in this database."""
     freeze_max_age: int
@@ -118,7 +118,7 @@ SETTINGS = (
     *("autovacuum_vacuum_threshold", "autovacuum_vacuum_scale_factor", "statement_timeout"),
     *("enable_indexscan", "enable_bitmapscan", "enable_seqscan", "enable_sort", "enable_hashjoin", "enable_nestloop"),
 )
-"""Those that are read."""
+"""The settings that are read."""
 
 _READ = "SELECT s.name, s.setting, coalesce(s.unit, '') FROM pg_settings s WHERE s.name = ANY(%s)"
 

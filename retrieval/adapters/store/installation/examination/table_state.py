@@ -46,7 +46,7 @@ class TableState:
     """Policies that show a role of the installation, or everybody, other rows than its tenant's."""
     columns: tuple[str, ...] = ()
     lacking: tuple[str, ...] = ()
-    """What the application role may not do, although a policy is there for it: INSERT, UPDATE, DELETE."""
+    """The privileges that the application role lacks although a policy grants them: INSERT, UPDATE, DELETE."""
 
 
 _TABLES = r"""
