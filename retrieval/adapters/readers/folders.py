@@ -108,7 +108,10 @@ def _named(path: Path) -> DocumentFile:
     if not path.exists():
         raise InvalidRequestError(f"{path}: there is no such file or folder")
     if found is None:
-        raise InvalidRequestError(f"{path}: the name does not tell what document it is; call it .txt if it is a text")
+        raise InvalidRequestError(
+            f"{path}: the name does not tell what document it is; call it .txt if it is a text, and ingest "
+            "items (.jsonl, .csv) by a run of their own"
+        )
     return DocumentFile(path, path.name, found)
 
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retrieval.adapters.embedders.batching import cut, prepared, without_repeats
+from retrieval.adapters.embedders.batching import cut, measure_of, prepared, without_repeats
+from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.domain.errors import EmbedderRejectedError
-from retrieval.domain.items.embedding import EmbeddingSpace, TextRole
+from retrieval.domain.items.embedding import EmbeddingSpace, TextRole, TokenMeasure
 
 SPACE = EmbeddingSpace(provider="p", model="m", dimensions=2, document_prefix="doc: ", query_prefix="ask: ")
 
@@ -47,3 +50,25 @@ def test_each_text_is_kept_once_and_found_again(texts: list[str]) -> None:
     assert len(distinct) == len(set(distinct))
     assert [distinct[place] for place in places] == texts
     assert places.dtype == np.intp
+
+
+def test_texts_that_are_read_in_part_are_counted() -> None:
+    """Only those that may be too long are split into tokens."""
+    asked: list[str] = []
+
+    def count(texts: Sequence[str]) -> list[int]:
+        asked.extend(texts)
+        return [len(text.split()) for text in texts]
+
+    measure = TokenMeasure(count, max_tokens=20, around=4)
+
+    assert measure.number_cut(["short", "wörd " * 21, "longwords " * 20, "x"]) == 1
+    assert asked == ["wörd " * 21, "longwords " * 20]
+    assert TokenMeasure(count).number_cut(["word " * 1000]) == 0
+
+
+def test_an_embedder_that_says_nothing_is_measured_by_estimate() -> None:
+    """Nobody knows what its model reads."""
+    for measure in (measure_of(None), measure_of(HashingEmbedder())):
+        assert measure.max_tokens is None
+        assert measure.count_tokens(["", "a", "abcd"]) == [0, 1, 2]
