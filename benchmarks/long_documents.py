@@ -3,7 +3,7 @@
     python benchmarks/long_documents.py DATA [--all]
 
 DATA holds the folders cranfield and scifact in BEIR's format; what is missing is skipped and said. Of each, abstracts
-that are judged relevant and others (of Cranfield all, of SciFact 600, with ``--all`` all) are stored in four ways:
+that are judged relevant and others (of Cranfield all, of SciFact 400, with ``--all`` all) are stored in four ways:
 
 - alone: each is an item, as ``ingest`` stores it;
 - documents: each is a document, cut where it is longer than the model reads, and found by its best chunk;
@@ -39,7 +39,7 @@ from retrieval.settings import Settings
 RESULTS = Path(__file__).parent / "results"
 METRICS = "R@10,nDCG@10"
 JOINED = 20
-FEW = 600
+FEW = 400
 """Abstracts of SciFact."""
 WAYS = ("alone", "documents", "sections", "plain")
 _RUN, _HALF, _LIMIT, _DEEP = 4, 0.5, 10, 40
@@ -223,12 +223,16 @@ async def main(data: Path, most: int, chunking: Chunking) -> None:
             if (data / task.collection).is_dir():
                 results[task.name] = await measure(platform, data, task, most if task is SCIFACT else 0, chunking)
                 print(page({task.name: results[task.name]}, chunking), flush=True)
+                write(results, chunking)
             else:
                 print(f"skipped: {data} holds no {task.collection} folder", file=sys.stderr)
-    if results:
-        RESULTS.mkdir(exist_ok=True)
-        (RESULTS / "long_documents.json").write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
-        (RESULTS / "long_documents.md").write_text(page(results, chunking), encoding="utf-8")
+
+
+def write(results: dict[str, Any], chunking: Chunking) -> None:
+    """Both files."""
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / "long_documents.json").write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
+    (RESULTS / "long_documents.md").write_text(page(results, chunking), encoding="utf-8")
 
 
 if __name__ == "__main__":

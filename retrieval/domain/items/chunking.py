@@ -7,8 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate, groupby, pairwise
-from math import ceil
+from itertools import groupby, pairwise
 from types import MappingProxyType
 from typing import Any
 
@@ -183,8 +182,6 @@ class _Piece:
     block: Block
     is_first: bool
     """Whether its block begins here."""
-    left: int
-    """Tokens from here to the end of its block."""
 
 
 _Cut = tuple[list[_Piece], str]
@@ -264,16 +261,13 @@ def _pieces(block: Block, size: int, most: int, count: CountTokens) -> list[_Pie
     """The block as pieces of at most so many tokens: lines or sentences; of a longer one its words, and characters."""
     text = block.text.strip("\n").rstrip() if block.is_lines else block.text.strip()
     if block.is_heading and size <= most:
-        return [_Piece(text + _PARAGRAPHS, size, block, is_first=True, left=size)]
+        return [_Piece(text + _PARAGRAPHS, size, block, is_first=True)]
     parts = _LINE.findall(text) if block.is_lines else sentences(text)
     sized = zip(parts, _sizes(parts, count), strict=True)
     short = [one for part, tokens in sized for one in _short(part, tokens, most, count)]
     last, tokens = short[-1]
     short[-1] = last.rstrip() + _PARAGRAPHS, tokens
-    left = list(accumulate(reversed([tokens for _, tokens in short])))[::-1]
-    return [
-        _Piece(part, tokens, block, is_first=place == 0, left=left[place]) for place, (part, tokens) in enumerate(short)
-    ]
+    return [_Piece(part, tokens, block, is_first=place == 0) for place, (part, tokens) in enumerate(short)]
 
 
 def _short(text: str, size: int, most: int, count: CountTokens) -> list[tuple[str, int]]:
@@ -308,20 +302,16 @@ def _packed(pieces: Sequence[_Piece], limit: int, overlap: int, count: CountToke
 def _end(pieces: Sequence[_Piece], start: int, most: int, least: int) -> int:
     """Where a chunk of at most so many tokens ends: with its block, if it has ``least`` by then.
 
-    A long block is cut into equal parts, so that no short rest is left; never behind a heading.
+    A long block is cut where the tokens end; never behind a heading.
     """
-    first = pieces[start]
-    part = first.left / ceil(first.left / most) if first.left > most else most
     tokens, best = 0, start
     for place in range(start, len(pieces)):
-        piece = pieces[place]
-        is_end = piece.is_first and place > start and not pieces[place - 1].block.is_heading
+        is_end = pieces[place].is_first and place > start and not pieces[place - 1].block.is_heading
         if is_end and tokens >= least:
             return place
-        is_part = piece.block is first.block and tokens >= part
-        if place > start and (is_part or tokens + piece.tokens > most):
+        if place > start and tokens + pieces[place].tokens > most:
             break
-        tokens += piece.tokens
+        tokens += pieces[place].tokens
         best = place + 1
     while best < len(pieces) and best - 1 > start and pieces[best - 1].block.is_heading:
         best -= 1
