@@ -72,6 +72,8 @@ class AddReport(Told):
     """Vectors stored."""
     pending: int = 0
     """Items stored and searchable by words, that wait for their vector."""
+    cut: int = 0
+    """Items embedded whose text is longer than their model reads: their vector is that of its beginning."""
     stopped: bool = False
     """Whether the embedder is away, so that asking it again at once is no use."""
     notes: tuple[str, ...] = field(default=())
@@ -85,6 +87,7 @@ class AddReport(Told):
             unchanged=self.unchanged + other.unchanged,
             embedded=self.embedded + other.embedded,
             pending=self.pending + other.pending,
+            cut=self.cut + other.cut,
             stopped=self.stopped or other.stopped,
             notes=tuple(dict.fromkeys(self.notes + other.notes)),
             settled=_later(self.settled, other.settled),
@@ -218,7 +221,8 @@ class Writer:
                 done = _Part(_refused(part[0], error, refused))
             else:
                 given = {i.item_id: (text_hash(i.text), one) for i, one in zip(part, vectors, strict=True)}
-                done = _Part(AddReport(embedded=len(part)), given)
+                cut = await asyncio.to_thread(self.embedder.measure.number_cut, [i.text for i in part])
+                done = _Part(AddReport(embedded=len(part), cut=cut), given)
             yield done
             if done.report.stopped:
                 yield _Part(AddReport(pending=sum(map(len, parts))))
