@@ -78,7 +78,9 @@ _PRUNE_PAGE = 2000
 
 Rejected = Callable[[InputLine], None]
 Progress = Callable[["IngestReport", int], None]
-"""Called after each batch with the report so far and the bytes of input consumed."""
+"""Called at first, after each batch, and while vectors are made.
+
+It is given the report so far and the bytes of input consumed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,23 +148,28 @@ async def ingest(
     """
     report = IngestReport()
     seen = array("Q")
+    offset = 0
+    if progress:
+        progress(report, offset)
     while batch := await asyncio.to_thread(_next_batch, lines, skip=rejected is not None):
         for line in batch.rejected:
             if rejected is not None:
                 rejected(line)
         if prune:
             seen.extend(_fingerprint(item.item_id) for item in batch.items)
+        follower = _followed(writer, report, offset, batch, progress)
         report = replace(
             report,
             read=report.read + len(batch.items),
             rejected=report.rejected + len(batch.rejected),
             cleaned=report.cleaned + batch.cleaned,
             without_text=report.without_text + WithoutText.among(batch.items),
-            items=report.items + await _added(writer, batch.items, stopped=report.items.stopped),
+            items=report.items + await _added(follower, batch.items, stopped=report.items.stopped),
         )
+        offset = batch.offset
         if progress:
-            progress(report, batch.offset)
-    report = await _embed_pending(writer, report)
+            progress(report, offset)
+    report = replace(report, items=await embed_pending(writer, report.items))
     if prune and report.rejected:
         report = _with_note(report, "nothing was pruned, because lines were rejected; mend them and run again")
     elif prune and not report.read:
@@ -171,6 +178,21 @@ async def ingest(
         report = replace(report, archived=await _prune(writer, np.sort(np.frombuffer(seen, dtype=np.uint64))))
     await refresh_weights(writer.database, writer.tenant_id, writer.collection.collection_id)
     return report
+
+
+def _followed(writer: Writer, report: IngestReport, offset: int, batch: _Batch, progress: Progress | None) -> Writer:
+    """The writer, which tells the progress while the batch's vectors are made."""
+    if progress is None:
+        return writer
+    done = 0
+
+    def embedded(number: int) -> None:
+        nonlocal done
+        done += number
+        so_far = replace(report, read=report.read + done, items=report.items + AddReport(embedded=done))
+        progress(so_far, offset + (batch.offset - offset) * done // len(batch.items))
+
+    return replace(writer, on_embedded=embedded)
 
 
 async def _added(writer: Writer, items: list[Item], *, stopped: bool) -> AddReport:
@@ -198,16 +220,15 @@ def _next_batch(lines: Iterator[InputLine], *, skip: bool) -> _Batch | None:
     return _Batch(items, rejected, cleaned, offset) if items or rejected else None
 
 
-async def _embed_pending(writer: Writer, report: IngestReport) -> IngestReport:
+async def embed_pending(writer: Writer, report: AddReport) -> AddReport:
     """Embed what is without a vector, unless the embedder is away or has refused items of this run already."""
-    if report.items.pending:
+    if report.pending:
         return report
     after = ""
-    items = report.items
-    while not items.stopped and (page := await writer.next_pending(after)):
-        items += await writer.embed(page)
+    while not report.stopped and (page := await writer.next_pending(after)):
+        report += await writer.embed(page)
         after = page[-1].item_id
-    return replace(report, items=items)
+    return report
 
 
 async def _prune(writer: Writer, seen: np.ndarray[tuple[int], np.dtype[np.uint64]]) -> int:

@@ -6,6 +6,7 @@ import asyncio
 import gzip
 import json
 import os
+import pty
 import signal
 import subprocess
 import time
@@ -15,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.acceptance.conftest import ROOT, SECONDS, Program
+from tests.support.documents import write_handbook
 from tests.support.openai_server import OpenAIServer, status
 
 TICKETS = ROOT / "examples" / "data" / "tickets"
@@ -170,7 +172,10 @@ async def test_items_wait_for_an_embedder_that_fails(program: Program) -> None:
             RETRIEVAL_EMBEDDING_DIMENSIONS="64",
         )
         done = await asyncio.to_thread(program, "ingest", "notes", path)
-        assert done.returncode == 0
+        assert done.returncode == 3
+        sent = f"note: texts are sent to {server.url}, to be embedded by text-embedding-3-small: about "
+        assert sent in done.stderr
+        assert "RETRIEVAL_EMBEDDER=minilm keeps them on this machine" in done.stderr
         assert "3 items without a vector, found by words only; run the same command again" in done.stderr
         assert ["pending", "3"] in [line.split() for line in done.stdout.splitlines()]
         found = await asyncio.to_thread(program.json, "search", "notes", "certificate")
@@ -178,6 +183,43 @@ async def test_items_wait_for_an_embedder_that_fails(program: Program) -> None:
 
         report = await asyncio.to_thread(program.json, "ingest", "notes", path)
         assert counts(report) == {"read": 3, "unchanged": 3, "embedded": 3}
+
+
+async def test_a_person_is_asked_before_a_key_of_the_environment_sends_texts_away(program: Program) -> None:
+    """Only OPENAI_API_KEY is set: no is the default answer, and then nothing is sent or stored."""
+    path = program.write("notes.jsonl", *NOTES)
+    async with OpenAIServer() as server:
+        sending = program.using(
+            RETRIEVAL_EMBEDDER="auto",
+            OPENAI_API_KEY="key",
+            RETRIEVAL_EMBEDDING_BASE_URL=server.url,
+            RETRIEVAL_EMBEDDING_DIMENSIONS="64",
+        )
+        shown = await asyncio.to_thread(typed, sending, "\n", "ingest", "notes", str(path))
+        assert "OPENAI_API_KEY is set, RETRIEVAL_EMBEDDER is not. Send them? [y/N]" in shown
+        assert "nothing was sent or stored" in shown
+        assert program.json("collections") == []
+        await asyncio.to_thread(typed, sending, "", "ingest", "notes", str(path), "--yes")
+        assert [one["pending"] for one in program.json("collections")] == [0]
+
+
+def typed(program: Program, text: str, *arguments: str) -> str:
+    """What the program says on standard error where somebody types that on a terminal."""
+    outer, inner = pty.openpty()
+    os.write(outer, text.encode())
+    done = subprocess.run(
+        [*program.command, *arguments],
+        stdin=inner,
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=program.folder,
+        env=program.variables,
+        timeout=SECONDS,
+    )
+    os.close(inner)
+    os.close(outer)
+    return done.stderr
 
 
 def test_an_interrupted_run_is_continued_by_the_same_command(program: Program) -> None:
@@ -374,3 +416,54 @@ def test_a_file_of_tickets_needs_no_mapping(program: Program) -> None:
     }
     (second,) = program.json("search", "tickets", "login", "--where", '{"domain": "42"}')["hits"]
     assert second["attributes"] == {"priority": "Unheard", "domain": "42"}
+
+
+def test_a_folder_of_documents_is_ingested_and_gives_passages(program: Program, tmp_path: Path) -> None:
+    """What cannot be read is told and stops no other; what is gone is removed when asked."""
+    handbook = write_handbook(tmp_path / "handbook")
+    report = program.json("ingest", "docs", handbook)
+    assert (report["added"], report["failed"], report["empty"]) == (6, [], ["handbook/team/empty.md"])
+    rows = [line.split() for line in program.succeeds("ingest", "docs", handbook).splitlines()]
+    assert ["unchanged", "6", "0"] in rows
+
+    (handbook / "policy.pdf").unlink()
+    (handbook / "broken.pdf").write_bytes(b"%PDF-1.4 broken")
+    done = program("ingest", "docs", handbook, "--prune")
+    assert done.returncode == 1
+    assert "failed: handbook/broken.pdf: cannot be read as pdf" in done.stderr
+    assert "error: 1 document could not be read" in done.stderr
+    hits = program.json("search", "docs", "flights need a permit", "--group-by", "document")["hits"]
+    assert "handbook/policy.pdf" not in {hit["attributes"]["document"] for hit in hits}
+
+    page = program.succeeds("passages", "docs", "how long are backups kept?", "--max-tokens", 200, "--limit", 1)
+    assert "Source: handbook/" in page
+    found = program.json("passages", "docs", "who restores a backup?", "--where", "document=handbook/backups.md")
+    assert found["passages"][0]["document"] == "handbook/backups.md"
+    assert found["tokens"] <= 2000
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "said"),
+    [
+        (["gone.md"], 1, "gone.md: there is no such file or folder"),
+        (["handbook", "--map", "text=x"], 1, "--map is for files of items"),
+        (["handbook", "--overlap", "100"], 2, "overlap is 100; it must be a whole number from 0 to 64"),
+        (["handbook", "--chunk-tokens", "3"], 2, "max_tokens is 3; it must be a whole number from 32"),
+        (["handbook", "notes.jsonl"], 1, "notes.jsonl: the name does not tell what document it is"),
+    ],
+)
+def test_what_cannot_be_meant_of_documents_is_refused(
+    program: Program, tmp_path: Path, options: list[str], code: int, said: str
+) -> None:
+    """In one line."""
+    write_handbook(tmp_path / "handbook")
+    (tmp_path / "notes.jsonl").write_text("")
+    places = [str(tmp_path / word) if word in {"handbook", "notes.jsonl"} else word for word in options]
+    assert said in program.fails("ingest", "docs", *places, code=code)
+
+
+def test_items_that_are_too_long_for_the_model_are_told(program: Program) -> None:
+    """The local model reads 256 tokens."""
+    path = program.write("long.jsonl", {"_id": "long", "text": "word " * 300}, {"_id": "short", "text": "word"})
+    done = program.using(RETRIEVAL_EMBEDDER="minilm")("ingest", "long", path)
+    assert "1 item longer than the model reads" in done.stderr

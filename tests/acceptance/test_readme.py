@@ -2,7 +2,8 @@
 
 Every ``python`` block runs, top-level ``await`` included, with ``items`` at hand: three tickets as dictionaries. Of the
 pages for newcomers each block runs with nothing at hand, and the first is a program: a file in an empty folder.
-In ``sh`` blocks, the lines that start with ``retrieval`` run in order, in a folder with a part of the sample tickets.
+In ``sh`` blocks, the lines that start with ``retrieval`` run in order, in a folder with a part of the sample tickets
+and the pages of ``docs/concepts``.
 The blocks of a page share one tenant, which no other page sees, on an embedded server with the hashing embedder.
 
 A shell block that cannot run by itself has a comment of its own on the line above its fence, with the reason::
@@ -63,6 +64,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where the commands run: the sample is smaller, and every query has what was judged relevant to it."""
     place = tmp_path_factory.mktemp("pages")
     shutil.copytree(ROOT / TICKETS, place / TICKETS)
+    shutil.copytree(ROOT / "docs" / "concepts", place / "docs" / "concepts")
     asked = (ROOT / TICKETS / "queries.jsonl").read_text(encoding="utf-8").splitlines()[:ASKED]
     (place / TICKETS / "queries.jsonl").write_text("\n".join(asked), encoding="utf-8")
     queries = {json.loads(line)["_id"] for line in asked}

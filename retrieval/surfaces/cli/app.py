@@ -60,7 +60,16 @@ EXAMPLES = (
 
 
 _PANELS = {
-    "Store and find": ("ingest", "import-langchain", "search", "collections", "items", "memories", "tickets"),
+    "Store and find": (
+        "ingest",
+        "import-langchain",
+        "search",
+        "passages",
+        "collections",
+        "items",
+        "memories",
+        "tickets",
+    ),
     "Serve": ("serve", "keys", "mcp", "session-start", "session-end"),
     "Learn": ("feedback", "retrievals", "replay", "models", "actors"),
     "Measure and tune": ("evaluate", "tune", "calibrate", "compare", "profiles", "analytics"),
@@ -79,6 +88,7 @@ _ELSEWHERE = {
     "calibrate": ("tune", "CALIBRATE_EXAMPLES"),
     "status": ("doctor", "STATUS_EXAMPLES"),
     "mcp": ("serve", "MCP_EXAMPLES"),
+    "passages": ("search", "PASSAGES_EXAMPLES"),
 }
 """Where a command is, and its examples, if not in the module of its name under ``EXAMPLES``."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -15,12 +16,14 @@ from retrieval.adapters.embedders.batching import (
     batches,
     cut,
     estimated_tokens,
+    measure_of,
     padded_batches,
     prepared,
     without_repeats,
 )
+from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.domain.errors import EmbedderRejectedError
-from retrieval.domain.items.embedding import EmbeddingSpace, TextRole
+from retrieval.domain.items.embedding import EmbeddingSpace, TextRole, TokenMeasure
 
 sizes = st.lists(st.integers(0, 30), max_size=40)
 
@@ -132,3 +135,25 @@ async def test_the_first_failure_is_raised_itself_and_stops_the_others() -> None
     with pytest.raises(LookupError):
         await all_of([waits(), fails()])
     assert stopped.is_set()
+
+
+def test_texts_that_are_read_in_part_are_counted() -> None:
+    """Only those that may be too long are split into tokens."""
+    asked: list[str] = []
+
+    def count(texts: Sequence[str]) -> list[int]:
+        asked.extend(texts)
+        return [len(text.split()) for text in texts]
+
+    measure = TokenMeasure(count, max_tokens=20, around=4)
+
+    assert measure.number_cut(["short", "wörd " * 21, "longwords " * 20, "x"]) == 1
+    assert asked == ["wörd " * 21, "longwords " * 20]
+    assert TokenMeasure(count).number_cut(["word " * 1000]) == 0
+
+
+def test_an_embedder_that_says_nothing_is_measured_by_estimate() -> None:
+    """Nobody knows what its model reads."""
+    for measure in (measure_of(None), measure_of(HashingEmbedder())):
+        assert measure.max_tokens is None
+        assert measure.count_tokens(["", "a", "abcd"]) == [0, 1, 2]
