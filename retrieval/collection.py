@@ -238,20 +238,25 @@ class Collection:
         around: int = 1,
         limit: int = 10,
         where: Where | Filter | None = None,
+        min_score: float | None = None,
+        min_relevance: float | None = None,
         count_tokens: Callable[[str], int] | None = None,
         context: Context = Context(),
     ) -> Passages:
         """Search, and give the best passages as text for a prompt of at most ``max_tokens`` tokens.
 
         The ``limit`` best hits are taken in their order as far as there is room, then up to ``around`` chunks on each
-        side of them, 0 to 10; chunks that follow one another become one passage. Tokens are those of the collection's
-        model, or an estimate; ``count_tokens`` counts them as your language model does. Raises what ``search`` raises,
-        and ``InvalidLimitError``.
+        side of them, 0 to 10; chunks that follow one another become one passage. ``min_score`` and ``min_relevance`` are
+        as for ``search``: where nothing is good enough there are no passages, and ``notes`` say so. Tokens are those of
+        the collection's model, or an estimate; ``count_tokens`` counts them as your language model does. Raises what
+        ``search`` raises, and ``InvalidLimitError``.
         """
         from retrieval.services.document_calls import check_passage_bounds, passages
 
         check_passage_bounds(max_tokens, around)
-        result = await self.search(query, limit=limit, where=where, context=context)
+        result = await self.search(
+            query, limit=limit, where=where, min_score=min_score, min_relevance=min_relevance, context=context
+        )
         return await passages(self._handle, result, max_tokens=max_tokens, around=around, count_tokens=count_tokens)
 
     def unrecorded(self) -> Collection:

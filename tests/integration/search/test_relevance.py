@@ -125,9 +125,11 @@ async def test_an_answer_without_hits_says_what_the_best_had(platform: Platform)
     mixed = await notes.interleave(
         "database connection timeout", profiles={"now": notes.profile, "words": Profile(legs={"lexical": 1})}, **asked
     )
+    passages = await notes.passages("database connection timeout", **asked)
     preview = await notes.preview("database connection timeout", profiles={"now": notes.profile}, **asked)
 
     assert (list(found), list(each), list(mixed), preview.previews[0].hits) == ([], [], [], ())
+    assert (passages.text, passages.notes) == ("", found.why_no_hits)
     [why] = found.why_no_hits
     assert why.startswith("nothing found: none of the best 5 items has relevance 0.99: the highest is 0.")
     assert "score 5: the highest is 1.0000" in why

@@ -200,6 +200,8 @@ def passages(
     ] = 1,
     limit: options.Limit = 10,
     where: options.Where = None,
+    min_score: options.MinScore = None,
+    min_relevance: options.MinRelevance = None,
     domain: Domain = "",
     complexity: Complexity = None,
     actor: Actor = "",
@@ -221,7 +223,14 @@ def passages(
     async def ask(platform: Platform) -> Passages:
         found = await platform.collection(collection, create=False)
         return await found.passages(
-            query, max_tokens=max_tokens, around=around, limit=limit, where=condition, context=about
+            query,
+            max_tokens=max_tokens,
+            around=around,
+            limit=limit,
+            where=condition,
+            min_score=min_score,
+            min_relevance=min_relevance,
+            context=about,
         )
 
     found = run(state_of(context), ask)

@@ -62,7 +62,7 @@ async def test_hits_below_the_least_are_left_out(client: AsyncClient) -> None:
     preview = {"query": "full disk", "profiles": {"now": "active"}, "min_score": 1000}
     shown = await client.post("/v1/collections/docs/preview", json=preview)
     assert shown.json()["previews"][0]["hits"] == []
-    for least, said in ((0.5, "retrieval calibrate docs"), (2, "less than or equal to 1")):
+    for least, said in ((0.5, "retrieval calibrate docs"), (2, "must be 1 or less")):
         refused = await client.post(SEARCH, json={"query": "disk", "min_relevance": least})
         assert refused.status_code == 422
         assert said in refused.text
