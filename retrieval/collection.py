@@ -247,8 +247,8 @@ class Collection:
 
         The ``limit`` best hits are taken in their order as far as there is room, then up to ``around`` chunks on each
         side of them, 0 to 10; chunks that follow one another become one passage. ``min_score`` and ``min_relevance``
-        are as for ``search``: where nothing is good enough there are no passages, and ``notes`` say so. Tokens are those
-        of the collection's model, or an estimate; ``count_tokens`` counts them as your language model does. Raises what
+        are as for ``search``: where nothing is good enough there are no passages, and ``notes`` say so. Tokens are of
+        the collection's model, or an estimate; ``count_tokens`` counts them as your language model does. Raises what
         ``search`` raises, and ``InvalidLimitError``.
         """
         from retrieval.services.document_calls import check_passage_bounds, passages
