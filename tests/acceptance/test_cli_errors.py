@@ -40,7 +40,7 @@ def ready(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Program:
         (("search", "notes", "disk", "--where", '{"priority"'), "not JSON"),
         (("ingest", "notes", "missing.jsonl"), "missing.jsonl: no such file"),
         (("ingest", "notes", "notes.jsonl", "missing.csv"), "missing.csv: no such file"),
-        (("ingest", "notes", "."), "is a directory"),
+        (("ingest", "notes", ".", "-f", "csv"), "is a directory"),
         (("ingest", "notes", "notes.csv"), "no column '_id'"),
         (("ingest", "notes", "notes.csv", "--map", "_id=ticket"), "no column 'ticket'"),
         (("ingest", "notes", "notes.csv", "--map", "_id"), "write FIELD=NAME"),
