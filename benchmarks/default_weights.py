@@ -20,11 +20,13 @@ from pathlib import Path
 from tasks import CRANFIELD, LOCOMO, SCIFACT, SCIFACT_TRAIN, TICKETS, VASWANI, Task
 
 from retrieval import Platform, connect
+from retrieval.collection import handle_of
 from retrieval.domain.search.profile import Fusion, FusionKind
 from retrieval.domain.search.refining import PoolVectors, Refining
+from retrieval.engine.collection_search import leg_rankings
 from retrieval.services.evaluate import Ndcg
 from retrieval.services.judgements import Qrels, where_for, without_item
-from retrieval.services.tune import LegRankings, Setting, grid, tune, vectors_of
+from retrieval.services.tune import HandledCollection, LegRankings, Setting, grid, tune, vectors_of
 from retrieval.settings import Settings
 
 RESULTS = Path(__file__).parent / "results"
@@ -61,13 +63,13 @@ async def measure(platform: Platform, data: Path, task: Task) -> Measured:
     collection = await task.ingested(platform, data)
     queries, qrels = task.queries(data)
     where_from, drop_self = task.filters(), task.self_id()
-    rankings = {}
+    rankings, handle = {}, handle_of(collection)
     for query in queries:
         own = drop_self.exclude_for(query) if drop_self else None
         where = without_item(where_for(query, where_from), own)
-        rankings[query.query_id] = await collection.leg_rankings(query.text, where=where)
+        rankings[query.query_id] = await leg_rankings(handle, query.text, where=where)
     print(f"{task.name}: {len(rankings)} queries", file=sys.stderr)
-    return Measured(rankings, qrels, collection.profile.depth, await vectors_of(collection, rankings))
+    return Measured(rankings, qrels, collection.profile.depth, await vectors_of(HandledCollection(handle), rankings))
 
 
 async def main(data: Path, embedder: str) -> None:

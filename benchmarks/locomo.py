@@ -32,9 +32,11 @@ from retrieval.apps.conversations import (
     CONVERSATION_PROFILE,
     turn_item,
 )
+from retrieval.collection import handle_of
 from retrieval.domain.items.collection import Neighbours
 from retrieval.domain.search.fusion import Rankings, fused_ids
 from retrieval.domain.search.profile import Profile
+from retrieval.engine.collection_search import leg_rankings
 from retrieval.services.judgements import JudgedQuery, Qrels
 from retrieval.settings import Settings
 
@@ -123,7 +125,7 @@ async def asked(collection: Collection, talks: Talks) -> dict[str, Rankings]:
     async def one(query: JudgedQuery) -> Rankings:
         async with gate:
             where = {"conversation": query.metadata["conversation"]}
-            return await collection.leg_rankings(query.text, where=where, depth=HITS)
+            return await leg_rankings(handle_of(collection), query.text, where=where, depth=HITS)
 
     return dict(
         zip((query.query_id for query in talks.queries), await asyncio.gather(*map(one, talks.queries)), strict=True)

@@ -25,6 +25,8 @@ import numpy as np
 from tasks import SCIFACT
 
 from retrieval import Collection, Platform, connect
+from retrieval.collection import handle_of
+from retrieval.engine.collection_search import leg_rankings
 from retrieval.services.evaluate import Ndcg
 from retrieval.services.judgements import JudgedQuery, Qrels
 from retrieval.services.textsearch import TextsearchOutcome, keep_textsearch_index
@@ -71,7 +73,9 @@ async def compared(ways: dict[str, Collection], queries: list[JudgedQuery], qrel
         for query in queries:
             for way, collection in ways.items():
                 began = time.perf_counter()
-                ranking = (await collection.leg_rankings(query.text, legs=["lexical"], depth=DEPTH))["lexical"]
+                ranking = (await leg_rankings(handle_of(collection), query.text, legs=["lexical"], depth=DEPTH))[
+                    "lexical"
+                ]
                 times[way] += [time.perf_counter() - began] if warm else []
                 found[way][query.query_id] = [one.item_id for one in ranking]
     quality = Ndcg(qrels)

@@ -1,130 +1,54 @@
-"""A collection: add items to it, search it."""
+"""A collection: search it, add items to it, change them, read them, learn from feedback."""
 
 from __future__ import annotations
 
-import random
-import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from copy import copy
-from dataclasses import replace
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from retrieval.adapters.aside import LONG, LONG_TEXT, aside
-from retrieval.adapters.embedders.cached import CachedEmbedder
-from retrieval.adapters.store.database import Database
-from retrieval.adapters.store.items.collections import StoredCollection
-from retrieval.adapters.store.items.items import ARCHIVED, remove_items
-from retrieval.domain.errors import InvalidRequestError, UnknownFieldError
-from retrieval.domain.items.embedding import checked_vectors
-from retrieval.domain.items.item import Item, check_key
-from retrieval.domain.learning.context import Context, checked_context
-from retrieval.domain.observer import Observer
-from retrieval.domain.search.filters import Filter, Where
-from retrieval.domain.search.fusion import Candidate
-from retrieval.domain.search.hit import SearchResult
-from retrieval.domain.search.profile import DEPTH, LegName, Profile, leg_name
-from retrieval.domain.search.query import DEFAULT_BOUNDS, SearchBounds
-from retrieval.engine.accesses import AccessCounter
-from retrieval.engine.answers import AnswerCalls
-from retrieval.engine.collection_handle import Embedders, parsed_filter, told_if_gone
-from retrieval.engine.decide import Decider
-from retrieval.engine.profile_calls import ProfileCalls
-from retrieval.engine.reading_calls import ListingCalls, ReadingCalls, RecordCalls
-from retrieval.engine.recorder import Recorder, Sampler
-from retrieval.engine.request import (
-    MAX_PREFERRED,
-    SearchRequest,
-    checked_item_ids,
-    checked_query_vector,
-    checked_request,
-    checked_requests,
-)
-from retrieval.engine.search import Searcher
-from retrieval.engine.shared_calls import SharedCalls
-from retrieval.engine.stopwatch import Clock
-from retrieval.jobs.learning_calls import LearningCalls
-from retrieval.services.calls import ChangingCalls, IndexingCalls
-from retrieval.services.workplace import Workplace
+from retrieval.domain.items.embedding import TextRole
+from retrieval.domain.learning.context import Context
+from retrieval.engine import collection_search
+from retrieval.engine.collection_handle import CollectionHandle
+from retrieval.engine.request import checked_item_ids
 
 if TYPE_CHECKING:
+    from uuid import UUID
+
     from retrieval.adapters.readers import InputLine
-    from retrieval.engine.shared_calls import RewriteCache
-    from retrieval.services.add import AddReport
+    from retrieval.adapters.store.items.collections import StoredCollection
+    from retrieval.adapters.store.learning.models import StoredModel
+    from retrieval.domain.items.collection import CollectionInfo, Neighbours, ValueCount
+    from retrieval.domain.items.embedding import EmbeddingSpace, Vector, Vectors
+    from retrieval.domain.items.item import Item, StoredItem
+    from retrieval.domain.learning.arm import Expectation, Standing
+    from retrieval.domain.records.recorded import RecordedAnswer, RetrievalSummary
+    from retrieval.domain.records.slate import ShownItem
+    from retrieval.domain.search.filters import Filter, Where
+    from retrieval.domain.search.hit import SearchResult
+    from retrieval.domain.search.preview import Preview
+    from retrieval.domain.search.profile import Profile, StoredProfile
+    from retrieval.services.add import AddedEach, AddReport
+    from retrieval.services.change import ChangeReport, Decide
     from retrieval.services.ingest import IngestReport, Progress, Rejected
+    from retrieval.services.workplace import Workplace
 
 
-class Collection(
-    ReadingCalls,
-    ListingCalls,
-    ChangingCalls,
-    IndexingCalls,
-    LearningCalls,
-    AnswerCalls,
-    ProfileCalls,
-    RecordCalls,
-):
+class Collection:
     """A named corpus of one tenant. ``Platform.collection`` gives it."""
 
-    def __init__(
-        self,
-        database: Database,
-        tenant_id: int,
-        stored: StoredCollection,
-        embedder: CachedEmbedder | None,
-        *,
-        clock: Clock = time.monotonic,
-        wall_clock: Clock = time.time,
-        chance: random.Random | None = None,
-        sampler: Sampler | None = None,
-        recorder: Recorder | None = None,
-        accesses: AccessCounter | None = None,
-        decider: Decider | None = None,
-        workplace: Workplace | None = None,
-        rewrites_days: float = 30,
-        calls: SharedCalls | None = None,
-        observer: Observer | None = None,
-        embedders: Embedders | None = None,
-        bounds: SearchBounds = DEFAULT_BOUNDS,
-    ) -> None:
-        super().__init__(
-            database,
-            tenant_id,
-            stored,
-            embedder,
-            clock=clock,
-            wall_clock=wall_clock,
-            chance=chance,
-            recorder=recorder,
-            decider=decider,
-            embedders=embedders,
-            bounds=bounds,
-        )
-        self.calls = calls or SharedCalls()
-        """Calls of language models that are under way, shared by all who ask the same."""
-        self._rewrites_days = rewrites_days
-        self._accesses = accesses
-        self._sampler = sampler
+    def __init__(self, handle: CollectionHandle, workplace: Workplace) -> None:
+        self._handle = handle
         self._workplace = workplace
-        self._observer = observer
-
-    @property
-    def rewrite_cache(self) -> RewriteCache:
-        """Where rewrites of questions are kept, so that a language model is asked once for each."""
-        from retrieval.engine.shared_calls import RewriteCache
-
-        return RewriteCache(
-            database=self._database, tenant_id=self._tenant_id, wall_clock=self._wall_clock, days=self._rewrites_days
-        )
 
     def __repr__(self) -> str:
-        return f"<Collection {self.name!r}: {self._stored.documents} items>"
+        return f"<Collection {self.name!r}: {self._handle.stored.documents} items>"
 
     def _repr_html_(self) -> str:
         from retrieval.domain.notebook import facts_html
 
         # As last read: what shows a value must not wait for a database.
-        stored = self._stored
+        stored = self._handle.stored
         about = {
             "items": f"{stored.documents:,}",
             "embedding space": stored.space.space.name if stored.space else "none: words alone",
@@ -136,65 +60,8 @@ class Collection(
         }
         return facts_html(f"collection {self.name}", about.items())
 
-    @told_if_gone
-    async def add(self, items: Iterable[Item | Mapping[str, Any]], *, embeddings: object = None) -> AddReport:
-        """Store items, given as ``Item`` values or as dictionaries in the ingest format; unchanged ones cost nothing.
+    # Search.
 
-        Of items with the same key the last counts. ``embeddings``: precomputed vectors, shape (number of items,
-        dimensions), used instead of the embedder. Nothing is stored when an item or a given vector is refused:
-        ``InvalidItemError`` or ``InvalidVectorError`` with its key is raised. Many items are stored part by part:
-        what interrupts the call leaves some of them stored, and the same call again stores the others. If the embedder
-        fails or its vector for an item cannot be used, the items are stored, ``report.pending`` counts those that wait,
-        and ``report.notes`` names what was refused, and tells of items without title and text.
-        """
-        from retrieval.services.add import add_in_parts, as_items
-        from retrieval.services.ingest import without_text_notes
-
-        batch = as_items(items)
-        vectors = None
-        if embeddings is not None:
-            space = (await self._fresh()).space
-            if space is None:
-                raise InvalidRequestError(
-                    f"collection {self.name!r} has no embedding space for the vectors; make it with "
-                    "platform.collection(name, space=EmbeddingSpace(provider=..., model=..., dimensions=...))"
-                )
-            vectors = checked_vectors(embeddings, space.space, [item.item_id for item in batch])
-        report = await add_in_parts(await self._writer(), batch, vectors)
-        told = without_text_notes(batch) if vectors is None else ()
-        return replace(report, notes=(*report.notes, *told, *await self._keep_indexed(report)))
-
-    @told_if_gone
-    async def add_new(self, items: Iterable[Item | Mapping[str, Any]]) -> AddReport:
-        """Store items that must not be there yet, all or none; of those who bring the same id at once, one does.
-
-        Raises ``InvalidItemError``, also for an id that is there, archived or not. Else as ``add``.
-        """
-        from retrieval.services.add import add_new, as_items
-
-        report = await add_new(await self._writer(), as_items(items))
-        return replace(report, notes=report.notes + await self._keep_indexed(report))
-
-    @told_if_gone
-    async def ingest(
-        self,
-        lines: Iterator[InputLine],
-        *,
-        rejected: Rejected | None = None,
-        prune: bool = False,
-        progress: Progress | None = None,
-    ) -> IngestReport:
-        """Store a stream of lines (``retrieval.read_items`` makes one); see ``retrieval.services.ingest.ingest``."""
-        from retrieval.services.add import AddReport
-        from retrieval.services.ingest import checked_lines, ingest
-
-        checked_lines(lines)
-        writer = await self._writer()
-        report = await ingest(writer, lines, rejected=rejected, prune=prune, progress=progress)
-        notes = await self._keep_indexed(report.items)
-        return replace(report, items=report.items + AddReport(notes=notes))
-
-    @told_if_gone
     async def search(
         self,
         query: str | None = None,
@@ -214,58 +81,46 @@ class Collection(
         about: object = None,
         context: Context = Context(),
     ) -> SearchResult:
-        """The best hits for the words, or for a precomputed vector of shape (dimensions,), each explained.
+        """Search by words, or by a precomputed vector, and give the best hits, each with its explanation.
 
-        ``"a phrase"`` must stand in every hit, ``-word`` in none, and ``begin*`` stands for every word that begins so;
-        ``syntax=False`` takes the query as it stands (see ``retrieval.domain.search.query``).
-        ``where`` is a mapping such as ``{"priority": "High"}`` (see ``retrieval.domain.search.filters``); ``limit`` is
-        1 to 1000; ``legs`` names the legs to use; ``profile`` replaces the collection's for this call; ``group_by``
-        names a field, and of its values each has its best hit only; ``rewrites`` are other wordings, for each of which
-        every leg runs once more; ``prefer`` is a filter too: what it lets through ranks higher, for every leg runs once
-        more within it, and nothing is left out; of up to 4 in a list, the most preferred first, the second's rankings
-        weigh half, the third's a third; ``entities``, at most 100, are what the question is about, by type;
-        ``tags``, at most 100, are that by tag, as stored; ``as_of`` is the moment that signals take as now;
-        ``about``, shape (dimensions,), tells the question's cluster where ``vector`` does not; ``context``
-        is the situation that the search is recorded with.
-        Words may be missing where the profile has a leg that needs none. Raises ``EmptyQueryError``,
-        ``InvalidLimitError``, ``InvalidFilterError``, ``UnknownFieldError``, ``InvalidVectorError``,
-        ``WrongDimensionError``, ``InvalidRequestError``.
+        - ``query``: ``"a phrase"`` must stand in every hit, ``-word`` in none, and ``begin*`` stands for every word
+          that begins so; ``syntax=False`` takes the words as they stand (see ``retrieval.domain.search.query``). It may
+          be missing where a vector is given, or the profile has a leg that needs no words.
+        - ``vector``: a precomputed query vector, shape (dimensions,), instead of the one of the words.
+        - ``where``: a filter such as ``{"priority": "High"}`` (see ``retrieval.domain.search.filters``).
+        - ``limit``: the number of hits, 1 to 1000.
+        - ``legs``: the names of the legs to use; ``profile``: replaces the collection's profile for this call.
+        - ``group_by``: a field; of the items with the same value the best hit alone is shown.
+        - ``rewrites``: other wordings of the query, at most 10; every leg runs once more for each.
+        - ``prefer``: a filter; items that pass it rank higher, and no item is left out. Every leg runs once more within
+          it. In a list of up to 4 the first weighs most: the second's rankings weigh a half, the third's a third.
+        - ``entities``: what the question is about, by type, at most 100; ``tags``: the same by tag, at most 100.
+        - ``as_of``: the moment that signals take as now.
+        - ``about``: a vector, shape (dimensions,), that tells the question's cluster in place of ``vector``.
+        - ``context``: the situation that the search is recorded with.
+
+        Raises ``EmptyQueryError``, ``InvalidLimitError``, ``InvalidFilterError``, ``UnknownFieldError``,
+        ``InvalidVectorError``, ``WrongDimensionError``, ``InvalidRequestError``.
         """
-        checked_context(context)
-        stored = await self._fresh()
-        chosen = self._chosen(stored, legs, profile)
-        condition = await parsed_filter(where, self._bounds)
-        each = () if prefer is None else prefer if isinstance(prefer, list | tuple) else (prefer,)
-        preferred = tuple([await parsed_filter(one, self._bounds) for one in each[: MAX_PREFERRED + 1]])
+        return await collection_search.search(
+            self._handle,
+            query,
+            where=where,
+            legs=legs,
+            profile=profile,
+            prefer=prefer,
+            about=about,
+            context=context,
+            vector=vector,
+            limit=limit,
+            group_by=group_by,
+            syntax=syntax,
+            rewrites=rewrites,
+            entities=entities,
+            tags=tags,
+            as_of=as_of,
+        )
 
-        def checked() -> SearchRequest:
-            return checked_request(
-                query,
-                vector=vector,
-                limit=limit,
-                condition=condition,
-                profile=chosen,
-                group_by=group_by,
-                syntax=syntax,
-                rewrites=rewrites,
-                preferred=preferred,
-                entities=entities,
-                tags=tags,
-                as_of=as_of,
-                needs_question=(chosen or stored.profile).needs_question,
-                bounds=self._bounds,
-            )
-
-        request = await aside(checked, is_long=_is_long(query, rewrites))
-        request = request if about is None else replace(request, about=checked_query_vector(about, stored, "about"))
-        try:
-            result = await self._searcher(stored).search(request, context)
-        except UnknownFieldError:
-            # The field may have come with items that another process added a moment ago.
-            result = await self._searcher(await self.refresh()).search(request, context)
-        return result if result.hits else await self._explained(result, request.condition)
-
-    @told_if_gone
     async def search_each(
         self,
         queries: Sequence[str],
@@ -279,33 +134,24 @@ class Collection(
         syntax: bool = True,
         context: Context = Context(),
     ) -> list[SearchResult]:
-        """The best hits for each of many queries, as ``search`` gives them, for little more than the price of one.
+        """Search for many queries at once; gives what ``search`` gives for each, in their order.
 
-        The words are embedded in one call and the candidates of all come in one round trip. ``vectors``: precomputed
-        ones, shape (number of queries, dimensions), one a query. Raises what ``search`` raises, naming the query, and
-        ``InvalidRequestError`` for more than 1000 of them, or more than 10,000 hits wanted of all together.
+        All words are embedded in one call, and all candidates come in one round trip. ``vectors``: precomputed ones,
+        shape (number of queries, dimensions), one for each query. Raises what ``search`` raises, naming the query, and
+        ``InvalidRequestError`` for more than 1000 queries, or more than 10,000 hits of all together.
         """
-        checked_context(context)
-        stored = await self._fresh()
-        condition, chosen = await parsed_filter(where, self._bounds), self._chosen(stored, legs, profile)
-
-        def checked() -> list[SearchRequest]:
-            return checked_requests(
-                queries,
-                vectors=vectors,
-                limit=limit,
-                condition=condition,
-                profile=chosen,
-                group_by=group_by,
-                syntax=syntax,
-                bounds=self._bounds,
-            )
-
-        requests = await aside(checked, is_long=_is_long(None, queries))
-        try:
-            return await self._searcher(stored).search_each(requests, context)
-        except UnknownFieldError:
-            return await self._searcher(await self.refresh()).search_each(requests, context)
+        return await collection_search.search_each(
+            self._handle,
+            queries,
+            where=where,
+            legs=legs,
+            profile=profile,
+            context=context,
+            vectors=vectors,
+            limit=limit,
+            group_by=group_by,
+            syntax=syntax,
+        )
 
     async def interleave(
         self,
@@ -317,82 +163,313 @@ class Collection(
         syntax: bool = True,
         context: Context = Context(),
     ) -> SearchResult:
-        """The hits of two profiles, mixed so that feedback tells which of them is better; recorded before it answers.
+        """Mix the hits of two profiles, so that feedback tells which profile is better; records before it answers.
 
-        ``profiles``: two by name, such as ``{"now": collection.profile, "candidate": other}``; the names are what
-        ``retrieval compare --interleaved`` calls them. ``limit`` is 1 to 20. Neither explores meanwhile. A record that
-        cannot be stored costs a note. Raises what ``search`` raises, ``InvalidRequestError`` for other than two.
+        ``profiles``: two by name, such as ``{"now": collection.profile, "candidate": other}``;
+        ``retrieval compare --interleaved`` calls them by these names. ``limit`` is 1 to 20. Neither profile explores.
+        A record that cannot be stored is told in ``notes``. Raises what ``search`` raises, and
+        ``InvalidRequestError`` for a number of profiles other than two.
         """
-        from retrieval.engine.interleave import Interleaver
-
-        wanted = await parsed_filter(where, self._bounds)
-        request = checked_request(query, limit=limit, condition=wanted, syntax=syntax, bounds=self._bounds)
-
-        async def ask(profile: Profile) -> SearchResult:
-            return await self.search(query, where=where, limit=limit, profile=profile, syntax=syntax, context=context)
-
-        stored = await self._fresh()
-        interleaver = Interleaver(self._database, self._tenant_id, stored.collection_id, self._chance, self._wall_clock)
-        return await interleaver.interleave(request, profiles, ask, context)
-
-    async def _explained(self, result: SearchResult, condition: Filter | None) -> SearchResult:
-        """The answer without hits, and why there are none; of a search that nobody asked for nobody wants to know."""
-        if self._recorder is None:
-            return result
-        from retrieval.engine.no_hits import reasons
-
-        stored = await self._fresh()
-        known = await reasons(self, condition, documents=stored.documents, types=stored.attributes)
-        return replace(result, why_no_hits=known)
-
-    def _searcher(self, stored: StoredCollection) -> Searcher:
-        return Searcher(
-            database=self._database,
-            tenant_id=self._tenant_id,
-            collection=stored,
-            embedder=self._embedder,
-            sampler=self._sampler,
-            recorder=self._recorder,
-            decider=self._decider,
-            observer=self._observer,
-            chance=self._chance,
-            clock=self._clock,
-            wall_clock=self._wall_clock,
+        return await collection_search.interleave(
+            self._handle, query, profiles=profiles, where=where, context=context, limit=limit, syntax=syntax
         )
 
-    def unrecorded(self) -> Collection:
-        """The same collection, whose searches are not recorded: for trials and measurements, which nobody asked for.
-
-        They explore nothing either: nothing could be learned from it.
-        """
-        same = copy(self)
-        same._sampler = same._recorder = same._accesses = same._observer = None  # noqa: SLF001 - of the same class
-        return same
-
-    @told_if_gone
-    async def leg_rankings(
+    async def preview(
         self,
         query: str,
         *,
+        profiles: Mapping[str, Profile],
         where: Where | Filter | None = None,
-        legs: Sequence[str] = ("dense", "lexical"),
-        depth: int = DEPTH,
-    ) -> dict[str, list[Candidate]]:
-        """The ``depth`` candidates of each leg before fusion, best first, for the query as it stands.
+        limit: int = 10,
+        syntax: bool = True,
+        context: Context = Context(),
+    ) -> Preview:
+        """Search with each of 1 to 10 profiles; tells which hits enter, leave and move against the first profile.
 
-        Dense and lexical leg together: behind its own, each has those that the other brought, with their scores in it.
+        ``profiles``: by name, such as ``{"now": collection.profile, "candidate": other}``. The searches are not
+        recorded and explore nothing. Raises what ``search`` raises.
         """
-        stored = await self._fresh()
-        profile = replace(stored.profile.only(tuple(map(leg_name, legs))), depth=depth)
-        request = checked_request(
-            query,
-            limit=depth,
-            condition=await parsed_filter(where, self._bounds),
-            profile=profile,
-            syntax=False,
-            bounds=self._bounds,
+        return await collection_search.preview(
+            self._handle, query, profiles=profiles, where=where, context=context, limit=limit, syntax=syntax
         )
-        return await self._searcher(stored).leg_rankings(request)
+
+    def unrecorded(self) -> Collection:
+        """The same collection without recording, for trials and measurements; its searches explore nothing either."""
+        return Collection(self._handle.unrecorded(), self._workplace)
+
+    # Add.
+
+    async def add(self, items: Iterable[Item | Mapping[str, Any]], *, embeddings: object = None) -> AddReport:
+        """Store items, given as ``Item`` values or as dictionaries in the ingest format; unchanged ones cost nothing.
+
+        Of items with the same key the last counts. ``embeddings``: precomputed vectors, shape (number of items,
+        dimensions), used instead of the embedder. Nothing is stored when an item or a given vector is refused:
+        ``InvalidItemError`` or ``InvalidVectorError`` with its key is raised. Many items are stored part by part:
+        what interrupts the call leaves some of them stored, and the same call again stores the others. If the embedder
+        fails or its vector for an item cannot be used, the items are stored, ``report.pending`` counts those that wait,
+        and ``report.notes`` names what was refused, and tells of items without title and text.
+        """
+        from retrieval.services.items import add
+
+        return await add(self._handle, items, embeddings)
+
+    async def add_each(self, items: Sequence[Item | Mapping[str, Any]], *, more: bool = False) -> AddedEach:
+        """Store the items that are valid, in one transaction; tells the outcome of each item.
+
+        The outcome of an item that is refused has its ``InvalidItemError``; the other items are stored. ``more`` says
+        that another call follows at once: indexes are left to the last call, which may have no items.
+        """
+        from retrieval.services.items import add_each
+
+        return await add_each(self._handle, items, more=more)
+
+    async def ingest(
+        self,
+        lines: Iterator[InputLine],
+        *,
+        rejected: Rejected | None = None,
+        prune: bool = False,
+        progress: Progress | None = None,
+    ) -> IngestReport:
+        """Store a stream of lines, which ``retrieval.read_items`` makes of a file; see ``retrieval.services.ingest``.
+
+        ``rejected`` is called with each line that holds no item; without it such a line raises ``BadLineError``.
+        ``prune`` archives the items that the stream does not have. ``progress`` is called after each batch.
+        """
+        from retrieval.services.items import ingest
+
+        return await ingest(self._handle, lines, rejected=rejected, prune=prune, progress=progress)
+
+    # Change.
+
+    async def put(self, item: Item | Mapping[str, Any], *, version: str | None = None) -> StoredItem:
+        """Store one item, new or in place of the one with its id, and embed it; ``became`` tells which it was.
+
+        ``version``: store it only if the stored item is in that version (``stored`` gives it), if there is one
+        (``"*"``), or if there is none (``""``). Otherwise ``VersionConflictError`` is raised and nothing changes; of
+        several callers that put the same version at once, one succeeds. Raises ``InvalidItemError``. An embedder that
+        fails leaves the item pending.
+        """
+        from retrieval.services.items import put
+
+        return await put(self._handle, item, version)
+
+    async def patch(self, item_id: str, changes: Mapping[str, Any], *, version: str | None = None) -> StoredItem:
+        """Change parts of an item, by a JSON merge patch (RFC 7396) on what ``Item.as_dict`` gives; else as ``put``.
+
+        ``{"title": "new", "attributes": {"level": None}}`` sets the title and takes an attribute away. Whatever others
+        write meanwhile, no change is lost. Raises ``UnknownItemError`` where there is none of that id.
+        """
+        from retrieval.services.items import patch
+
+        return await patch(self._handle, item_id, changes, version)
+
+    async def change(self, item_ids: Sequence[str], decide: Decide, *, keeps_time: bool = False) -> ChangeReport:
+        """Let each of the items become what ``decide`` says, all of them or none, whatever other writers do meanwhile.
+
+        ``decide`` is called with an id and the item that is stored under it, or None; it gives the item as it shall be,
+        the same object to leave it, or None for no item. It may be called again, so it only decides. With
+        ``keeps_time`` attributes alone can change, and ``updated_at`` stays: attributes that are put back have the
+        item's former version again. Of those who make the same new item at once, the last counts. Raises
+        ``InvalidItemError`` and what ``decide`` raises. An embedder that fails leaves items pending.
+        """
+        from retrieval.services.items import change
+
+        return await change(self._handle, item_ids, decide, keeps_time=keeps_time)
+
+    async def delete(self, item_ids: Sequence[str]) -> int:
+        """Remove items with their terms and vectors; gives the number of items removed.
+
+        Searches of this platform that wait to be recorded are recorded first, because a record cannot name an item that
+        is gone.
+        """
+        from retrieval.services.items import delete
+
+        return await delete(self._handle, item_ids)
+
+    async def remove(self, item_id: str, *, version: str | None = None) -> bool:
+        """Remove one item as ``delete`` does; tells whether it was there. ``version`` is as for ``put``."""
+        from retrieval.services.items import remove
+
+        return await remove(self._handle, item_id, version)
+
+    # Get.
+
+    async def get(self, item_ids: Sequence[str]) -> dict[str, Item]:
+        """The items of those ids that exist, by item id."""
+        from retrieval.adapters.store.items.items import read_items
+
+        keys = checked_item_ids(item_ids)
+        return await read_items(*await self._handle.place(), keys)
+
+    async def stored(self, item_ids: Sequence[str]) -> dict[str, StoredItem]:
+        """The items of those ids that exist, each with its version and times, by item id."""
+        from retrieval.adapters.store.items.items import read_stored
+
+        keys = checked_item_ids(item_ids)
+        return await read_stored(*await self._handle.place(), keys)
+
+    async def page(self, where: Where | Filter | None = None, *, after: str = "", limit: int = 100) -> list[StoredItem]:
+        """The next items that the filter lets through, in order of item id: those whose id comes after ``after``.
+
+        ``limit`` is 1 to 1000; fewer items mean that these are the last. Archived ones as for ``scan``. Raises
+        ``InvalidLimitError``, and the errors of filters.
+        """
+        from retrieval.engine.reading import page
+
+        return await page(self._handle, where, after=after, limit=limit)
+
+    def scan(self, where: Where | Filter | None = None, *, batch: int = 500) -> AsyncIterator[Item]:
+        """Every item that the filter lets through, in order of item id, read page by page of ``batch`` items.
+
+        Archived items are among them only where the filter names their status, as ``{"status": "archived"}`` does.
+        Items that are added or removed meanwhile may or may not be. Raises ``InvalidFilterError``,
+        ``UnknownFieldError``, and ``InvalidRequestError`` for a batch outside 1 to 10,000.
+        """
+        from retrieval.engine.reading import scan
+
+        return scan(self._handle, where, batch=batch)
+
+    async def value_counts(self, field: str, *, where: Where | Filter | None = None) -> list[ValueCount]:
+        """How many items have each value of the field, the most frequent first; archived ones do not count.
+
+        ``field`` is an attribute, named as in a filter, ``tags`` (each tag of an item counts), ``kind``, ``status`` or
+        ``source``; ``where`` says of which items. Raises ``InvalidRequestError`` for another field,
+        ``UnknownFieldError`` for an attribute that no item has, and the errors of filters.
+        """
+        from retrieval.engine.reading import value_counts
+
+        return await value_counts(self._handle, field, where=where)
+
+    async def info(self) -> CollectionInfo:
+        """The collection at a glance, read now."""
+        from retrieval.engine.reading import info
+
+        return await info(self._handle)
+
+    async def space(self) -> EmbeddingSpace | None:
+        """The active embedding space; None: lexical search only."""
+        stored = (await self._handle.fresh()).space
+        return stored.space if stored else None
+
+    async def embeddings(self, item_ids: Sequence[str]) -> dict[str, Vector]:
+        """The items' vectors as searches compare them, by item id: shape (dimensions,), float32, unit length.
+
+        Those that have none, because they wait for it or are archived, are missing; without a space all are.
+        """
+        from retrieval.engine.reading import embeddings
+
+        return await embeddings(self._handle, item_ids)
+
+    async def vectors_of(self, queries: Sequence[str], *, role: TextRole = TextRole.QUERY) -> Vectors:
+        """The vectors that searches for these words look for, shape (len(queries), dimensions), float32, unit length.
+
+        With ``role=TextRole.DOCUMENT`` those that items of these texts have, which some models embed otherwise.
+
+        The words are taken as they stand. Those that were not embedded before are embedded in one call. Raises the
+        embedder's errors, ``EmptyQueryError`` for a query without words, and ``InvalidRequestError`` for a collection
+        without an embedding space, or whose embedder is not configured.
+        """
+        from retrieval.engine.reading import vectors_of
+
+        return await vectors_of(self._handle, queries, role)
+
+    # Profiles.
+
+    @property
+    def profile(self) -> Profile:
+        """The active profile, as last read."""
+        return self._handle.stored.profile
+
+    async def profiles(self, *, limit: int = 100) -> list[StoredProfile]:
+        """The versions of the profile, the newest first. Raises ``InvalidLimitError`` outside 1 to 1000."""
+        from retrieval.engine.profiles import profiles
+
+        return await profiles(self._handle, limit)
+
+    async def stored_profile(self, version: int | None = None) -> StoredProfile:
+        """That version of the profile, or the active one. Raises ``NotFoundError`` for one that is not there."""
+        from retrieval.engine.profiles import stored_profile
+
+        return await stored_profile(self._handle, version)
+
+    async def set_profile(self, profile: Profile, *, note: str = "") -> int:
+        """Store the profile as a new version and search with it from now on; gives the version.
+
+        Raises ``InvalidRequestError`` for a note of more than 10,000 characters, or that cannot be stored.
+        """
+        from retrieval.engine.profiles import set_profile
+
+        return await set_profile(self._handle, profile, note)
+
+    async def use_profile(self, version: int) -> None:
+        """Search with that version from now on. Raises ``NotFoundError`` for one that is not there."""
+        from retrieval.engine.profiles import use_profile
+
+        await use_profile(self._handle, version)
+
+    # Records and feedback.
+
+    async def retrievals(
+        self, *, limit: int = 20, before: UUID | str | None = None, session: str = ""
+    ) -> list[RetrievalSummary]:
+        """The recorded searches, the newest first; ``platform.retrieval`` has all about one.
+
+        ``before``: the identifier of the last one of the page before; ``session``: of that session alone. Searches of
+        this platform that wait to be recorded are recorded first. Raises ``InvalidLimitError`` for a limit outside 1 to
+        1000, ``InvalidRequestError`` for what is no identifier and no session's name.
+        """
+        from retrieval.engine.reading import retrievals
+
+        return await retrievals(self._handle, limit=limit, before=before, session=session)
+
+    async def record_answer(
+        self,
+        query: str,
+        shown: Sequence[ShownItem],
+        *,
+        origin: str,
+        retrieval_time_ms: float,
+        context: Context = Context(),
+        vector: object = None,
+        about: object = None,
+        notes: Sequence[str] = (),
+    ) -> UUID | None:
+        """Record an answer that an application composed itself; gives the identifier for feedback on it.
+
+        - ``shown``: the items shown, in their order; ``origin``: the name of what composed the answer.
+        - ``vector``: what the answer was looked for by, shape (dimensions,), if that was not the words' own vector.
+        - ``about``: a vector that tells the question's cluster in place of ``vector``.
+
+        Feedback counts in the buckets of ``context``, and of the question's cluster if a vector was given or this
+        process has the words' vector in memory; nothing is embedded. As for a search, the record is stored after the
+        call, and waits while the database is away. Gives None where nothing is recorded: by the profile, when the queue
+        is full, and for ``unrecorded`` collections. Raises ``InvalidRequestError`` and ``InvalidVectorError``.
+        """
+        from retrieval.engine.answers import record_answer
+
+        return await record_answer(
+            self._handle,
+            query,
+            shown,
+            origin=origin,
+            retrieval_time_ms=retrieval_time_ms,
+            context=context,
+            vector=vector,
+            about=about,
+            notes=notes,
+        )
+
+    async def answers_of(self, session: str, *, origin: str | None = None, limit: int = 20) -> list[RecordedAnswer]:
+        """The answers that a session was given, the newest first: of searches, and those of ``record_answer``.
+
+        ``origin``: only answers recorded with that origin; empty: only searches. Answers of this platform that wait to
+        be recorded are recorded first. Raises ``InvalidRequestError`` for an empty session, ``InvalidLimitError`` for a
+        limit outside 1 to 1000.
+        """
+        from retrieval.engine.answers import answers_of
+
+        return await answers_of(self._handle, session, origin=origin, limit=limit)
 
     async def count_accesses(self, item_ids: Sequence[str]) -> None:
         """Count one access of each of these memories; soon, and many together, so that nobody waits for it.
@@ -400,64 +477,141 @@ class Collection(
         ``platform.accesses_counted()`` returns once they are in the database. An item that is no memory has no count,
         and ``unrecorded`` collections count nothing.
         """
+        keys, handle = checked_item_ids(item_ids), self._handle
+        if handle.is_recorded:
+            handle.parts.accesses.count(handle.stored.collection_id, keys, handle.now)
+
+    async def set_half_life(self, days: float) -> None:
+        """Set in how many days feedback loses half its weight, 1/24 to 36500; the statistics are computed again."""
+        from retrieval.engine.learning import set_half_life
+
+        await set_half_life(self._handle, days)
+
+    async def set_daily_cap(self, events: int) -> None:
+        """Set how many events of one actor count in a day (UTC), 1 to 1,000,000; stored events stay as they are."""
+        from retrieval.engine.learning import set_daily_cap
+
+        await set_daily_cap(self._handle, events)
+
+    # Learning.
+
+    async def standings(self, item_ids: Sequence[str]) -> dict[str, Standing]:
+        """The counts of verdicts on each of the items that exist, by item id, over all contexts and without decay."""
+        from retrieval.adapters.store.learning.standings import read_standings
+
         keys = checked_item_ids(item_ids)
-        if self._accesses is not None:
-            self._accesses.count(self._stored.collection_id, keys, self._now)
+        return await read_standings(*await self._handle.place(), keys)
 
-    @told_if_gone
-    async def delete(self, item_ids: Sequence[str]) -> int:
-        """Remove items with their terms and vectors; gives how many there were.
+    async def expectations(
+        self,
+        item_ids: Sequence[str],
+        *,
+        context: Context = Context(),
+        vector: object = None,
+        query: str | None = None,
+        relevance: Mapping[str, float] | None = None,
+    ) -> dict[str, Expectation]:
+        """The reward that each item is expected to earn in the context, by item id; also without any feedback on it.
 
-        Searches of this platform that wait to be recorded are recorded first: afterwards they could not name the items.
+        With a model in use (``is_trained``) it is the model's prediction, in the cluster of the question too where its
+        ``vector``, shape (dimensions,), or its words are given; ``relevance``, 0 to 1 by item id, is used by logistic
+        models. Without a model it is Beta(successes + 1, failures + 1) of the item's raw counts in all contexts.
+        Raises the embedder's errors for words, ``InvalidVectorError``, and ``InvalidRequestError``.
         """
-        keys = checked_item_ids(item_ids)
-        if self._recorder is not None:
-            await self._recorder.recorded()
-        collection_id = (await self._fresh()).collection_id
-        deleted, settled = await remove_items(self._database, self._tenant_id, collection_id, sorted(set(keys)))
-        await self._settle(settled, deleted)
-        return deleted
+        from retrieval.engine.learning import expectations
 
-    @told_if_gone
-    async def set_status(self, item_id: str, status: str, *, was: str | None = None) -> bool:
-        """Give an item another status, and whether that was done: only if it has the status ``was`` (None: any other).
+        return await expectations(
+            self._handle, item_ids, context=context, vector=vector, query=query, relevance=relevance
+        )
 
-        Nothing else of it changes, and of those who do the same at once, one does. An ``archived`` one is kept and not
-        found. Raises ``InvalidItemError`` for a status that no item can have.
+    async def is_trained(self) -> bool:
+        """Whether a model of the learned reward is in use in the searches of the collection's profile."""
+        from retrieval.engine.learning import model_in_use
+
+        return await model_in_use(self._handle, await self._handle.fresh()) is not None
+
+    async def count_verdicts(self, *, domain: str | None = None, at_most: int | None = None) -> int:
+        """The number of verdicts on the collection's items that count: in all contexts, or in those of a domain.
+
+        ``at_most``, at least 1: stop counting there, which saves reading the statistics of all items. Raises
+        ``InvalidRequestError``.
         """
-        from retrieval.adapters.store.items.items import change_status
+        from retrieval.engine.learning import count_verdicts
 
-        [key] = checked_item_ids([item_id])
-        for one in (status,) if was is None else (status, was):
-            check_key("status", one, key)
-        writer = await self._writer()
-        async with self._database.transaction(self._tenant_id) as connection:
-            changed = await change_status(connection, self._stored.collection_id, key, status, was=was)
-        if changed is not None and ARCHIVED in (changed[0].status, status):
-            await writer.embed([changed[1]] if status != ARCHIVED else [])
-            await self._settle(changed[2], 1)
-        return changed is not None
+        return await count_verdicts(self._handle, domain=domain, at_most=at_most)
 
-    def _chosen(self, stored: StoredCollection, legs: Sequence[str] | None, profile: Profile | None) -> Profile | None:
-        if profile is not None and not isinstance(profile, Profile):
-            raise InvalidRequestError(
-                f"profile is a {type(profile).__name__}; it must be a Profile, which Profile.from_dict makes of "
-                "plain values"
-            )
-        if legs is None:
-            return profile
-        if isinstance(legs, str):
-            raise InvalidRequestError(f"legs must be a list of names such as ['dense', 'lexical'], not {legs!r:.80}")
-        if len(legs) > len(LegName):
-            raise InvalidRequestError(f"{len(legs)} legs; there are {len(LegName)}, name each once")
-        whole, names = profile or stored.profile, tuple(map(leg_name, legs))
-        # Callers name the same legs again and again, and a profile is checked anew whenever it is made.
-        if self._narrowed is None or self._narrowed[0] is not whole or self._narrowed[1] != names:
-            self._narrowed = whole, names, whole.only(names)
-        return self._narrowed[2]
+    async def learn(self) -> dict[str, Any]:
+        """Run the jobs ``clusters`` and ``learn`` for this collection now; gives what ``learn`` did.
+
+        ``published`` says whether the model that was fitted is in use from now on, ``reason`` why, ``verdicts`` from
+        how many it was, ``clusters`` how many clusters there are. Raises ``RetrievalError`` where a job failed.
+        """
+        # All jobs come with it, and a process that only searches should not wait for them.
+        from retrieval.jobs.run import learn_now
+
+        done = await learn_now(self._workplace, self._handle.tenant_id, self.refresh)
+        await self.refresh()
+        return done
+
+    async def models(self) -> list[StoredModel]:
+        """The models of the learned reward that were fitted, the newest first; the latest twenty."""
+        from retrieval.adapters.store.learning.models import latest_models
+
+        return await latest_models(*await self._handle.place())
+
+    async def use_model(self, version: int | None) -> None:
+        """Search with that model alone; 0: without a model. None: with the latest, and with each better one later.
+
+        Raises ``InvalidRequestError`` for a version that is not there, or that was never good enough to be used.
+        """
+        from retrieval.engine.learning import use_model
+
+        await use_model(self._handle, version)
+
+    # Upkeep.
+
+    @property
+    def name(self) -> str:
+        """The collection's name, unique within its tenant."""
+        return self._handle.stored.name
+
+    async def make_filterable(self, attributes: Mapping[str, str]) -> None:
+        """Declare attributes as filterable, each with its type: ``text``, ``number``, ``boolean`` or ``time``.
+
+        They get an index, the stored items too, while writers wait; filters then compare them by that type. What is
+        declared so already costs nothing. Raises ``InvalidRequestError`` for a name or a type that cannot be, and for
+        an attribute that is declared with another type.
+        """
+        from retrieval.services.collections import make_filterable
+
+        await make_filterable(self._handle, attributes)
+
+    async def make_unfilterable(self, names: Sequence[str]) -> None:
+        """Undo ``make_filterable``: the indexes go, the items keep their attributes, and filters work more slowly."""
+        from retrieval.services.collections import make_unfilterable
+
+        await make_unfilterable(self._handle, names)
+
+    async def set_neighbours(self, neighbours: Neighbours | None) -> int:
+        """Index the items together with their neighbours in a sequence from now on, or each alone (None).
+
+        The stored items are indexed anew, by their words and by the vectors that they have, while searches and writes
+        go on; gives how many. Interrupted, the same call, or the job ``neighbours``, goes on from there. What is set
+        already costs nothing. Raises ``InvalidRequestError`` for anything else than ``Neighbours`` or None.
+        """
+        from retrieval.services.collections import set_neighbours
+
+        return await set_neighbours(self._handle, neighbours)
+
+    async def refresh(self, *, older_than_seconds: float = 0.0) -> StoredCollection:
+        """Read the collection's profile, space and size again, if they were read longer ago than that.
+
+        A collection of the same name that was made anew, or that has another embedding space, is used from then on.
+        Raises ``UnknownCollectionError`` where there is none.
+        """
+        return await self._handle.refresh(older_than_seconds=older_than_seconds)
 
 
-def _is_long(query: object, more: object) -> bool:
-    """Whether it takes long to read the query and the others."""
-    texts = [one for one in (query, *(more if isinstance(more, list | tuple) else ())) if isinstance(one, str)]
-    return len(texts) >= LONG or sum(map(len, texts)) >= LONG_TEXT
+def handle_of(collection: Collection) -> CollectionHandle:
+    """The handle that calls below the front door take; for applications and surfaces of this package."""
+    return collection._handle  # noqa: SLF001 - of this module's class

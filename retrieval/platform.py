@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import random
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import AsyncExitStack
 from copy import copy
 from datetime import UTC, datetime, timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
+from uuid import UUID
 
 from pydantic import ValidationError
 
@@ -24,45 +26,51 @@ from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.installation.opening import open_database
 from retrieval.adapters.store.items.collections import (
     StoredCollection,
-    add_profile,
     all_collections,
-    create_collection,
     ensure_tenant,
     find_collection,
-    set_space,
 )
 from retrieval.adapters.store.records.forgetting import ensure_months
-from retrieval.adapters.store.search.vectors import StoredSpace, register_space
+from retrieval.adapters.store.search.vectors import StoredSpace
 from retrieval.collection import Collection
-from retrieval.domain.errors import DatabaseError, InvalidRequestError, UnknownCollectionError
+from retrieval.domain.errors import DatabaseError, InvalidRequestError
 from retrieval.domain.items.attribute import checked_filterable
 from retrieval.domain.items.collection import Neighbours, check_collection_name, checked_neighbours
 from retrieval.domain.items.embedding import Embedder, EmbeddingSpace
 from retrieval.domain.learning.context import Context
+from retrieval.domain.learning.feedback import RATING, Feedback, FeedbackReport, outcome_events
 from retrieval.domain.llm import LLM
+from retrieval.domain.observer import Observer
 from retrieval.domain.search.profile import Profile
 from retrieval.engine.accesses import AccessCounter
+from retrieval.engine.collection_handle import CollectionHandle, CollectionParts
 from retrieval.engine.decide import Decider
-from retrieval.engine.key_calls import KeyCalls
+from retrieval.engine.feedback import checked_events, quarantine, take_feedback
 from retrieval.engine.models import Models
 from retrieval.engine.recorder import Recorder, RecordingState, Sampler
-from retrieval.engine.shared_calls import SharedCalls
+from retrieval.engine.shared_calls import RewriteCache, SharedCalls
 from retrieval.engine.stopwatch import Clock
-from retrieval.services.calls import InstallationCalls
+from retrieval.services.opening import find, find_or_make
 from retrieval.services.workplace import Workplace
 from retrieval.settings import Settings, refused
 
 if TYPE_CHECKING:
     from retrieval.adapters.store.records.forgetting import Pseudonymised
+    from retrieval.domain.api_key import ApiKey, NewApiKey
     from retrieval.domain.diagnosis import Diagnosis
     from retrieval.domain.records.analytics import AnalyticsTable, AnalyticsView
+    from retrieval.domain.records.recorded import RecordedRetrieval
+    from retrieval.engine.replay import Replay
+    from retrieval.services.collections import CollectionStatus
 
 _log = logging.getLogger(__name__)
 
 _NOT_OPEN = "the platform is not open; use: async with connect() as platform, or: platform = await retrieval.open()"
 
+_CLOSED = "the platform is closed; open it again: async with platform, or: await platform.open()"
 
-class Platform(InstallationCalls, KeyCalls):
+
+class Platform:
     """One tenant's view of one installation. Use ``connect`` as an async context manager, or ``retrieval.open``.
 
     The parts can be given instead of made from the settings: that is how tests and applications bring their own.
@@ -79,12 +87,11 @@ class Platform(InstallationCalls, KeyCalls):
         chance: random.Random | None = None,
     ) -> None:
         self.settings = settings
+        self.observer: Observer | None = None
+        """Is told of searches and feedback; to be set before the platform is opened."""
         self._host: Platform | None = None
         self._chance = chance or random.Random()  # noqa: S311 - it samples and explores, and keeps no secret
-        self._sampler: Sampler | None = None
-        self._recorder: Recorder | None = None
-        self._accesses: AccessCounter | None = None
-        self._decider: Decider | None = None
+        self._parts: CollectionParts | None = None
         self._clock = clock
         self._wall_clock = wall_clock
         self._embedders = ChosenEmbedders(settings, embedder)
@@ -93,6 +100,8 @@ class Platform(InstallationCalls, KeyCalls):
         self._stack = AsyncExitStack()
         self._database: Database | None = None
         self._tenant_id = 0
+
+    # Opening and closing.
 
     async def __aenter__(self) -> Self:
         return await self.open()
@@ -119,17 +128,9 @@ class Platform(InstallationCalls, KeyCalls):
                 await self._ensure_months()
             else:
                 stack.callback(self._embedders.forget, self._tenant_id)
-            self._sampler = Sampler(self._database, self._tenant_id, self.settings.recall_sample_rate, self._chance)
-            stack.push_async_callback(self._sampler.aclose)
-            self._recorder = Recorder(self._database, self._tenant_id, observer=self.observer)
-            stack.push_async_callback(self._recorder.aclose)
-            self._accesses = AccessCounter(self._database, self._tenant_id)
-            stack.push_async_callback(self._accesses.aclose)
-            self._decider = Decider(
-                database=self._database,
-                tenant_id=self._tenant_id,
-                models=Models(self._database, self._tenant_id),
-            )
+            self._parts = self._made_parts(self._database)
+            for part in (self._parts.sampler, self._parts.recorder, self._parts.accesses):
+                stack.push_async_callback(part.aclose)
             self._stack = stack.pop_all()
         return self
 
@@ -137,111 +138,18 @@ class Platform(InstallationCalls, KeyCalls):
         """Store what is still to be recorded, and end the connections. A second call does nothing."""
         await self._stack.aclose()
 
-    def _forget_database(self) -> None:
-        self._database = None
+    def of_tenant(self, tenant: str) -> Platform:
+        """Another tenant's view of the same installation, on the same connections, embedders and language model.
 
-    @property
-    def database(self) -> Database:
-        """The open database. Raises ``InvalidRequestError`` before the platform is opened and after it is closed."""
-        if self._database is None:
-            raise InvalidRequestError(_NOT_OPEN)
-        return self._database
-
-    @property
-    def home_loop(self) -> asyncio.AbstractEventLoop | None:
-        """The event loop that it was opened in, which runs all its calls; None while it is not open."""
-        return None if self._database is None else self._database.loop
-
-    @property
-    def tenant_id(self) -> int:
-        """The tenant's number in the database."""
-        return self._tenant_id
-
-    @property
-    def llm(self) -> LLM | None:
-        """The language model: given, else as configured, else None. Raises ``ConfigurationError``."""
-        return self._llm.get()
-
-    @property
-    def embedder(self) -> Embedder | None:
-        """The embedder of new collections: given, else as configured, else None. Raises ``ConfigurationError``."""
-        return self._embedders.for_new()
-
-    @property
-    def outages(self) -> list[Outage]:
-        """The embedders and language models that searches do not ask at present, because they do not answer.
-
-        All tenants of the platform share them. Each is asked again after a while: see ``docs/how-to/embedders.md``.
+        It is opened with ``async with``, after this one and closed before it.
         """
-        return [*self._embedders.guards.outages, *self._llm.guards.outages]
+        other = copy(self)
+        other.settings = self.settings.changed(tenant=tenant)
+        other._host = self  # noqa: SLF001 - another of the same class
+        other._database, other._parts, other._stack = None, None, AsyncExitStack()  # noqa: SLF001 - the same
+        return other
 
-    async def try_embedder(self) -> bool:
-        """Ask the embedder of new collections for one vector, as a search does; False: there is none.
-
-        Raises ``ConfigurationError``, and ``EmbedderError`` where it gives none within a search's budget.
-        """
-        return await self._embedders.try_out()
-
-    @property
-    def now(self) -> datetime:
-        """The time of day, in UTC."""
-        return datetime.fromtimestamp(self._wall_clock(), UTC)
-
-    @property
-    def workplace(self) -> Workplace:
-        """What jobs need: see ``retrieval.jobs``."""
-        return Workplace(self.database, self.settings, self._embedder_of_tenant, now=lambda: self.now)
-
-    @property
-    def recording(self) -> RecordingState:
-        """How many searches were recorded since the platform was opened, how many wait for it, and were lost."""
-        return self._open_recorder.state
-
-    async def recorded(self) -> None:
-        """Return once every search that was answered so far is recorded, or counted as lost.
-
-        Raises ``DatabaseError`` when the database cannot be had; the searches then wait on.
-        """
-        await self._open_recorder.recorded()
-
-    async def accesses_counted(self) -> None:
-        """Return once every retrieval of memories so far is in their access counts.
-
-        Raises ``DatabaseError`` when the database cannot be had; the counts then wait on.
-        """
-        if self._accesses is None:
-            raise InvalidRequestError(_NOT_OPEN)
-        await self._accesses.counted()
-
-    async def pseudonymise(self, actor: str) -> Pseudonymised:
-        """Replace an actor's name in all recorded searches and feedback by a random pseudonym; sessions are forgotten.
-
-        Raises ``InvalidRequestError`` for a name that no actor can have.
-        """
-        from retrieval.adapters.store.records.forgetting import pseudonymise
-
-        if not Context(actor=actor).actor:
-            raise InvalidRequestError("an actor's name is needed, as it was given with the search or the feedback")
-        await self.recorded()
-        return await pseudonymise(self.database, self._tenant_id, actor, f"pseudonym-{secrets.token_hex(16)}")
-
-    async def doctor(self, collection: str | None = None) -> Diagnosis:
-        """Examine the server, the installation and the tenant's collections, or that one alone; it changes nothing.
-
-        Each finding says how bad it is and how to mend it. Raises ``UnknownCollectionError``, and
-        ``DatabaseUnreachableError`` where there is nothing to examine.
-        """
-        from retrieval.services.doctor import diagnose
-
-        if collection is not None:
-            await self.collection(collection, create=False)
-        return await diagnose(self.workplace, self._tenant_id, collection)
-
-    @property
-    def _open_recorder(self) -> Recorder:
-        if self._recorder is None:
-            raise InvalidRequestError(_NOT_OPEN)
-        return self._recorder
+    # Collections.
 
     async def collection(
         self,
@@ -261,25 +169,22 @@ class Platform(InstallationCalls, KeyCalls):
         configured embedder's. ``filterable`` is as for ``Collection.make_filterable``, and adds what is not declared
         yet. With ``create=False`` a missing collection raises ``UnknownCollectionError``.
         """
-        from retrieval.engine.plan import default_profile
-
         check_collection_name(name)
         checked_filterable(filterable or {})
         checked_neighbours(neighbours)
-        stored = await find_collection(self.database, self._tenant_id, name)
-        if stored is None and not create:
-            raise await self._unknown(name)
-        if stored is None or (stored.space is None and create):
-            stored_space = await self._space(space)
-            if stored is None:
-                first = profile or default_profile(stored_space.space if stored_space else None)
-                await self._make(name, language, first, stored_space, neighbours)
-            elif stored_space is not None:
-                await self._give_space(stored, stored_space)
-            stored = await find_collection(self.database, self._tenant_id, name)
-        if stored is None:
-            raise UnknownCollectionError(f"collection {name!r} was removed while it was being made; try again")
-        collection = self._handle(stored)
+        place = (self.database, self._tenant_id)
+        if create:
+            stored = await find_or_make(
+                *place,
+                name,
+                lambda: space or self._space_of_new(),
+                language=language,
+                profile=profile,
+                neighbours=neighbours,
+            )
+        else:
+            stored = await find(*place, name)
+        collection = self._collection(stored)
         if filterable:
             await collection.make_filterable(filterable)
         return collection
@@ -287,7 +192,7 @@ class Platform(InstallationCalls, KeyCalls):
     async def collections(self) -> list[Collection]:
         """The tenant's collections, by name."""
         stored = await all_collections(self.database, self._tenant_id)
-        return [self._handle(one) for one in stored]
+        return [self._collection(one) for one in stored]
 
     async def remove_collection(self, name: str) -> bool:
         """Remove the tenant's collection of that name with all that is its own, and whether there was one.
@@ -303,6 +208,122 @@ class Platform(InstallationCalls, KeyCalls):
             return False
         await self.recorded()
         return await remove_collection(self.database, self._tenant_id, stored.collection_id)
+
+    # Feedback.
+
+    async def feedback(
+        self,
+        retrieval_id: UUID | str | None = None,
+        item_id: str = "",
+        *,
+        helpful: bool | None = None,
+        reward: float | None = None,
+        collection: str | None = None,
+        context: Context | None = None,
+        kind: str = RATING,
+        actor: str = "",
+        session: str = "",
+        note: str = "",
+        at: datetime | None = None,
+        weight: float = 1.0,
+        key: UUID | str | None = None,
+    ) -> FeedbackReport:
+        """Say how good an item was: one that a search showed, or one of a ``collection`` in a ``context``.
+
+        Say ``helpful`` or ``reward`` (0 to 1); ``Feedback`` has the rest. A call that is repeated counts once, and a
+        later verdict of the same kind and actor replaces the earlier one, whichever arrives first. Raises
+        ``UnknownRetrievalError``, ``UnknownCollectionError``, ``UnknownItemError`` and ``InvalidRequestError``.
+        """
+        event = Feedback(
+            retrieval_id=retrieval_id, item_id=item_id, collection=collection, context=context, helpful=helpful,
+            reward=math.nan if reward is None else reward, kind=kind, actor=actor, session=session, note=note, at=at,
+            weight=weight, key=key,
+        )  # fmt: skip
+        return await self.feedback_each([event])
+
+    async def feedback_each(self, events: Iterable[Feedback], *, api_key: ApiKey | None = None) -> FeedbackReport:
+        """Store at most 10,000 events of feedback in one statement: all of them, or none where one is refused.
+
+        ``api_key``: the key that the events came by, whose cap and whose rules about actors hold for them. Raises what
+        ``feedback`` raises, for the first event that is refused.
+        """
+        given = checked_events(events)
+        if any(event.retrieval_id is not None for event in given):
+            await self.recorded()
+        place = (self.database, self._tenant_id)
+        return await take_feedback(*place, given, self.now, key=api_key, observer=self.observer)
+
+    async def outcome(
+        self,
+        retrieval_id: UUID | str,
+        used: Iterable[str],
+        *,
+        reward: float,
+        actor: str = "",
+        note: str = "",
+        at: datetime | None = None,
+    ) -> FeedbackReport:
+        """Say how a task went: the items it used share one event's weight, under the kind ``outcome``."""
+        events = outcome_events(retrieval_id, used, reward=reward, actor=actor, note=note, at=at)
+        return await self.feedback_each(events)
+
+    async def quarantine(self, actor: str, *, reason: str = "") -> int:
+        """Keep an actor's feedback, past and future, from counting; gives the number of events that no more count."""
+        return await quarantine(self.database, self._tenant_id, actor, reason, is_held=True)
+
+    async def release(self, actor: str) -> int:
+        """Let an actor's feedback count again, with its former weights; gives the number of events that count again."""
+        return await quarantine(self.database, self._tenant_id, actor, is_held=False)
+
+    # Records and figures.
+
+    async def recorded(self) -> None:
+        """Return once every search that was answered so far is recorded, or counted as lost.
+
+        Raises ``DatabaseError`` when the database cannot be had; the searches then wait on.
+        """
+        await self._open_parts.recorder.recorded()
+
+    async def accesses_counted(self) -> None:
+        """Return once every retrieval of memories so far is in their access counts.
+
+        Raises ``DatabaseError`` when the database cannot be had; the counts then wait on.
+        """
+        await self._open_parts.accesses.counted()
+
+    async def retrieval(self, retrieval_id: UUID | str, collection: str | None = None) -> RecordedRetrieval:
+        """A recorded search: what was asked, in what context, how it was answered, and what was shown.
+
+        With a ``collection``, of its searches alone. Raises ``UnknownRetrievalError`` where there is no such record,
+        and ``InvalidRequestError`` for what is no identifier.
+        """
+        from retrieval.services.replay import read_retrieval
+
+        await self.recorded()
+        return await read_retrieval(self.database, self._tenant_id, retrieval_id, collection)
+
+    async def replay(self, retrieval_id: UUID | str, collection: str | None = None) -> Replay:
+        """Whether a recorded ranking follows from its record, and where and why today's answer differs, hit by hit.
+
+        With a ``collection``, of its searches alone. The search is asked again and not recorded. Raises
+        ``UnknownRetrievalError`` where there is no such record, and ``InvalidRequestError`` for what is no identifier.
+        """
+        from retrieval.services.replay import replay
+
+        await self.recorded()
+        return await replay(self.workplace, self._tenant_id, retrieval_id, collection)
+
+    async def pseudonymise(self, actor: str) -> Pseudonymised:
+        """Replace an actor's name in all recorded searches and feedback by a random pseudonym; sessions are forgotten.
+
+        Raises ``InvalidRequestError`` for a name that no actor can have.
+        """
+        from retrieval.adapters.store.records.forgetting import pseudonymise
+
+        if not Context(actor=actor).actor:
+            raise InvalidRequestError("an actor's name is needed, as it was given with the search or the feedback")
+        await self.recorded()
+        return await pseudonymise(self.database, self._tenant_id, actor, f"pseudonym-{secrets.token_hex(16)}")
 
     async def analytics_views(self) -> list[AnalyticsView]:
         """The figures that can be asked for, by name, each with its columns."""
@@ -333,61 +354,165 @@ class Platform(InstallationCalls, KeyCalls):
         where = ViewQuestion(collection=collection, since=since, until=until, limit=limit)
         return await analytics_rows(self.database, self._tenant_id, view, where)
 
-    def _handle(self, stored: StoredCollection) -> Collection:
-        def embedder_of(space: StoredSpace | None) -> CachedEmbedder | None:
-            return self._embedders.of(space, self.database, self._tenant_id)
+    # API keys.
 
-        return Collection(
+    async def create_key(
+        self,
+        name: str,
+        *,
+        scopes: Iterable[str] = ("read",),
+        requests_per_minute: int | None = None,
+        feedback_cap: int | None = None,
+        expires_at: datetime | None = None,
+    ) -> NewApiKey:
+        """Make a key that lets a program in over HTTP, as this tenant; its ``text`` is told this once.
+
+        ``name`` says what it is for. ``scopes`` are of ``read``, ``write``, ``feedback``, ``admin`` (all of them).
+        ``requests_per_minute`` is 1 to 1,000,000, None as many as the service allows each key. ``feedback_cap``
+        is how many of its events of feedback on one item count in a day (UTC), 1 to 1,000,000; None: 100 of a key with
+        the scope ``feedback`` alone, 1,000 of any other. ``expires_at`` has a time zone; None: it is good until it is
+        revoked. Raises ``InvalidRequestError``.
+        """
+        from retrieval.services.keys import create_key
+
+        return await create_key(
             self.database,
             self._tenant_id,
-            stored,
-            embedder_of(stored.space),
+            self.settings.tenant,
+            name,
+            scopes=scopes,
+            requests_per_minute=requests_per_minute,
+            feedback_cap=feedback_cap,
+            expires_at=expires_at,
+            now=self.now,
+        )
+
+    async def keys(self) -> list[ApiKey]:
+        """The tenant's keys, without their secrets; the oldest first, with those that are revoked or have expired."""
+        from retrieval.adapters.store.installation.access import keys_of
+
+        return await keys_of(self.database, self._tenant_id, self.settings.tenant)
+
+    async def revoke_key(self, key_id: str) -> ApiKey:
+        """Let a key in no more, for good; a service takes up to 5 seconds to hear of it.
+
+        ``key_id`` is the key's id, or its whole text. Raises ``UnknownKeyError``, also for another tenant's.
+        """
+        from retrieval.services.keys import revoke_key
+
+        return await revoke_key(self.database, self._tenant_id, self.settings.tenant, key_id, self.now)
+
+    # Upkeep.
+
+    async def statistics(self) -> list[CollectionStatus]:
+        """The state of each of the tenant's collections: items, pending vectors, jobs, recall, lost records."""
+        # Jobs come with it, and a process that only searches should not wait for them.
+        from retrieval.services.collections import collection_statuses
+
+        return await collection_statuses(self.workplace, self._tenant_id)
+
+    async def doctor(self, collection: str | None = None) -> Diagnosis:
+        """Examine the server, the installation and the tenant's collections, or that one alone; it changes nothing.
+
+        Each finding says how bad it is and how to mend it. Raises ``UnknownCollectionError``, and
+        ``DatabaseUnreachableError`` where there is nothing to examine.
+        """
+        from retrieval.services.doctor import diagnose
+
+        if collection is not None:
+            await self.collection(collection, create=False)
+        return await diagnose(self.workplace, self._tenant_id, collection)
+
+    @property
+    def outages(self) -> list[Outage]:
+        """The embedders and language models that searches do not ask at present, because they do not answer.
+
+        All tenants of the platform share them. Each is asked again after a while: see ``docs/how-to/embedders.md``.
+        """
+        return [*self._embedders.guards.outages, *self._llm.guards.outages]
+
+    async def try_embedder(self) -> bool:
+        """Ask the embedder of new collections for one vector, as a search does; False: there is none.
+
+        Raises ``ConfigurationError``, and ``EmbedderError`` where it gives none within a search's budget.
+        """
+        return await self._embedders.try_out()
+
+    @property
+    def recording(self) -> RecordingState:
+        """How many searches were recorded since the platform was opened, how many wait for it, and were lost."""
+        return self._open_parts.recorder.state
+
+    # What it is made of.
+
+    @property
+    def database(self) -> Database:
+        """The open database. Raises ``InvalidRequestError`` before the platform is opened and after it is closed."""
+        if self._database is None:
+            raise InvalidRequestError(_NOT_OPEN if self._parts is None else _CLOSED)
+        return self._database
+
+    @property
+    def tenant_id(self) -> int:
+        """The tenant's number in the database."""
+        return self._tenant_id
+
+    @property
+    def llm(self) -> LLM | None:
+        """The language model: given, else as configured, else None. Raises ``ConfigurationError``."""
+        return self._llm.get()
+
+    @property
+    def embedder(self) -> Embedder | None:
+        """The embedder of new collections: given, else as configured, else None. Raises ``ConfigurationError``."""
+        return self._embedders.for_new()
+
+    @property
+    def now(self) -> datetime:
+        """The time of day, in UTC."""
+        return datetime.fromtimestamp(self._wall_clock(), UTC)
+
+    @property
+    def workplace(self) -> Workplace:
+        """What jobs need: see ``retrieval.jobs``."""
+        return Workplace(self.database, self.settings, self._embedder_of_tenant, now=lambda: self.now)
+
+    @property
+    def _open_parts(self) -> CollectionParts:
+        if self._parts is None:
+            raise InvalidRequestError(_NOT_OPEN)
+        return self._parts
+
+    def _made_parts(self, database: Database) -> CollectionParts:
+        place, settings = (database, self._tenant_id), self.settings
+        return CollectionParts(
+            database=database,
+            tenant_id=self._tenant_id,
+            embedders=lambda space: self._embedders.of(space, *place),
+            decider=Decider(database=database, tenant_id=self._tenant_id, models=Models(*place)),
+            llm_calls=self._calls,
+            rewrites=RewriteCache(
+                database=database,
+                tenant_id=self._tenant_id,
+                wall_clock=self._wall_clock,
+                days=settings.rewrites_ttl_days,
+            ),
+            bounds=settings.search_bounds,
             clock=self._clock,
             wall_clock=self._wall_clock,
             chance=self._chance,
-            sampler=self._sampler,
-            recorder=self._recorder,
-            accesses=self._accesses,
-            decider=self._decider,
-            workplace=self.workplace,
-            rewrites_days=self.settings.rewrites_ttl_days,
-            calls=self._calls,
+            sampler=Sampler(*place, settings.recall_sample_rate, self._chance),
+            recorder=Recorder(*place, observer=self.observer),
+            accesses=AccessCounter(*place),
             observer=self.observer,
-            embedders=embedder_of,
-            bounds=self.settings.search_bounds,
         )
 
-    async def _unknown(self, name: str) -> UnknownCollectionError:
-        known = [one.name for one in await all_collections(self.database, self._tenant_id)]
-        there_are = f"there are: {', '.join(known[:20])}" if known else "there is none yet"
-        return UnknownCollectionError(
-            f"there is no collection {name!r}; {there_are}; make it with: retrieval ingest {name} FILE"
-        )
+    def _collection(self, stored: StoredCollection) -> Collection:
+        return Collection(CollectionHandle(self._open_parts, stored), self.workplace)
 
-    async def _make(
-        self, name: str, language: str, profile: Profile, space: StoredSpace | None, neighbours: Neighbours | None
-    ) -> None:
-        async with self.database.transaction(self._tenant_id) as connection:
-            whose = (connection, self._tenant_id, name)
-            number = space.space_id if space else None
-            await create_collection(*whose, language=language, profile=profile, space_id=number, neighbours=neighbours)
-
-    async def _give_space(self, stored: StoredCollection, space: StoredSpace) -> None:
-        """A collection that was made without an embedder gets the one that is configured now."""
-        from retrieval.engine.plan import default_profile
-
-        async with self.database.transaction(self._tenant_id) as connection:
-            await set_space(connection, stored.collection_id, space.space_id)
-            if stored.profile == default_profile(None):
-                note = f"the default of {space.space.name}"
-                await add_profile(connection, stored.collection_id, default_profile(space.space), note)
-
-    async def _space(self, wanted: EmbeddingSpace | None) -> StoredSpace | None:
-        """The space asked for, or the configured embedder's; None where neither is."""
-        if wanted is not None:
-            return await register_space(self.database, wanted)
+    def _space_of_new(self) -> EmbeddingSpace | None:
         embedder = self._embedders.for_new()
-        return None if embedder is None else await register_space(self.database, embedder.space)
+        return None if embedder is None else embedder.space
 
     def _embedder_of_tenant(self, tenant_id: int, space: StoredSpace) -> CachedEmbedder | None:
         """The embedder of a space, for whichever tenant: each has a cache of its own."""
@@ -400,23 +525,21 @@ class Platform(InstallationCalls, KeyCalls):
         except DatabaseError as error:
             _log.warning("the months of recorded searches were not made: %s; retrieval jobs run months", error)
 
-    def of_tenant(self, tenant: str) -> Platform:
-        """Another tenant's view of the same installation, on the same connections, embedders and language model.
-
-        It is opened with ``async with``, after this one and closed before it.
-        """
-        other = copy(self)
-        other.settings = self.settings.changed(tenant=tenant)
-        other._host = self  # noqa: SLF001 - another of the same class
-        other._database, other._stack = None, AsyncExitStack()  # noqa: SLF001 - the same
-        return other
-
     async def _opened(self, stack: AsyncExitStack) -> Database:
         """The database, opened; the stack closes it, and the models that are used with it."""
         database = await open_database(self.settings, stack)
         stack.push_async_callback(self._embedders.aclose)
         stack.push_async_callback(self._llm.aclose)
         return database
+
+    def _forget_database(self) -> None:
+        self._database = None
+
+
+def loop_of(platform: Platform) -> asyncio.AbstractEventLoop | None:
+    """The event loop that the platform was opened in, which runs all its calls; None while it is not open."""
+    database = platform._database  # noqa: SLF001 - of this module's class
+    return None if database is None else database.loop
 
 
 def connect(

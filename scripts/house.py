@@ -26,15 +26,13 @@ SMALL_FILES: Mapping[str, str] = {
     "surfaces/cli/__main__.py": "Python runs the file of this name for `python -m retrieval.surfaces.cli`",
     "surfaces/http/error_reference.py": "only scripts/error_reference.py imports it",
     "surfaces/langchain/extra.py": "the package imports it before the libraries that may be missing",
-    "sync/principles.py": "each application has its own file in sync",
-    "sync/tickets.py": "each application has its own file in sync",
 }
 """Why a small file with fewer than two importers is a file of its own, by path below the package."""
 
 SAME_NAMES: Mapping[str, str] = {
     "Memory": "recall's users call its store by this name; the domain's is one memory as it is stored",
 }
-"""Why two public classes have the same name, by name. A mirror of ``sync`` needs no entry."""
+"""Why two public classes have the same name, by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,15 +80,11 @@ def small_files(modules: Sequence[Module], less_than: int = SMALL) -> list[str]:
 
 
 def same_names(modules: Sequence[Module]) -> dict[str, list[str]]:
-    """The names of public classes that stand in two files or more, each with the paths.
-
-    A class of ``sync`` that mirrors an application's class of the same name is left out.
-    """
+    """The names of public classes that stand in two files or more, each with the paths."""
     places = defaultdict[str, list[str]](list)
     for module in modules:
         for node in _public_classes(module.tree):
-            if not _is_mirror(node):
-                places[node.name].append(module.path)
+            places[node.name].append(module.path)
     return {name: paths for name, paths in sorted(places.items()) if len(paths) > 1}
 
 
@@ -184,12 +178,6 @@ def _imports(nodes: Iterable[ast.AST], names: set[str]) -> Iterator[str]:
 
 def _public_classes(tree: ast.Module) -> list[ast.ClassDef]:
     return [node for node in _loaded(tree.body) if isinstance(node, ast.ClassDef) and not node.name.startswith("_")]
-
-
-def _is_mirror(node: ast.ClassDef) -> bool:
-    """Whether it is written ``class Memory(Mirror[recall.Memory])``."""
-    bases = map(ast.unparse, node.bases)
-    return any(base.startswith("Mirror[") and base.endswith(f".{node.name}]") for base in bases)
 
 
 def main() -> int:

@@ -1,30 +1,30 @@
-"""Answers that applications put together themselves: their records, and the calls that keep and read them."""
+"""Answers that applications put together themselves: they are recorded, and read with those of searches."""
 
 from __future__ import annotations
 
 import logging
+import random
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 from uuid import UUID
 
 from retrieval.adapters.store.items.collections import StoredCollection
+from retrieval.adapters.store.records import retrievals
 from retrieval.domain.checks import is_finite, is_storable
-from retrieval.domain.errors import DatabaseError, InvalidLimitError, InvalidRequestError
+from retrieval.domain.errors import DatabaseError, InvalidRequestError
 from retrieval.domain.items.embedding import Vector
 from retrieval.domain.learning.context import MAX_NAME_LENGTH, Context, checked_context
+from retrieval.domain.records.recorded import RecordedAnswer
 from retrieval.domain.records.retrieval_id import time_of, uuid7
 from retrieval.domain.records.search_record import SearchRecord, shown_columns, unusual
 from retrieval.domain.records.slate import ShownItem, Slot
 from retrieval.domain.search.hit import Path
 from retrieval.engine.collection_handle import CollectionHandle
 from retrieval.engine.ranking import score_spread, top_score
+from retrieval.engine.reading import check_limit
 from retrieval.engine.record import NO_POLICY, recorded_request
 from retrieval.engine.recorder import Recorder
 from retrieval.engine.request import MAX_LIMIT, SearchRequest, checked_item_ids, checked_query_vector, checked_words
-
-if TYPE_CHECKING:
-    from retrieval.domain.records.recorded import RecordedAnswer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,100 +151,87 @@ def checked_ms(value: object) -> float:
 _log = logging.getLogger(__name__)
 
 
-class AnswerCalls(CollectionHandle):
-    """The calls about answers, for a collection to inherit; see docs/how-to/recording.md."""
+async def record_answer(
+    handle: CollectionHandle,
+    query: str,
+    shown: Sequence[ShownItem],
+    *,
+    origin: str,
+    retrieval_time_ms: float,
+    context: Context,
+    vector: object,
+    about: object,
+    notes: Sequence[str],
+) -> UUID | None:
+    """See ``Collection.record_answer``."""
+    parts = handle.parts
+    asked, items = checked_words(query, parts.bounds), checked_shown(shown)
+    situation = checked_context(context)
+    source, took, said = checked_origin(origin), checked_ms(retrieval_time_ms), checked_notes(notes)
+    stored = await _as_known(handle)
+    given = None if vector is None else checked_query_vector(vector, stored)
+    told = given if about is None else checked_query_vector(about, stored)
+    if not handle.is_recorded or not _is_wanted(stored, parts.chance):
+        return None
+    cluster, model_version = await _learned_for(handle, stored, _at_hand(handle, asked, told))
+    answer = ComposedAnswer(
+        retrieval_id=uuid7(int(parts.wall_clock() * 1000), parts.chance),
+        collection_id=stored.collection_id,
+        query=asked,
+        vector=given,
+        shown=items,
+        context=situation,
+        origin=source,
+        retrieval_time_ms=took,
+        notes=said,
+        cluster=cluster,
+        model_version=model_version,
+    )
+    return answer.retrieval_id if await _kept(parts.recorder, stored, answer) else None
 
-    async def record_answer(
-        self,
-        query: str,
-        shown: Sequence[ShownItem],
-        *,
-        origin: str,
-        retrieval_time_ms: float,
-        context: Context = Context(),
-        vector: object = None,
-        about: object = None,
-        notes: Sequence[str] = (),
-    ) -> UUID | None:
-        """Record an answer that an application put together itself, as a search is recorded: behind the call.
 
-        ``shown``: what was shown, in that order; ``origin`` names what put it together; ``vector``, shape
-        (dimensions,), is what it looked for, where that was not the words themselves, and ``about`` what tells the
-        question's cluster, where that vector does not (None: it does). Gives the identifier, under which
-        feedback counts as for a search, in the buckets of the ``context``, and of the question's cluster where the
-        vector was given or this process has that of the words at hand: nothing is embedded for it. None where it is
-        not recorded: by the profile, for want of room, or in ``unrecorded`` collections. While the database is away,
-        records wait as those of searches do. Raises ``InvalidRequestError`` and ``InvalidVectorError``.
-        """
-        asked, items = checked_words(query, self._bounds), checked_shown(shown)
-        situation = checked_context(context)
-        source, took, said = checked_origin(origin), checked_ms(retrieval_time_ms), checked_notes(notes)
-        stored = await self._as_known()
-        given = None if vector is None else checked_query_vector(vector, stored)
-        told = given if about is None else checked_query_vector(about, stored)
-        if self._recorder is None or not self._is_recorded(stored):
-            return None
-        cluster, model_version = await self._learned_for(stored, self._at_hand(asked, told))
-        answer = ComposedAnswer(
-            retrieval_id=uuid7(int(self._wall_clock() * 1000), self._chance),
-            collection_id=stored.collection_id,
-            query=asked,
-            vector=given,
-            shown=items,
-            context=situation,
-            origin=source,
-            retrieval_time_ms=took,
-            notes=said,
-            cluster=cluster,
-            model_version=model_version,
-        )
-        return answer.retrieval_id if await _kept(self._recorder, stored, answer) else None
+async def answers_of(handle: CollectionHandle, session: str, *, origin: str | None, limit: int) -> list[RecordedAnswer]:
+    """See ``Collection.answers_of``."""
+    if not Context(session=session).session:
+        raise InvalidRequestError("name a session, as it was given with the search or the answer")
+    check_limit(limit, MAX_LIMIT)
+    wanted = origin if origin is None or origin == "" else checked_origin(origin)
+    await handle.recorded()
+    return await retrievals.answers_of(*await handle.place(), session, origin=wanted, limit=limit)
 
-    async def answers_of(self, session: str, *, origin: str | None = None, limit: int = 20) -> list[RecordedAnswer]:
-        """What a session was answered, the newest first: searches, and answers that an application put together.
 
-        ``origin``: of these alone that were recorded with it; empty: searches. Answers of this platform that wait to be
-        recorded are recorded first. Raises ``InvalidRequestError`` for an empty session, ``InvalidLimitError`` for a
-        limit outside 1 to 1000.
-        """
-        from retrieval.adapters.store.records.retrievals import answers_of
+def _is_wanted(stored: StoredCollection, chance: random.Random) -> bool:
+    rate = stored.profile.recording.rate
+    return rate >= 1 or (rate > 0 and chance.random() < rate)
 
-        if not Context(session=session).session:
-            raise InvalidRequestError("name a session, as it was given with the search or the answer")
-        if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MAX_LIMIT:
-            raise InvalidLimitError(f"limit is {limit!r}; it must be a whole number from 1 to {MAX_LIMIT}")
-        wanted = origin if origin is None or origin == "" else checked_origin(origin)
-        if self._recorder is not None:
-            await self._recorder.recorded()
-        collection_id = (await self._fresh()).collection_id
-        return await answers_of(self._database, self._tenant_id, collection_id, session, origin=wanted, limit=limit)
 
-    def _is_recorded(self, stored: StoredCollection) -> bool:
-        rate = stored.profile.recording.rate
-        return rate >= 1 or (rate > 0 and self._chance.random() < rate)
+async def _as_known(handle: CollectionHandle) -> StoredCollection:
+    """The collection as it is, or as it was read last while the database is away: then records wait."""
+    try:
+        return await handle.fresh()
+    except DatabaseError as error:
+        _log.info("collection %s was not read again for a record: %s", handle.name, error)
+        return handle.stored
 
-    async def _as_known(self) -> StoredCollection:
-        """The collection as it is, or as it was read last while the database is away: then records wait."""
-        try:
-            return await self._fresh()
-        except DatabaseError as error:
-            _log.info("collection %s was not read again for a record: %s", self.name, error)
-            return self._stored
 
-    def _at_hand(self, words: str, given: Vector | None) -> Vector | None:
-        """The vector that tells the cluster; a record does without where it would have to be waited for."""
-        if given is not None or not words or self._embedder is None:
-            return given
-        return self._embedder.at_hand(words)
+def _at_hand(handle: CollectionHandle, words: str, given: Vector | None) -> Vector | None:
+    """The vector that tells the cluster; a record does without where it would have to be waited for."""
+    if given is not None or not words or handle.embedder is None:
+        return given
+    return handle.embedder.at_hand(words)
 
-    async def _learned_for(self, stored: StoredCollection, vector: Vector | None) -> tuple[int | None, int]:
-        """The cluster of the vector, and the version of the model in use; None and 0 where they cannot be read."""
-        try:
-            model = await self._models.serving(stored, stored.profile.learned)
-            return await self._models.cluster(stored, vector), 0 if model is None else model.version
-        except DatabaseError as error:
-            _log.info("a record of %s does without cluster and model: %s", self.name, error)
-            return None, 0
+
+async def _learned_for(
+    handle: CollectionHandle, stored: StoredCollection, vector: Vector | None
+) -> tuple[int | None, int]:
+    """The cluster of the vector, and the version of the model in use; None and 0 where they cannot be read."""
+    models = handle.parts.decider.models
+    try:
+        model = await models.serving(stored, stored.profile.learned)
+        return await models.cluster(stored, vector), 0 if model is None else model.version
+    except DatabaseError as error:
+        _log.info("a record of %s does without cluster and model: %s", handle.name, error)
+        return None, 0
 
 
 async def _kept(recorder: Recorder, stored: StoredCollection, answer: ComposedAnswer) -> bool:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import random
-import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from copy import copy
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
@@ -21,13 +22,15 @@ from retrieval.domain.errors import (
     UnknownCollectionError,
     UnknownFieldError,
 )
+from retrieval.domain.observer import Observer
 from retrieval.domain.search.filters import Extent, Filter, Where, mapping_extent, parse_where
 from retrieval.domain.search.profile import LegName, Profile
-from retrieval.domain.search.query import DEFAULT_BOUNDS, SearchBounds
+from retrieval.domain.search.query import SearchBounds
+from retrieval.engine.accesses import AccessCounter
 from retrieval.engine.decide import Decider
-from retrieval.engine.models import Models
-from retrieval.engine.recorder import Recorder
+from retrieval.engine.recorder import Recorder, Sampler
 from retrieval.engine.request import check_fields, check_filter, check_orders
+from retrieval.engine.shared_calls import RewriteCache, SharedCalls
 from retrieval.engine.stopwatch import Clock
 
 FRESH_SECONDS = 1.0
@@ -38,78 +41,80 @@ Embedders = Callable[[StoredSpace | None], CachedEmbedder | None]
 """Gives the embedder of a space; None where there is none for it."""
 
 
-_Handle = TypeVar("_Handle", bound="CollectionHandle")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CollectionParts:
+    """What the calls about the collections of one platform work with."""
+
+    database: Database
+    tenant_id: int
+    embedders: Embedders
+    decider: Decider
+    """Knows what was learned."""
+    llm_calls: SharedCalls
+    """Calls of language models that are under way, shared by all callers that ask the same."""
+    rewrites: RewriteCache
+    """Where rewrites of queries are kept, so that a language model is asked once for each."""
+    bounds: SearchBounds
+    """How much one search may bring."""
+    clock: Clock
+    wall_clock: Clock
+    """Seconds since 1970."""
+    chance: random.Random
+    sampler: Sampler
+    """Keeps some of the searches to measure the recall by."""
+    recorder: Recorder
+    """Records the searches."""
+    accesses: AccessCounter
+    """Counts retrievals of memories."""
+    observer: Observer | None = None
+    """Is told of each search; None: nobody is."""
+
+
 _Given = ParamSpec("_Given")
 _Answer = TypeVar("_Answer")
 
 
 class CollectionHandle:
-    """What the calls about a collection share; ``Collection`` inherits it with them."""
+    """What every call about one collection is given first."""
 
-    def __init__(
-        self,
-        database: Database,
-        tenant_id: int,
-        stored: StoredCollection,
-        embedder: CachedEmbedder | None,
-        *,
-        clock: Clock = time.monotonic,
-        wall_clock: Clock = time.time,
-        chance: random.Random | None = None,
-        recorder: Recorder | None = None,
-        decider: Decider | None = None,
-        embedders: Embedders | None = None,
-        bounds: SearchBounds = DEFAULT_BOUNDS,
-    ) -> None:
-        self._database = database
-        self._tenant_id = tenant_id
-        self._stored = stored
-        self._embedder = embedder
-        self._embedders = embedders
-        self._bounds = bounds
-        self._clock = clock
-        self._wall_clock = wall_clock
-        self._chance = chance or random.Random()  # noqa: S311 - it samples and explores, and keeps no secret
-        self._recorder = recorder
-        self._decider = decider
-        self._models = Models(database, tenant_id) if decider is None else decider.models
+    def __init__(self, parts: CollectionParts, stored: StoredCollection) -> None:
+        self.parts = parts
+        self.database = parts.database
+        self.tenant_id = parts.tenant_id
+        self.stored = stored
+        """The collection as it was last read."""
+        self.embedder = parts.embedders(stored.space)
+        self.is_recorded = True
+        """Whether its searches are kept, counted and told to the observer."""
         self._narrowed: tuple[Profile, tuple[LegName, ...], Profile] | None = None
-        self._read_at = self._clock()
+        self._read_at = parts.clock()
         self._reading: asyncio.Event | None = None
 
     @property
     def name(self) -> str:
         """The collection's name, unique within its tenant."""
-        return self._stored.name
+        return self.stored.name
 
     @property
-    def home_loop(self) -> asyncio.AbstractEventLoop | None:
-        """The event loop that its platform was opened in, which runs all its calls."""
-        return self._database.loop
+    def now(self) -> datetime:
+        """The time of day, in UTC."""
+        return datetime.fromtimestamp(self.parts.wall_clock(), UTC)
 
-    @property
-    def profile(self) -> Profile:
-        """The active profile, as last read."""
-        return self._stored.profile
-
-    @property
-    def profile_note(self) -> str:
-        """The note that the active profile was stored with, as last read; ``the default`` for the first one."""
-        return self._stored.profile_note
+    def unrecorded(self) -> CollectionHandle:
+        """A handle of the same collection whose searches are not recorded."""
+        same = copy(self)
+        same.is_recorded = False
+        return same
 
     async def refresh(self, *, older_than_seconds: float = 0.0) -> StoredCollection:
-        """Read the collection's profile, space and size again, if they were read longer ago than that.
-
-        Of a collection of this name that was made anew, or has another space by now, the handle is from then on.
-        Raises ``UnknownCollectionError`` where there is none.
-        """
+        """Read the collection again if it was read longer ago than that. See ``Collection.refresh``."""
         if not older_than_seconds:
             return await self._read_again()
         if not self._is_fresh(older_than_seconds) and self._reading is not None:
             # Many calls find it old at the same moment: one of them reads for all.
             await self._reading.wait()
         if self._is_fresh(older_than_seconds):
-            return self._stored
+            return self.stored
         if self._reading is not None:
             return await self._read_again()
         self._reading = reading = asyncio.Event()
@@ -119,43 +124,22 @@ class CollectionHandle:
             reading.set()
             self._reading = None
 
-    def _is_fresh(self, seconds: float) -> bool:
-        return self._clock() - self._read_at <= seconds
-
-    async def _read_again(self) -> StoredCollection:
-        stored = await find_collection(self._database, self._tenant_id, self.name)
-        if stored is None:
-            raise UnknownCollectionError(f"collection {self.name!r} is gone; make it again with platform.collection()")
-        if self._embedders is not None and stored.space != self._stored.space:
-            self._embedder = self._embedders(stored.space)
-        self._stored = stored
-        self._read_at = self._clock()
-        return stored
-
-    async def _check_there(self, refused: DatabaseError, collection_id: int) -> None:
-        """Raise ``UnknownCollectionError`` where the database refused because that collection is gone."""
-        if type(refused) not in {MissingPrivilegeError, DatabaseError}:
-            return
-        if (await self.refresh()).collection_id != collection_id:
-            raise UnknownCollectionError(
-                f"collection {self.name!r} was removed meanwhile, and another was made; try again"
-            ) from refused
-
-    async def _fresh(self) -> StoredCollection:
+    async def fresh(self) -> StoredCollection:
+        """The collection, read ``FRESH_SECONDS`` ago at most."""
         return await self.refresh(older_than_seconds=FRESH_SECONDS)
 
-    @property
-    def _now(self) -> datetime:
-        return datetime.fromtimestamp(self._wall_clock(), UTC)
+    async def place(self) -> tuple[Database, int, int]:
+        """The database, the tenant's number and the collection's: what the store's functions take first."""
+        return self.database, self.tenant_id, (await self.fresh()).collection_id
 
-    @property
-    def bounds(self) -> SearchBounds:
-        """How much one search may bring, by the settings."""
-        return self._bounds
+    async def recorded(self) -> None:
+        """Return once the searches that wait to be recorded are; at once for a handle that records none."""
+        if self.is_recorded:
+            await self.parts.recorder.recorded()
 
-    async def _filtered(self, where: Where | Filter | None) -> tuple[StoredCollection, Filter | None]:
+    async def filtered(self, where: Where | Filter | None) -> tuple[StoredCollection, Filter | None]:
         """The collection, and the filter that was asked for, whose fields there are."""
-        wanted, stored = await parsed_filter(where, self._bounds), await self._fresh()
+        wanted, stored = await parsed_filter(where, self.parts.bounds), await self.fresh()
         try:
             _check(wanted, stored)
         except UnknownFieldError:
@@ -163,6 +147,35 @@ class CollectionHandle:
             stored = await self.refresh()
             _check(wanted, stored)
         return stored, wanted
+
+    def narrowed(self, whole: Profile, legs: tuple[LegName, ...]) -> Profile:
+        """The profile with these legs alone; the last one is kept."""
+        # Callers name the same legs again and again, and a profile is checked anew whenever it is made.
+        if self._narrowed is None or self._narrowed[0] is not whole or self._narrowed[1] != legs:
+            self._narrowed = whole, legs, whole.only(legs)
+        return self._narrowed[2]
+
+    def _is_fresh(self, seconds: float) -> bool:
+        return self.parts.clock() - self._read_at <= seconds
+
+    async def _read_again(self) -> StoredCollection:
+        stored = await find_collection(self.database, self.tenant_id, self.name)
+        if stored is None:
+            raise UnknownCollectionError(f"collection {self.name!r} is gone; make it again with platform.collection()")
+        if stored.space != self.stored.space:
+            self.embedder = self.parts.embedders(stored.space)
+        self.stored = stored
+        self._read_at = self.parts.clock()
+        return stored
+
+    async def check_there(self, refused: DatabaseError, collection_id: int) -> None:
+        """Raise ``UnknownCollectionError`` where the database refused because that collection is gone."""
+        if type(refused) not in {MissingPrivilegeError, DatabaseError}:
+            return
+        if (await self.refresh()).collection_id != collection_id:
+            raise UnknownCollectionError(
+                f"collection {self.name!r} was removed meanwhile, and another was made; try again"
+            ) from refused
 
 
 async def parsed_filter(where: Where | Filter | None, bounds: SearchBounds) -> Filter | None:
@@ -176,17 +189,17 @@ async def parsed_filter(where: Where | Filter | None, bounds: SearchBounds) -> F
 
 
 def told_if_gone(
-    call: Callable[Concatenate[_Handle, _Given], Awaitable[_Answer]],
-) -> Callable[Concatenate[_Handle, _Given], Coroutine[Any, Any, _Answer]]:
+    call: Callable[Concatenate[CollectionHandle, _Given], Awaitable[_Answer]],
+) -> Callable[Concatenate[CollectionHandle, _Given], Coroutine[Any, Any, _Answer]]:
     """A call that raises ``UnknownCollectionError``, not what the database says, where the collection is gone."""
 
     @wraps(call)
-    async def told(handle: _Handle, /, *given: _Given.args, **named: _Given.kwargs) -> _Answer:
-        before = handle._stored.collection_id  # noqa: SLF001 - for the calls of this class
+    async def told(handle: CollectionHandle, /, *given: _Given.args, **named: _Given.kwargs) -> _Answer:
+        before = handle.stored.collection_id
         try:
             return await call(handle, *given, **named)
         except DatabaseError as error:
-            await handle._check_there(error, before)  # noqa: SLF001 - the same
+            await handle.check_there(error, before)
             raise
 
     return told

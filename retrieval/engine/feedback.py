@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import math
-from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
-from uuid import UUID
 
 from retrieval.adapters.store.database import Database
-from retrieval.adapters.store.learning.feedback import StoredOutcome, actors_of, record_feedback
+from retrieval.adapters.store.learning.feedback import (
+    StoredOutcome,
+    actors_of,
+    quarantine_actor,
+    record_feedback,
+)
 from retrieval.adapters.tracing import span
 from retrieval.domain.api_key import ApiKey
 from retrieval.domain.errors import (
@@ -22,7 +24,7 @@ from retrieval.domain.errors import (
     UnknownRetrievalError,
 )
 from retrieval.domain.learning.context import Context
-from retrieval.domain.learning.feedback import RATING, Feedback, FeedbackReport, check_not_ahead
+from retrieval.domain.learning.feedback import Feedback, FeedbackReport, check_not_ahead
 from retrieval.domain.observer import Observer
 
 MAX_EVENTS = 10_000
@@ -32,14 +34,32 @@ _STORED = {"recorded", "superseding", "superseded"}
 
 
 async def take_feedback(
-    database: Database, tenant_id: int, events: Sequence[Feedback], now: datetime, key: ApiKey | None = None
+    database: Database,
+    tenant_id: int,
+    events: Sequence[Feedback],
+    now: datetime,
+    *,
+    key: ApiKey | None = None,
+    observer: Observer | None = None,
 ) -> FeedbackReport:
-    """Store all events or none; ``key`` is the API key that they came by.
+    """Store all events or none, and tell the observer of it; ``key`` is the API key that they came by.
 
     Raises ``UnknownRetrievalError``, ``UnknownCollectionError`` or ``UnknownItemError`` naming the first event that is
     of something unknown, and ``InvalidRequestError`` for an event of the future, more than 10,000 of them, or one that
     names an actor where the key may not.
     """
+    with span("retrieval.feedback") as traced:
+        report = await _taken(database, tenant_id, events, now, key)
+        if traced is not None:
+            traced.set_attributes({"retrieval.tenant_id": tenant_id, "retrieval.events": len(events)})
+    if observer is not None:
+        observer.rewarded(report)
+    return report
+
+
+async def _taken(
+    database: Database, tenant_id: int, events: Sequence[Feedback], now: datetime, key: ApiKey | None
+) -> FeedbackReport:
     if len(events) > MAX_EVENTS:
         raise InvalidRequestError(f"{len(events):,} events are more than {MAX_EVENTS:,}; send them in parts")
     for event in events:
@@ -120,116 +140,17 @@ def refusal(outcome: StoredOutcome, event: Feedback) -> RetrievalError | None:
     return None
 
 
-class FeedbackCalls(ABC):
-    """The calls about feedback, for the platform to inherit; see docs/concepts/feedback.md."""
-
-    observer: Observer | None = None
-    """Who is told of searches and feedback; to be set before the platform is opened."""
-
-    @property
-    @abstractmethod
-    def database(self) -> Database:
-        """The open database."""
-
-    @property
-    @abstractmethod
-    def tenant_id(self) -> int:
-        """The tenant's number in the database."""
-
-    @property
-    @abstractmethod
-    def now(self) -> datetime:
-        """The time of day, in UTC."""
-
-    @abstractmethod
-    async def recorded(self) -> None:
-        """Return once every search that was answered so far is recorded."""
-
-    async def feedback(
-        self,
-        retrieval_id: UUID | str | None = None,
-        item_id: str = "",
-        *,
-        helpful: bool | None = None,
-        reward: float | None = None,
-        collection: str | None = None,
-        context: Context | None = None,
-        kind: str = RATING,
-        actor: str = "",
-        session: str = "",
-        note: str = "",
-        at: datetime | None = None,
-        weight: float = 1.0,
-        key: UUID | str | None = None,
-    ) -> FeedbackReport:
-        """Say how good an item was: one that a search showed, or one of a ``collection`` in a ``context``.
-
-        Say ``helpful`` or ``reward`` (0 to 1); ``Feedback`` has the rest. A call that is repeated counts once, and a
-        later verdict of the same kind and actor replaces the earlier one, whichever arrives first. Raises
-        ``UnknownRetrievalError``, ``UnknownCollectionError``, ``UnknownItemError`` and ``InvalidRequestError``.
-        """
-        from retrieval.domain.learning.feedback import Feedback
-
-        event = Feedback(
-            retrieval_id=retrieval_id, item_id=item_id, collection=collection, context=context, helpful=helpful,
-            reward=math.nan if reward is None else reward, kind=kind, actor=actor, session=session, note=note, at=at,
-            weight=weight, key=key,
-        )  # fmt: skip
-        return await self.feedback_each([event])
-
-    async def feedback_each(self, events: Iterable[Feedback], *, api_key: ApiKey | None = None) -> FeedbackReport:
-        """Say it of many, at most 10,000, in one statement: all are stored, or none and the first bad one is raised.
-
-        ``api_key`` is what the events came by: its cap holds for them, and what it may say of actors. Raises what
-        ``feedback`` raises.
-        """
-        from retrieval.domain.learning.feedback import Feedback
-
-        given = list(events)
-        for event in given:
-            if not isinstance(event, Feedback):
-                raise InvalidRequestError(f"events are retrieval.Feedback values, not a {type(event).__name__}")
-        if any(event.retrieval_id is not None for event in given):
-            await self.recorded()
-        with span("retrieval.feedback") as traced:
-            report = await take_feedback(self.database, self.tenant_id, given, self.now, api_key)
-            if traced is not None:
-                traced.set_attributes({"retrieval.tenant_id": self.tenant_id, "retrieval.events": len(given)})
-        if self.observer is not None:
-            self.observer.rewarded(report)
-        return report
-
-    async def outcome(
-        self,
-        retrieval_id: UUID | str,
-        used: Iterable[str],
-        *,
-        reward: float,
-        actor: str = "",
-        note: str = "",
-        at: datetime | None = None,
-    ) -> FeedbackReport:
-        """Say how a task went: the items it used share one event's weight, under the kind ``outcome``."""
-        from retrieval.domain.learning.feedback import outcome_events
-
-        return await self.feedback_each(
-            outcome_events(retrieval_id, used, reward=reward, actor=actor, note=note, at=at)
-        )
-
-    async def quarantine(self, actor: str, *, reason: str = "") -> int:
-        """Keep what an actor says, and said, from counting; gives how many events stopped doing so."""
-        from retrieval.adapters.store.learning.feedback import quarantine_actor
-
-        return await quarantine_actor(self.database, self.tenant_id, _checked(actor), reason, is_held=True)
-
-    async def release(self, actor: str) -> int:
-        """Let an actor's feedback count again, with the weights that were given; gives how many events do."""
-        from retrieval.adapters.store.learning.feedback import quarantine_actor
-
-        return await quarantine_actor(self.database, self.tenant_id, _checked(actor), "", is_held=False)
+def checked_events(events: Iterable[Feedback]) -> list[Feedback]:
+    """The events. Raises ``InvalidRequestError`` for anything else."""
+    given = list(events)
+    for event in given:
+        if not isinstance(event, Feedback):
+            raise InvalidRequestError(f"events are retrieval.Feedback values, not a {type(event).__name__}")
+    return given
 
 
-def _checked(actor: str) -> str:
+async def quarantine(database: Database, tenant_id: int, actor: str, reason: str = "", *, is_held: bool) -> int:
+    """Keep an actor's feedback from counting, or let it count again; gives how many events that changed."""
     if not actor:
         raise InvalidRequestError("name an actor; feedback without one cannot be told apart")
-    return Context(actor=actor).actor
+    return await quarantine_actor(database, tenant_id, Context(actor=actor).actor, reason, is_held=is_held)

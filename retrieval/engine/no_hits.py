@@ -9,10 +9,10 @@ import asyncio
 import difflib
 import json
 from collections.abc import Mapping, Sequence
-from typing import Protocol
 
+from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.domain.errors import RetrievalError
-from retrieval.domain.items.collection import COUNTED_FIELDS, ValueCount
+from retrieval.domain.items.collection import COUNTED_FIELDS
 from retrieval.domain.search.filters import (
     AllTags,
     And,
@@ -26,6 +26,8 @@ from retrieval.domain.search.filters import (
     as_mapping,
     field_name,
 )
+from retrieval.engine.collection_handle import CollectionHandle
+from retrieval.engine.reading import page, value_counts
 from retrieval.engine.request import SPOKEN_TYPES
 
 SECONDS = 1.0
@@ -38,38 +40,26 @@ _SHOWN = 5
 _LONGEST = 80
 
 
-class Asked(Protocol):
-    """What is asked of the collection."""
+async def reasons(handle: CollectionHandle, wanted: Filter | None) -> tuple[str, ...]:
+    """What to tell a caller that finds nothing by this filter, a note each; nothing where there is nothing to say.
 
-    async def page(self, where: Filter | None = None, *, after: str = "", limit: int = 100) -> Sequence[object]:
-        """Some items that the filter lets through."""
-
-    async def value_counts(self, field: str, *, where: Filter | None = None) -> list[ValueCount]:
-        """The values of a field, the most frequent first."""
-
-
-async def reasons(
-    collection: Asked, wanted: Filter | None, *, documents: int, types: Mapping[str, Sequence[str]]
-) -> tuple[str, ...]:
-    """What to tell whoever finds nothing by this filter, a note each; nothing where there is nothing to say.
-
-    ``types``: the JSON types that items have, by attribute. An error of the database says nothing.
+    An error of the database says nothing.
     """
-    if not documents:
-        return ("the collection has no items yet",)
     said: list[str] = []
     try:
         async with asyncio.timeout(SECONDS):
-            await _explain(collection, wanted, said, documents, types)
+            await _explain(handle, await handle.fresh(), wanted, said)
     except (RetrievalError, TimeoutError):
         pass
     return tuple(said)
 
 
-async def _explain(
-    collection: Asked, wanted: Filter | None, said: list[str], documents: int, types: Mapping[str, Sequence[str]]
-) -> None:
-    if wanted is None or await collection.page(wanted, limit=1):
+async def _explain(handle: CollectionHandle, stored: StoredCollection, wanted: Filter | None, said: list[str]) -> None:
+    documents = stored.documents
+    if not documents:
+        said.append("the collection has no items yet")
+        return
+    if wanted is None or await page(handle, wanted, limit=1):
         passing = "" if wanted is None else "items pass the filter, but "
         said.append(f"{passing}the legs that ran found no item, or none scored high enough")
         return
@@ -77,16 +67,16 @@ async def _explain(
     if len(parts) > _MOST_PARTS:
         said.append("no item passes the filter")
         return
-    alone = [one for one in parts if not await collection.page(one, limit=1)]
+    alone = [one for one in parts if not await page(handle, one, limit=1)]
     for one in alone:
         if (always := _never(one)) is not None:
             said.append(f"the filter lets nothing through: {always}")
             continue
-        hint = await _hint(collection, one, types) if documents <= _MOST_COUNTED else ""
+        hint = await _hint(handle, one, stored.attributes) if documents <= _MOST_COUNTED else ""
         said.append(f"the filter lets nothing through: no item has {_said(one)}{hint}")
     if not alone:
         others = [(one, And(tuple(part for part in parts if part is not one))) for one in parts]
-        culprits = [_said(one) for one, rest in others if await collection.page(rest, limit=1)]
+        culprits = [_said(one) for one, rest in others if await page(handle, rest, limit=1)]
         without = f"; without {' or without '.join(culprits)} there are items" if culprits else ""
         said.append(f"the filter lets nothing through: no item has {' and '.join(map(_said, parts))}{without}")
 
@@ -102,7 +92,7 @@ def _never(part: Filter) -> str | None:
             return None
 
 
-async def _hint(collection: Asked, part: Filter, types: Mapping[str, Sequence[str]]) -> str:
+async def _hint(handle: CollectionHandle, part: Filter, types: Mapping[str, Sequence[str]]) -> str:
     """What the field holds instead."""
     match part:
         case OneOf(field, values):
@@ -115,7 +105,7 @@ async def _hint(collection: Asked, part: Filter, types: Mapping[str, Sequence[st
             return ""
     if not field.is_attribute and field.name not in COUNTED_FIELDS:
         return ""
-    held = [one.value for one in await collection.value_counts(field_name(field)) if one.value]
+    held = [one.value for one in await value_counts(handle, field_name(field)) if one.value]
     kinds = [kind for kind in SPOKEN_TYPES if kind in types.get(field.name, ())] if field.is_attribute else ["string"]
     if not field.path and kinds and not {_kind(value) for value in wanted} & set(kinds):
         return (

@@ -1,13 +1,15 @@
-"""How the collections of a tenant stand, what follows a change of neighbours, and the removal of a collection."""
+"""How the collections of a tenant stand, which attributes and neighbours they index, and their removal."""
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from retrieval.adapters.store.database import Database
+from retrieval.adapters.store.items import indexing
 from retrieval.adapters.store.items.collection_facts import read_facts
 from retrieval.adapters.store.items.collections import StoredCollection, all_collections
 from retrieval.adapters.store.items.indexing import are_windows_behind, reindex_windows
@@ -15,7 +17,11 @@ from retrieval.adapters.store.items.removal import remove_itself, remove_next_it
 from retrieval.adapters.store.records.job_runs import JobRun
 from retrieval.adapters.store.search.indexes import IndexStatus
 from retrieval.adapters.store.search.recall import Measurement
-from retrieval.services.indexes import drop_indexes
+from retrieval.domain.errors import InvalidRequestError
+from retrieval.domain.items.attribute import checked_filterable, checked_name
+from retrieval.domain.items.collection import Neighbours, checked_neighbours
+from retrieval.engine.collection_handle import FRESH_SECONDS, CollectionHandle, told_if_gone
+from retrieval.services.indexes import drop_indexes, flush_lexical
 from retrieval.services.textsearch import TextsearchOutcome, drop_textsearch_index
 from retrieval.services.weights import DRIFT, refresh_weights
 from retrieval.services.workplace import Advance, JobTarget, Workplace, unheeded
@@ -130,6 +136,49 @@ async def finish_walk(workplace: Workplace, target: JobTarget, advance: Advance 
 async def _step(database: Database, tenant_id: int, collection_id: int) -> int:
     async with database.transaction(tenant_id) as connection:
         return await reindex_windows(connection, collection_id, _STEP)
+
+
+@told_if_gone
+async def make_filterable(handle: CollectionHandle, attributes: Mapping[str, str]) -> None:
+    """See ``Collection.make_filterable``."""
+    wanted = checked_filterable(attributes)
+    stored = await handle.refresh()
+    if set(wanted) <= set(stored.filterable):
+        return
+    async with handle.database.transaction(handle.tenant_id) as connection:
+        await indexing.declare(connection, stored.collection_id, handle.name, wanted)
+    await handle.refresh()
+
+
+@told_if_gone
+async def make_unfilterable(handle: CollectionHandle, names: Sequence[str]) -> None:
+    """See ``Collection.make_unfilterable``."""
+    if isinstance(names, str):
+        raise InvalidRequestError(f"names come in a list such as ['priority'], not {names!r:.80}")
+    wanted, collection_id = [checked_name(name) for name in names], (await handle.fresh()).collection_id
+    async with handle.database.transaction(handle.tenant_id) as connection:
+        await indexing.undeclare(connection, collection_id, wanted)
+    await handle.refresh()
+    # Other handles go by the declaration, and so by its index, until they look again.
+    await asyncio.sleep(1.5 * FRESH_SECONDS)
+    async with handle.database.transaction(handle.tenant_id) as connection:
+        await indexing.clear_undeclared(connection, collection_id, wanted)
+
+
+@told_if_gone
+async def set_neighbours(handle: CollectionHandle, neighbours: Neighbours | None) -> int:
+    """See ``Collection.set_neighbours``."""
+    wanted, stored = checked_neighbours(neighbours), await handle.refresh()
+    place = (handle.database, handle.tenant_id, stored.collection_id)
+    if wanted != stored.neighbours:
+        async with handle.database.transaction(handle.tenant_id) as connection:
+            await indexing.set_neighbours(connection, stored.collection_id, wanted)
+    elif not await are_windows_behind(*place):
+        return 0
+    indexed = await refresh_windows(*place)
+    await flush_lexical(handle.database, indexed)
+    await handle.refresh()
+    return indexed
 
 
 _log = logging.getLogger(__name__)

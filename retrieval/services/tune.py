@@ -21,11 +21,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retrieval.adapters.embedders.cached import patiently
+from retrieval.adapters.store.items.items import read_items
 from retrieval.domain.errors import EmbedderError, InvalidProfileError, InvalidRequestError
 from retrieval.domain.items.embedding import Vector
+from retrieval.domain.items.item import Item
 from retrieval.domain.search.fusion import Candidate, fused_ids, refined
 from retrieval.domain.search.profile import DEPTH, MAX_DEPTH, RRF_K, Fusion, FusionKind, LegName, Profile, leg_name
 from retrieval.domain.search.refining import NO_VECTORS, REFINING, PoolVectors, Refining
+from retrieval.engine.collection_handle import CollectionHandle
+from retrieval.engine.collection_search import leg_rankings
+from retrieval.engine.profiles import set_profile
+from retrieval.engine.reading import embeddings
 from retrieval.services.evaluate import Ndcg, Progress
 from retrieval.services.judgements import (
     DropSelf,
@@ -311,7 +317,7 @@ StageProgress = Callable[[str, int, int], None]
 
 
 class TunableCollection(Protocol):
-    """The part of a collection that tuning needs; ``retrieval.Collection`` is one."""
+    """The part of a collection that tuning needs."""
 
     @property
     def profile(self) -> Profile:
@@ -352,6 +358,36 @@ class CollectionTuning:
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
         return {**self.report.as_dict(), "profile": self.profile.as_dict()}
+
+
+@dataclass(frozen=True, slots=True)
+class HandledCollection:
+    """The collection of a handle, for tuning."""
+
+    handle: CollectionHandle
+
+    @property
+    def profile(self) -> Profile:
+        """The profile to improve on."""
+        return self.handle.stored.profile
+
+    async def get(self, item_ids: Sequence[str]) -> Mapping[str, Item]:
+        """See ``Collection.get``."""
+        return await read_items(*await self.handle.place(), item_ids)
+
+    async def leg_rankings(
+        self, query: str, *, where: dict[str, Any] | None, legs: Sequence[str], depth: int
+    ) -> dict[str, list[Candidate]]:
+        """See ``retrieval.engine.collection_search.leg_rankings``."""
+        return await leg_rankings(self.handle, query, where=where, legs=legs, depth=depth)
+
+    async def embeddings(self, item_ids: Sequence[str]) -> dict[str, Vector]:
+        """See ``Collection.embeddings``."""
+        return await embeddings(self.handle, item_ids)
+
+    async def set_profile(self, profile: Profile, *, note: str) -> int:
+        """See ``Collection.set_profile``."""
+        return await set_profile(self.handle, profile, note)
 
 
 TUNED_LEGS = (LegName.DENSE.value, LegName.LEXICAL.value)

@@ -13,14 +13,18 @@ the door raises ``RunningLoopError``: there the async API is at hand, and blocki
 
 from __future__ import annotations
 
+from retrieval.sync.apps import SyncDualRetriever as DualRetriever
+from retrieval.sync.apps import SyncMemory as Memory
+from retrieval.sync.apps import SyncMemoryStore as MemoryStore
+from retrieval.sync.apps import SyncMetaphorCorpus as MetaphorCorpus
+from retrieval.sync.apps import SyncMetaphorRetriever as MetaphorRetriever
+from retrieval.sync.apps import SyncPrincipleStore as PrincipleStore
+from retrieval.sync.apps import SyncRetrievalEngine as RetrievalEngine
+from retrieval.sync.apps import SyncRetrievalModel as RetrievalModel
+from retrieval.sync.apps import SyncRetrievalService as RetrievalService
 from retrieval.sync.collection import SyncCollection
-from retrieval.sync.memories import MemoryStore, RetrievalEngine
-from retrieval.sync.metaphors import MetaphorCorpus, MetaphorRetriever, RetrievalModel
 from retrieval.sync.platform import SyncPlatform, connect
 from retrieval.sync.platform import open as open  # noqa: A004 - see retrieval
-from retrieval.sync.principles import PrincipleStore
-from retrieval.sync.recall import DualRetriever, Memory
-from retrieval.sync.tickets import RetrievalService
 
 __all__ = [
     "DualRetriever",

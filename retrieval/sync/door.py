@@ -14,21 +14,34 @@ from retrieval.domain.errors import InvalidRequestError, RunningLoopError
 P = ParamSpec("P")
 T = TypeVar("T")
 
+_NOT_OPEN = "the platform is not open; use: with connect() as platform, or: platform = retrieval.sync.open()"
+
+_CLOSED = "the platform is closed; open it again: with platform, or: platform.open()"
+
 
 class Door:
     """Runs async functions on the loop of its portal and waits for what they return."""
 
     def __init__(self) -> None:
         self.portal: BlockingPortal | None = None
+        self.was_open = False
+        """Whether it had a portal before."""
+
+    def open(self, portal: BlockingPortal) -> None:
+        """Let calls through that portal."""
+        self.portal, self.was_open = portal, True
+
+    @property
+    def open_portal(self) -> BlockingPortal:
+        """The portal. Raises ``InvalidRequestError`` before the platform is opened and after it is closed."""
+        if self.portal is None:
+            raise InvalidRequestError(_CLOSED if self.was_open else _NOT_OPEN)
+        return self.portal
 
     def run(self, function: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:
         """What the function returns or raises; a caller that is interrupted cancels it."""
         refuse_running_loop()
-        if self.portal is None:
-            raise InvalidRequestError(
-                "the platform is not open; use: with connect() as platform, or: platform = retrieval.sync.open()"
-            )
-        future = self.portal.start_task_soon(partial(function, *args, **kwargs))
+        future = self.open_portal.start_task_soon(partial(function, *args, **kwargs))
         try:
             return future.result()
         except BaseException:
@@ -54,11 +67,10 @@ def refuse_running_loop() -> None:
 
 
 async def _page(found: AsyncIterator[T], size: int) -> list[T]:
-    """The next so many, or the last fewer."""
+    """The next so many, or the last fewer; at least one is asked for, so that a wrong number is refused there."""
     page: list[T] = []
-    while len(page) < size:
-        try:
-            page.append(await anext(found))
-        except StopAsyncIteration:
+    async for one in found:
+        page.append(one)
+        if len(page) >= size:
             break
     return page

@@ -1,18 +1,23 @@
-"""How an application's async class is mirrored: each method that it has, with its signature, waiting for the answer.
+"""How an async class is mirrored: a typed line for each method, which waits for the answer.
 
-    class Notes(Mirror[async_notes.Notes]):
+    class SyncNotes(Mirror[Notes]):
         def __init__(self, db: SyncPlatform) -> None:
-            super().__init__(async_notes.Notes(db.twin), db.door)
+            super().__init__(Notes(db.twin), db.door)
 
-        add = waiting(async_notes.Notes.add)  # awaited on the door's loop
-        words = direct(async_notes.Notes.words)  # not async there either
+        add = waiting(Notes.add)  # awaited on the door's loop
+        words = direct(Notes.words)  # not async there either
+        scan = iterated(Notes.scan)  # an async iterator there
+        open_notes = giving(Notes.open_notes, SyncNote)  # what it gives is mirrored too
+        size: int = fact(Notes.size)  # a property
 
-A test compares the two classes, and names what a mirror lacks.
+A method has the async one's parameters and docstring. A test compares the two classes, and names what a mirror lacks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import inspect
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from functools import wraps
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
@@ -21,6 +26,7 @@ from retrieval.sync.door import Door
 A = TypeVar("A")
 P = ParamSpec("P")
 T = TypeVar("T")
+R = TypeVar("R")
 
 
 class Mirror(Generic[A]):
@@ -30,6 +36,13 @@ class Mirror(Generic[A]):
         self.twin = twin
         self.door = door
 
+    def __init_subclass__(cls) -> None:
+        """Let each mirrored method say whose it is."""
+        super().__init_subclass__()
+        for name, value in vars(cls).items():
+            if inspect.isfunction(value) and hasattr(value, "__wrapped__"):
+                value.__module__, value.__qualname__ = cls.__module__, f"{cls.__qualname__}.{name}"
+
 
 def waiting(method: Callable[Concatenate[A, P], Awaitable[T]]) -> Callable[Concatenate[Any, P], T]:
     """A mirror's method for an async one: what that returns or raises. See ``Door.run``."""
@@ -38,7 +51,7 @@ def waiting(method: Callable[Concatenate[A, P], Awaitable[T]]) -> Callable[Conca
     def call(self: Mirror[A], /, *args: P.args, **kwargs: P.kwargs) -> T:
         return self.door.run(method, self.twin, *args, **kwargs)
 
-    return _seen(call, method)
+    return call
 
 
 def direct(method: Callable[Concatenate[A, P], T]) -> Callable[Concatenate[Any, P], T]:
@@ -48,10 +61,41 @@ def direct(method: Callable[Concatenate[A, P], T]) -> Callable[Concatenate[Any, 
     def call(self: Mirror[A], /, *args: P.args, **kwargs: P.kwargs) -> T:
         return method(self.twin, *args, **kwargs)
 
-    return _seen(call, method)
+    return call
 
 
-def _seen(call: Callable[P, T], method: Callable[..., Any]) -> Callable[P, T]:
-    """The help leads to the async method's, which holds for both."""
-    call.__doc__ = f"See ``{method.__qualname__}``."
+def giving(
+    method: Callable[Concatenate[A, P], Awaitable[T]], mirror: Callable[[T, Door], R]
+) -> Callable[Concatenate[Any, P], R]:
+    """A mirror's method for an async one whose result has a mirror of its own."""
+
+    @wraps(method)
+    def call(self: Mirror[A], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        return mirror(self.door.run(method, self.twin, *args, **kwargs), self.door)
+
+    return _told(call, r"\b(?=Collection\b)", "Sync")
+
+
+def iterated(method: Callable[Concatenate[A, P], AsyncIterator[T]]) -> Callable[Concatenate[Any, P], Iterator[T]]:
+    """A mirror's method for one that gives an async iterator; so many as its ``batch`` says come at once."""
+    usual = inspect.signature(method).parameters["batch"].default
+
+    @wraps(method)
+    def call(self: Mirror[A], /, *args: P.args, **kwargs: P.kwargs) -> Iterator[T]:
+        batch: Any = kwargs.get("batch", usual)
+        return self.door.each(method(self.twin, *args, **kwargs), batch=batch)
+
+    return _told(call, "^Async", "")
+
+
+def fact(known: Any) -> Any:
+    """A mirror's property for a property, which needs no waiting."""
+    return property(lambda self: known.fget(self.twin), doc=known.__doc__)
+
+
+def _told(call: Callable[P, T], pattern: str, instead: str) -> Callable[P, T]:
+    """The method, whose signature tells what it returns in place of what the async one does."""
+    signature = inspect.signature(call)
+    returned = re.sub(pattern, instead, signature.return_annotation)
+    vars(call)["__signature__"] = signature.replace(return_annotation=returned)
     return call

@@ -8,7 +8,9 @@ from dataclasses import replace
 import pytest
 
 from retrieval import Collection, Item, Platform
+from retrieval.collection import handle_of
 from retrieval.domain.errors import InvalidItemError, InvalidLimitError, UnknownFieldError
+from retrieval.engine.reading import latest, paths
 
 
 @pytest.fixture
@@ -34,11 +36,11 @@ async def test_the_last_changed_comes_first(notes: Collection) -> None:
     """Pages by offset, archived items apart; a filter says of which."""
     await notes.add([Item(item_id="1", body="note 1, again", attributes={"path": ["a", "b"]})])
 
-    assert [one.item.item_id for one in await notes.latest()] == ["1", "2"]
-    assert [one.item.item_id for one in await notes.latest(limit=1, offset=1)] == ["2"]
-    assert [one.item.item_id for one in await notes.latest({"path": "é"})] == ["2"]
-    assert await notes.latest(limit=0) == []
-    [first, second] = await notes.latest()
+    assert [one.item.item_id for one in await latest(handle_of(notes))] == ["1", "2"]
+    assert [one.item.item_id for one in await latest(handle_of(notes), limit=1, offset=1)] == ["2"]
+    assert [one.item.item_id for one in await latest(handle_of(notes), {"path": "é"})] == ["2"]
+    assert await latest(handle_of(notes), limit=0) == []
+    [first, second] = await latest(handle_of(notes))
     assert first.created_at < second.created_at < first.updated_at
 
 
@@ -49,21 +51,21 @@ async def test_lists_come_in_the_order_of_their_elements(notes: Collection) -> N
     await notes.add([Item(item_id="none", attributes={"path": "a"})])
 
     every = [("A", "b"), ("a",), ("a", "b"), ("a", "b", "1"), ("a", "é", "c"), ("a!",), ("ab",)]
-    assert await notes.paths("path") == [(), *every]
-    assert await notes.paths("path", depth=1) == [(), ("A",), ("a",), ("a!",), ("ab",)]
-    assert await notes.paths("path", limit=2, offset=3) == every[2:4]
-    assert await notes.paths("path", where={"/path/1": "b"}) == [("A", "b"), ("a", "b"), ("a", "b", "1")]
+    assert await paths(handle_of(notes), "path") == [(), *every]
+    assert await paths(handle_of(notes), "path", depth=1) == [(), ("A",), ("a",), ("a!",), ("ab",)]
+    assert await paths(handle_of(notes), "path", limit=2, offset=3) == every[2:4]
+    assert await paths(handle_of(notes), "path", where={"/path/1": "b"}) == [("A", "b"), ("a", "b"), ("a", "b", "1")]
 
 
 async def test_a_page_that_cannot_be_is_refused(notes: Collection) -> None:
     """Limits, offsets and attributes that there are not."""
     for page in ({"limit": -1}, {"offset": -1}, {"limit": 10_001}, {"limit": True}):
         with pytest.raises(InvalidLimitError, match="whole number"):
-            await notes.latest(**page)
+            await latest(handle_of(notes), **page)
     with pytest.raises(InvalidLimitError, match="depth is -1"):
-        await notes.paths("path", depth=-1)
+        await paths(handle_of(notes), "path", depth=-1)
     with pytest.raises(UnknownFieldError, match="did you mean 'path'"):
-        await notes.paths("paht")
+        await paths(handle_of(notes), "paht")
 
 
 async def test_no_change_is_lost_however_many_make_one(platform: Platform) -> None:
@@ -101,7 +103,7 @@ async def test_an_item_is_written_again_by_its_text(notes: Collection) -> None:
 
     assert [one.written.embedded for one in (same, other, gone)] == [0, 1, 0]
     assert await notes.embeddings(["1"]) == {}
-    assert [one.item.item_id for one in await notes.latest()] == ["2"]
+    assert [one.item.item_id for one in await latest(handle_of(notes))] == ["2"]
 
 
 async def test_attributes_change_without_the_time(notes: Collection) -> None:

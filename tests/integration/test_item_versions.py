@@ -12,6 +12,7 @@ import pytest_asyncio
 
 from retrieval import Collection, Item, Platform, Settings, connect
 from retrieval.adapters.embedders.hashing import HashingEmbedder
+from retrieval.collection import handle_of
 from retrieval.domain.errors import (
     InvalidItemError,
     InvalidLimitError,
@@ -20,6 +21,7 @@ from retrieval.domain.errors import (
     VersionConflictError,
 )
 from retrieval.domain.items.item import Became, StoredItem
+from retrieval.services.items import set_status
 from tests.support.database import SCHEMA
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -54,7 +56,7 @@ async def test_a_version_changes_with_the_item_and_with_nothing_else(docs: Colle
     assert first.created_at == third.created_at < second.updated_at < third.updated_at
     read = (await docs.stored(["v", "missing"]))["v"]
     assert (read.item, read.version, read.became) == (third.item, third.version, None)
-    assert await docs.set_status("v", "archived")
+    assert await set_status(handle_of(docs), "v", "archived")
     assert (await docs.stored(["v"]))["v"].version != third.version
 
 

@@ -11,6 +11,8 @@ import pytest
 from retrieval import Collection, Settings, connect
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Database
+from retrieval.collection import handle_of
+from retrieval.engine.reading import latest, paths
 from tests.conftest import NewDatabase
 
 MANY = 150
@@ -50,8 +52,8 @@ async def test_matching_items_are_found_once_and_not_for_each_item(
 
     monkeypatch.setattr(Database, "read", explained)
     for where in ({"tags": "t"}, {"tags": {"all": ["t", "u"]}}, {"tags": "t", "path": {"exists": True}}):
-        assert len(await fresh.latest(where, limit=MANY)) == MANY
-        assert len(await fresh.paths("path", where=where, limit=MANY)) == MANY
+        assert len(await latest(handle_of(fresh), where, limit=MANY)) == MANY
+        assert len(await paths(handle_of(fresh), "path", where=where, limit=MANY)) == MANY
         assert [one.items for one in await fresh.value_counts("tags", where=where)] == [MANY, MANY]
 
     assert len(touched) >= 9

@@ -97,5 +97,5 @@ async def test_it_is_opened_and_closed_without_async_with(database_url: str, set
     assert [hit.item_id for hit in await notes.search("disk")] == ["1"]
     await platform.close()
     await platform.close()
-    with pytest.raises(InvalidRequestError, match=r"platform = await retrieval\.open\(\)"):
+    with pytest.raises(InvalidRequestError, match=r"is closed; open it again: .* await platform\.open\(\)"):
         await platform.collections()

@@ -11,6 +11,7 @@ import pytest
 import pytest_asyncio
 
 from retrieval import Settings, connect
+from retrieval.collection import handle_of
 from retrieval.domain.search.hit import Path
 from retrieval.services.indexes import IndexOutcome, index_rows, keep_index
 from tests.support.corpora import Corpus, clustered, make_corpus
@@ -91,7 +92,7 @@ async def test_an_index_that_no_effort_helps_is_not_walked(hard: Corpus) -> None
     known = await hard.collection.refresh()
     assert known.ann_index is not None
     useless = replace(known, ann_index=replace(known.ann_index, effort_10=1001, effort_100=1001, effort_200=1001))
-    hard.collection._stored = useless  # noqa: SLF001 - as if it had been measured so
+    handle_of(hard.collection).stored = useless  # as if it had been measured so
     for where in (None, {"share": {"lt": 500}}):
         results = await hard.found(hard.queries[:3], where, 10)
         assert {result.path for result in results} == {Path.EXACT}

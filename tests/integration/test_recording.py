@@ -18,6 +18,7 @@ from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.adapters.store.records import recording_statement, recordings
 from retrieval.adapters.store.records.recordings import find_recorded, recording_losses
 from retrieval.adapters.store.tables import retrievals
+from retrieval.collection import handle_of
 from retrieval.domain.learning.feedback import Feedback
 from retrieval.domain.records.recorded import RecordedSearch
 from retrieval.domain.records.retrieval_id import time_of
@@ -215,7 +216,7 @@ async def test_a_record_waits_without_the_texts_of_its_hits(platform: Platform) 
     await collection.add([{"_id": str(n), "text": f"common {'secret' * 9} {n}"} for n in range(5)])
     for legs in (["lexical"], ["lexical", "dense"]):
         assert "secret" in (await collection.search("common", legs=legs))[0].body
-    waiting = list(collection._recorder._queue)  # type: ignore[union-attr]  # noqa: SLF001 - nobody else sees them
+    waiting = list(handle_of(collection).parts.recorder._queue)  # noqa: SLF001 - nobody else sees them
     assert [len(one.answered.shown) for one in waiting if isinstance(one.answered, Answered)] == [5, 5]
     assert "secret" not in repr(waiting)
     await platform.recorded()

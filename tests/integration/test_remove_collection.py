@@ -13,9 +13,12 @@ from psycopg import sql
 from retrieval import Collection, EmbeddingSpace, Item, Platform, Profile
 from retrieval.adapters.store.items.removal import remove_next_items
 from retrieval.adapters.store.search.indexes import hnsw_name, index_state
+from retrieval.collection import handle_of
 from retrieval.domain.errors import InvalidRequestError, UnknownCollectionError
+from retrieval.engine.collection_search import leg_rankings
 from retrieval.services import collections as remove_collection
 from retrieval.services.indexes import keep_index
+from retrieval.services.items import add_new
 from tests.support.database import SCHEMA
 
 SPACE = EmbeddingSpace(provider="test", model="removal", dimensions=4)
@@ -116,7 +119,7 @@ async def test_a_handle_says_at_once_that_its_collection_is_gone(platform: Platf
     assert await platform.remove_collection("docs")
     item, profile = {"_id": "b", "text": "t"}, docs.profile
     for write in (
-        docs.put(item), docs.add([item]), docs.add_new([item]), docs.add_each([item]),
+        docs.put(item), docs.add([item]), add_new(handle_of(docs), [item]), docs.add_each([item]),
         docs.change(["b"], lambda *_: Item(item_id="b", body="t")), docs.make_filterable({"n": "number"}),
         docs.set_profile(profile), docs.use_profile(1), docs.stored_profile(),
     ):  # fmt: skip
@@ -153,6 +156,6 @@ async def test_a_search_says_that_its_collection_is_gone(platform: Platform) -> 
     await docs.put({"_id": "a", "text": "t"})
     await docs.search("t")
     assert await platform.remove_collection("docs")
-    for search in (docs.search("t"), docs.search_each(["t"]), docs.leg_rankings("t", legs=["lexical"])):
+    for search in (docs.search("t"), docs.search_each(["t"]), leg_rankings(handle_of(docs), "t", legs=["lexical"])):
         with pytest.raises(UnknownCollectionError, match="gone"):
             await search

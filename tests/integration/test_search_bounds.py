@@ -12,8 +12,10 @@ import pytest_asyncio
 
 from retrieval import Collection, Platform, Settings, connect
 from retrieval.adapters.embedders.hashing import HashingEmbedder
+from retrieval.collection import handle_of
 from retrieval.domain.errors import InvalidFilterError, InvalidLimitError, InvalidRequestError
 from retrieval.domain.search.query import MAX_FILTER_VALUES, MAX_QUERY_BYTES
+from retrieval.engine.collection_search import leg_rankings
 from tests.support.database import SCHEMA
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -49,7 +51,7 @@ WORDS: dict[str, Call] = {
     "search_each": lambda docs: docs.search_each(["disk", TOO_LONG]),
     "interleave": lambda docs: docs.interleave(TOO_LONG, profiles={"a": docs.profile, "b": docs.profile}),
     "preview": lambda docs: docs.preview(TOO_LONG, profiles={"a": docs.profile}),
-    "leg_rankings": lambda docs: docs.leg_rankings(TOO_LONG),
+    "leg_rankings": lambda docs: leg_rankings(handle_of(docs), TOO_LONG),
     "record_answer": lambda docs: docs.record_answer(TOO_LONG, [], origin="test", retrieval_time_ms=1.0),
     "expectations": lambda docs: docs.expectations(["i1"], query=TOO_LONG),
 }
@@ -87,7 +89,7 @@ FILTERS: dict[str, Call] = {
     "prefer": lambda docs: docs.search("disk", prefer={"not": {"level": {"in": TOO_MANY}}}),
     "search_each": lambda docs: docs.search_each(["disk"], where={"level": TOO_MANY}),
     "preview": lambda docs: docs.preview("disk", profiles={"a": docs.profile}, where={"level": TOO_MANY}),
-    "leg_rankings": lambda docs: docs.leg_rankings("disk", where={"level": TOO_MANY}),
+    "leg_rankings": lambda docs: leg_rankings(handle_of(docs), "disk", where={"level": TOO_MANY}),
     "page": lambda docs: docs.page({"level": TOO_MANY}),
     "value_counts": lambda docs: docs.value_counts("level", where={"level": TOO_MANY}),
 }

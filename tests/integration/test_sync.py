@@ -75,6 +75,8 @@ def test_items_are_added_searched_read_and_deleted(platform: SyncPlatform) -> No
     assert tickets.get(["2", "9"])["2"].title == "Disk full"
     assert [item.item_id for item in tickets.scan(batch=2)] == ["1", "2", "3"]
     assert next(tickets.scan({"p": "Low"})).item_id == "2"
+    with pytest.raises(InvalidRequestError, match="batch is 0"):
+        next(tickets.scan(batch=0))
     assert tickets.vectors_of(["disk"]).shape == (1, tickets.embeddings(["2"])["2"].size)
     assert tickets.delete(["2"]) == 1
     assert tickets.info().documents == 2
@@ -167,7 +169,7 @@ def test_tickets_are_served_without_await(
     with RetrievalService() as service:
         assert service.config.default_top_k > 0
         assert "error" in service.health_check()
-    with pytest.raises(InvalidRequestError, match="not open"):
+    with pytest.raises(InvalidRequestError, match="the platform is closed"):
         service.health_check()
 
 
@@ -180,7 +182,6 @@ def test_a_profile_is_stored_and_used(platform: SyncPlatform) -> None:
     assert version == 2
     assert tickets.refresh().profile_version == 2
     assert tickets.search("disk").path.value == "none"
-    assert set(tickets.leg_rankings("disk", legs=("lexical",))) == {"lexical"}
 
 
 def test_ingest_calls_its_callbacks(platform: SyncPlatform, tmp_path: Path) -> None:
@@ -252,8 +253,10 @@ def test_leaving_ends_the_thread_and_closes_the_door(settings: Settings) -> None
         tickets = platform.collection("tickets")
 
     assert set(threading.enumerate()) <= before
-    with pytest.raises(InvalidRequestError, match="not open"):
+    with pytest.raises(InvalidRequestError, match="the platform is closed; open it again"):
         tickets.info()
+    with pytest.raises(InvalidRequestError, match="the platform is closed; open it again"):
+        platform.collections()
 
 
 def test_a_closed_platform_can_be_opened_again(settings: Settings) -> None:
@@ -273,7 +276,7 @@ def test_it_is_opened_and_closed_without_with(settings: Settings) -> None:
     assert tickets.search("disk")[0].item_id == "2"
     platform.close()
     platform.close()
-    with pytest.raises(InvalidRequestError, match=r"platform = retrieval\.sync\.open\(\)"):
+    with pytest.raises(InvalidRequestError, match=r"is closed; open it again: .* platform\.open\(\)"):
         tickets.search("disk")
     assert [one.name for one in platform.open().collections()] == ["tickets"]
     platform.close()

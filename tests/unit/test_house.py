@@ -82,11 +82,11 @@ def test_importers_are_counted_wherever_they_import(tmp_path: Path) -> None:
     assert house.small_files(modules, less_than=2) == ["one.py"]
 
 
-def test_a_mirror_may_have_the_name_of_what_it_mirrors(tmp_path: Path) -> None:
-    """Private classes may share a name too; others may not."""
+def test_a_public_class_name_stands_once(tmp_path: Path) -> None:
+    """Private classes may share a name; a class without ``await`` has a name of its own too."""
     files = {
         "apps.py": "class Store: ...\nclass _Own: ...\nclass Hit: ...\n",
-        "sync.py": "class Store(Mirror[apps.Store]): ...\nclass _Own: ...\nclass Hit(Mirror[apps.Other]): ...\n",
+        "sync.py": "class SyncStore(Mirror[apps.Store]): ...\nclass _Own: ...\nclass Hit(Mirror[apps.Hit]): ...\n",
     }
 
     assert house.same_names(package_of(tmp_path, files)) == {"Hit": ["apps.py", "sync.py"]}

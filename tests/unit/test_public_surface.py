@@ -7,6 +7,7 @@ import json
 import pickle
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -111,3 +112,45 @@ def test_importing_and_connecting_open_nothing(seen: dict[str, Any]) -> None:
 def test_the_sync_door_is_imported_only_when_asked_for(seen: dict[str, Any]) -> None:
     """An asynchronous program never loads it."""
     assert "retrieval.sync" not in seen["used"]
+
+
+FRONT = [retrieval.Collection, retrieval.Platform]
+
+NOT_FOR_USERS = {"calls", "home_loop", "rewrite_cache", "bounds", "leg_rankings", "standings_where", "count_vectors"}
+"""What applications and surfaces reach by ``handle_of`` and ``loop_of``."""
+
+READING_ORDER = {
+    retrieval.Collection: ["search", "add", "put", "get", "profiles", "retrievals", "standings", "make_filterable"],
+    retrieval.Platform: ["open", "collection", "feedback", "recorded", "create_key", "statistics", "database"],
+}
+
+
+@pytest.mark.parametrize("cls", FRONT, ids=lambda cls: cls.__name__)
+def test_a_class_of_the_front_door_is_whole_in_its_file(cls: type) -> None:
+    """It inherits nothing, and each of its methods can be read there; most of what it says is how to call it."""
+    source = Path(retrieval.__file__).parent / f"{cls.__name__.lower()}.py"
+    assert cls.__bases__ == (object,)
+    methods = [value for value in vars(cls).values() if inspect.isfunction(value)]
+    assert {Path(method.__code__.co_filename) for method in methods} == {source}
+    assert len(source.read_text(encoding="utf-8").splitlines()) <= 1000
+    assert all(inspect.getdoc(value) for name, value in vars(cls).items() if not name.startswith("_"))
+
+
+def test_a_collection_is_made_of_few_parts_and_has_what_users_call() -> None:
+    """One value holds the parts, and the calls of the platform's own parts are elsewhere."""
+    assert len(inspect.signature(retrieval.Collection).parameters) == 2
+    public = {name for name in dir(retrieval.Collection) if not name.startswith("_")}
+    assert public.isdisjoint(NOT_FOR_USERS)
+    assert len(public) <= 50
+
+
+@pytest.mark.parametrize("cls", FRONT, ids=lambda cls: cls.__name__)
+def test_a_class_of_the_front_door_is_read_in_the_order_of_use(cls: type) -> None:
+    """The reference page keeps it, and shows the types."""
+    names = [name for name in vars(cls) if not name.startswith("_")]
+    assert [name for name in names if name in READING_ORDER[cls]] == READING_ORDER[cls]
+    assert names[0] == READING_ORDER[cls][0]
+    options = Path(__file__).parents[2].joinpath("mkdocs.yml").read_text(encoding="utf-8")
+    assert "members_order: source" in options
+    assert "group_by_category: false" in options
+    assert "show_signature_annotations: true" in options

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import inspect
+import pydoc
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, assert_type
 
 import pytest
 
 import retrieval.sync
 from retrieval.apps import memories, metaphors, recall, tickets
+from retrieval.apps.memories.store import MemoryPage
 from retrieval.apps.principles import PrincipleStore
 from retrieval.collection import Collection
 from retrieval.domain.errors import InvalidRequestError, RunningLoopError
+from retrieval.domain.items.item import Item
+from retrieval.domain.search.hit import SearchResult
 from retrieval.platform import Platform, connect
 from retrieval.settings import Settings
 from retrieval.sync import SyncCollection, SyncPlatform
@@ -34,8 +38,24 @@ MIRRORS = [
 
 TWINS = [(Platform, SyncPlatform), (Collection, SyncCollection), *MIRRORS]
 
-ONLY_ASYNC = {"database", "embedder", "home_loop", "llm", "rewrite_cache", "workplace"}
-"""The open database, its loop, what works on it in the background, the models and what they said speak async alone."""
+ONLY_ASYNC = {"database", "embedder", "llm", "workplace"}
+"""The open database, what works on it in the background, and the models speak async alone."""
+
+
+if TYPE_CHECKING:
+
+    def checked_by_mypy(platform: SyncPlatform, collection: SyncCollection) -> None:
+        """A mirrored call has the async one's parameters, and gives without ``await`` what that gives."""
+        assert_type(platform.collection("a", create=False), SyncCollection)
+        assert_type(platform.collections(), list[SyncCollection])
+        assert_type(platform.of_tenant("b").tenant_id, int)
+        assert_type(collection.search("disk", limit=5), SearchResult)
+        assert_type(next(collection.scan(batch=1)), Item)
+        assert_type(collection.unrecorded().name, str)
+        collection.search(1)  # type: ignore[arg-type]
+        collection.search("disk", limt=1)  # type: ignore[call-arg]
+        assert_type(retrieval.sync.MemoryStore(platform).list_memories("p"), MemoryPage)
+        assert_type(retrieval.sync.DualRetriever(collection, None).needs_deep_search("why"), bool)
 
 
 def members(cls: type, kind: Callable[[Any], bool]) -> dict[str, Any]:
@@ -49,12 +69,21 @@ def is_property(value: object) -> bool:
     return isinstance(value, property)
 
 
+def annotation_of(cls: type, name: str) -> str:
+    """The type of a property, as it is written."""
+    written = cls.__annotations__.get(name) or inspect.signature(vars(cls)[name].fget).return_annotation
+    return str(written)
+
+
 @pytest.mark.parametrize(("awaited", "plain"), TWINS)
 def test_both_have_the_same_methods_and_properties(awaited: type, plain: type) -> None:
     """What one learns of the async API holds for the sync door."""
     assert set(members(plain, inspect.isfunction)) == set(members(awaited, inspect.isfunction))
     properties = set(members(awaited, is_property)) | ({"settings"} if awaited is Platform else set())
     assert set(members(plain, is_property)) == properties - ONLY_ASYNC
+    for name in members(plain, is_property):
+        told = annotation_of(plain, name).replace("Sync", "")
+        assert name == "settings" or told == annotation_of(awaited, name)
 
 
 @pytest.mark.parametrize(
@@ -83,7 +112,7 @@ def test_both_are_made_and_connected_alike() -> None:
 def test_every_mirror_is_compared() -> None:
     """None that the door shows is left out of these tests."""
     shown = [value for name in retrieval.sync.__all__ if isinstance(value := getattr(retrieval.sync, name), type)]
-    assert {one for one in shown if issubclass(one, Mirror)} == {plain for _, plain in MIRRORS}
+    assert {one for one in shown if issubclass(one, Mirror)} == {plain for _, plain in TWINS}
 
 
 @pytest.mark.parametrize(("awaited", "plain"), MIRRORS)
@@ -96,10 +125,31 @@ def test_mirrors_are_made_as_what_they_mirror(awaited: type, plain: type) -> Non
 
 
 @pytest.mark.parametrize(("awaited", "plain"), TWINS)
-def test_every_method_names_the_one_it_stands_for(awaited: type, plain: type) -> None:
-    """The door's help leads to the async method's, which holds for both."""
+def test_help_is_as_whole_as_the_async_ones(awaited: type, plain: type) -> None:
+    """Each method and property has the async one's docstring; what a method of ``with`` says may differ."""
+    own = {"open", "of_tenant"} if awaited is Platform else set()
+    for kind in (inspect.isfunction, is_property):
+        for name, member in members(plain, kind).items():
+            if name not in own and hasattr(awaited, name):
+                assert inspect.getdoc(member) == inspect.getdoc(getattr(awaited, name)), name
+    assert all("See ``" not in (inspect.getdoc(getattr(plain, name)) or "") for name in own)
+
+
+def test_help_shows_what_a_sync_search_takes() -> None:
+    """The parameters with their types, and the whole description."""
+    shown = pydoc.render_doc(SyncCollection.search, renderer=vars(pydoc)["plaintext"])
+    assert "rewrites: 'Sequence[str]' = ()" in shown
+    assert "``prefer``: a filter; items that pass it rank higher" in shown
+    assert "-> 'SearchResult'" in shown
+
+
+@pytest.mark.parametrize(("awaited", "plain"), TWINS)
+def test_class_and_methods_say_that_they_do_not_wait(awaited: type, plain: type) -> None:
+    """A traceback, a log line or a type checker's message names the class of the sync door."""
+    assert plain.__name__ == f"Sync{awaited.__name__}"
     for name, method in members(plain, inspect.isfunction).items():
-        assert f"See ``{awaited.__name__}.{name}``" in (inspect.getdoc(method) or "")
+        assert method.__qualname__ == f"{plain.__name__}.{name}"
+        assert method.__module__.startswith("retrieval.sync.")
 
 
 async def test_it_refuses_to_open_inside_a_running_loop() -> None:

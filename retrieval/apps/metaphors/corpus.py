@@ -31,13 +31,14 @@ from retrieval.apps.metaphors.metaphor import (
 from retrieval.apps.metaphors.problem import checked_metaphor, validate_metaphor
 from retrieval.apps.metaphors.ranking import METAPHORS_PROFILE
 from retrieval.apps.probation import ProbationVerdict, probation
-from retrieval.collection import Collection
+from retrieval.collection import Collection, handle_of
 from retrieval.domain.errors import InvalidItemError, InvalidRequestError, InvalidVectorError, UnknownItemError
 from retrieval.domain.items.embedding import TextRole, Vector, checked_vectors
 from retrieval.domain.items.item import Item
 from retrieval.domain.search.profile import Profile
 from retrieval.domain.search.profile_parts import check_share
 from retrieval.platform import Platform
+from retrieval.services.items import add_new, set_status
 
 _FILE = "standard_corpus.json"
 
@@ -230,7 +231,7 @@ class MetaphorCorpus:
         item = metaphor_item(metaphor, source=source, status=status, provenance=provenance)
         own = await self._own_vector(metaphor)
         try:
-            report = await self._collection.add_new([item])
+            report = await add_new(handle_of(self._collection), [item])
         except InvalidItemError as error:
             if not await self._collection.get([metaphor.id]):
                 raise
@@ -255,7 +256,7 @@ class MetaphorCorpus:
     async def accept(self, metaphor_id: str) -> None:
         """A person lets a candidate, or one that was rejected, into the corpus. Raises ``UnknownItemError``."""
         await self._item(metaphor_id)
-        await self._collection.set_status(metaphor_id, ACTIVE)
+        await set_status(handle_of(self._collection), metaphor_id, ACTIVE)
 
     async def reject(self, metaphor_id: str) -> None:
         """A person takes a candidate, or a dynamic metaphor, out; it is kept, so that it is not suggested again.
@@ -265,7 +266,7 @@ class MetaphorCorpus:
         await self._item(metaphor_id)
         if metaphor_id in self._static:
             raise InvalidRequestError(f"metaphor {metaphor_id!r:.80} is static; open the corpus without it")
-        await self._collection.set_status(metaphor_id, REJECTED)
+        await set_status(handle_of(self._collection), metaphor_id, REJECTED)
 
     async def settle(self, metaphor_id: str) -> str:
         """Let a candidate's use decide; gives the status that it has then: ``active``, ``candidate`` or ``archived``.
@@ -280,7 +281,7 @@ class MetaphorCorpus:
         becomes = _BECOMES.get(probation(standing.uses, standing.successes))
         if becomes is None:
             return item.status
-        await self._collection.set_status(metaphor_id, becomes, was=CANDIDATE)
+        await set_status(handle_of(self._collection), metaphor_id, becomes, was=CANDIDATE)
         return (await self._item(metaphor_id)).status
 
     async def settle_all(self) -> dict[str, str]:

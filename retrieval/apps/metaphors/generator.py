@@ -22,6 +22,7 @@ from typing import Any, TypeVar
 from retrieval.apps.metaphors.corpus import MetaphorCorpus
 from retrieval.apps.metaphors.metaphor import ACTIVE, CANDIDATE, KIND, REJECTED, SUGGESTED_FOR, Metaphor, Operation
 from retrieval.apps.metaphors.problem import Problem, validate_metaphor
+from retrieval.collection import handle_of
 from retrieval.domain.checks import text_fault
 from retrieval.domain.errors import LLMError, LLMRejectedError, LLMUnavailableError, RetrievalError
 from retrieval.domain.llm import LLM
@@ -311,7 +312,7 @@ class Generator:
         """The suggestions, of one call for all who ask for the same now; who stops waiting leaves it to go on."""
         collection = self.corpus.collection
         key = (id(self.llm), collection.name, PROMPT_VERSION, wanted.problem.description)
-        found: Suggested = await collection.calls.result(key, lambda: self._made(wanted), seconds)
+        found: Suggested = await handle_of(collection).parts.llm_calls.result(key, lambda: self._made(wanted), seconds)
         return Suggested(found, found.notes)  # each caller may change its list
 
     async def _made(self, wanted: Wanted) -> Suggested:
@@ -322,7 +323,7 @@ class Generator:
             raise LLMUnavailableError(f"{self.name} gave no metaphors within {LONGEST_SECONDS:g} s") from None
         kept, notes, names = list[Metaphor](), list[str](), set[str]()
         # What is alike must not be looked for by two at once, and then be kept by both.
-        async with self.corpus.collection.calls.lock(("metaphors", self.corpus.collection.name)):
+        async with handle_of(self.corpus.collection).parts.llm_calls.lock(("metaphors", self.corpus.collection.name)):
             for metaphor in offered:
                 is_repeated = metaphor.name.casefold() in names
                 names.add(metaphor.name.casefold())
@@ -340,7 +341,7 @@ class Generator:
     async def _offered(self, wanted: Wanted) -> list[Metaphor]:
         """What its answer offers; whatever else a model raises, or its answer does, becomes one of a model's errors."""
         try:
-            guard = self.corpus.collection.calls.guard(self.llm, self.name)
+            guard = handle_of(self.corpus.collection).parts.llm_calls.guard(self.llm, self.name)
             answer = await guard.call(
                 lambda: self.llm.complete_json(prompt_of(wanted), SCHEMA, system=SYSTEM), self.budget_seconds
             )

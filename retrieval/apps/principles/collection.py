@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from retrieval.apps.principles.search import PRINCIPLES_PROFILE, WORDS_PROFILE
-from retrieval.collection import Collection
+from retrieval.collection import Collection, handle_of
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.search.profile import Fusion, FusionKind, Profile
 from retrieval.domain.search.profile_parts import Recording
@@ -35,7 +35,7 @@ async def principles_collection(platform: Platform, name: str = COLLECTION) -> C
     collection = await platform.collection(name, profile=PRINCIPLES_PROFILE)
     has_vectors = await collection.space() is not None
     # As they are stored, where signals have no order; a profile that somebody chose stays.
-    stored = collection.profile.as_dict(), collection.profile_note
+    stored = collection.profile.as_dict(), handle_of(collection).stored.profile_note
     if has_vectors and stored == (WORDS_PROFILE.as_dict(), _BY_WORDS):
         await collection.set_profile(PRINCIPLES_PROFILE, note=_BY_MEANING)
     if not has_vectors and stored[0] == PRINCIPLES_PROFILE.as_dict() and stored[1] in {_NEW, _BY_MEANING}:

@@ -13,7 +13,7 @@ from retrieval.apps.principles.choosing import FEWER_USES_THAN, SLOTS, TAG_BOOST
 from retrieval.apps.principles.principle import ACTIVE, Principle
 from retrieval.apps.principles.principle_item import IN_USE, KIND, principle_of
 from retrieval.apps.probation import FAILED_BELOW
-from retrieval.collection import Collection
+from retrieval.collection import Collection, handle_of
 from retrieval.domain.checks import fault_of
 from retrieval.domain.errors import InvalidLimitError, InvalidRequestError
 from retrieval.domain.items.item import Item
@@ -27,6 +27,7 @@ from retrieval.domain.search.profile_parts import Combination, Learned
 from retrieval.domain.search.signal import Signal
 from retrieval.domain.search.signals import KeywordOverlap, Rating, TagMatch, VectorSimilarity
 from retrieval.engine.collection_handle import FRESH_SECONDS
+from retrieval.engine.learning import standings_where
 
 SIMILARITY_WEIGHT = 2.0
 """Of the similarity of meaning, beside the principle's score with 1: measured, see decision 25."""
@@ -288,7 +289,7 @@ class PrincipleSearch:
 
     async def _eligible(self, where: Where) -> list[Tried]:
         """All that the filter lets through, by id: what they say is read of those that are picked."""
-        return _tried(await self.collection.standings_where(where))
+        return _tried(await standings_where(handle_of(self.collection), where))
 
     async def _scored(self, question: PrincipleQuestion, picks: Sequence[Pick]) -> SearchResult:
         """The picked ones as the profile scores them, so that theirs can be compared with the others' scores."""

@@ -25,7 +25,7 @@ from retrieval.apps.principles.search import (
 )
 from retrieval.apps.principles.traces import Outcome, Trace, Traces
 from retrieval.apps.principles.usage import PrincipleUsage, record_usage, settle
-from retrieval.collection import Collection
+from retrieval.collection import Collection, handle_of
 from retrieval.domain.errors import InvalidItemError
 from retrieval.domain.items.collection import ValueCount
 from retrieval.domain.items.item import Item
@@ -300,8 +300,10 @@ class PrincipleStore:
 
     async def _known_else_added(self, item: Item) -> Principle | None:
         """The principle that somebody else has stored under that id meanwhile; None: this one is stored now."""
+        from retrieval.services.items import add_new
+
         try:
-            await (await self._collection()).add_new([item])
+            await add_new(handle_of(await self._collection()), [item])
         except InvalidItemError:
             known = (await self.get([item.item_id])).get(item.item_id)
             if known is None:

@@ -11,6 +11,7 @@ from retrieval.apps.principles.principle import ACTIVE, CANDIDATE, Principle
 from retrieval.apps.principles.principle_item import KIND
 from retrieval.apps.principles.search import PrincipleSearch
 from retrieval.apps.probation import ProbationVerdict, probation
+from retrieval.collection import handle_of
 from retrieval.domain.errors import InvalidRequestError, UnknownItemError
 from retrieval.domain.items.item import Item
 from retrieval.domain.learning.feedback import Feedback
@@ -84,10 +85,12 @@ async def settled(search: PrincipleSearch, one: Principle) -> Principle:
     """
     if one.status != CANDIDATE:
         return one
+    from retrieval.services.items import set_status
+
     becomes = _BECOMES.get(probation(one.use_count, one.success_count))
     if becomes is None:
         return one
-    await search.collection.set_status(one.id, becomes, was=CANDIDATE)
+    await set_status(handle_of(search.collection), one.id, becomes, was=CANDIDATE)
     return await _known(search, one.id)
 
 

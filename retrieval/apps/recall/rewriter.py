@@ -16,10 +16,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from retrieval.collection import Collection
+from retrieval.collection import Collection, handle_of
 from retrieval.domain.checks import text_fault
 from retrieval.domain.errors import LLMError, LLMRejectedError, LLMUnavailableError
 from retrieval.domain.llm import LLM
+from retrieval.engine.collection_handle import CollectionParts
 
 LONGEST_QUERY = 2000
 
@@ -225,7 +226,7 @@ class Rewriter:
     async def _shared(self, query: str, seconds: float) -> list[str]:
         """The wordings, of one call for all who ask the same now; who does not wait for it leaves it to go on."""
         key = (id(self.llm), self._instructions, query)
-        found: list[str] = await self.storage.calls.result(key, lambda: self._found(query), seconds)
+        found: list[str] = await self._parts.llm_calls.result(key, lambda: self._found(query), seconds)
         return found
 
     async def _found(self, query: str) -> list[str]:
@@ -241,7 +242,7 @@ class Rewriter:
 
     async def _asked(self, query: str) -> list[str]:
         system = SYSTEM if self.seed is None else f"{SYSTEM} This is variation {self.seed}."
-        guard = self.storage.calls.guard(self.llm, self.llm.name)
+        guard = self._parts.llm_calls.guard(self.llm, self.llm.name)
         answer = await guard.call(lambda: self._answer(rewriting_prompt(query), system), self.budget_seconds)
         found = usable_rewrites(answer, query)
         if not found:
@@ -260,11 +261,15 @@ class Rewriter:
             raise LLMUnavailableError(f"{self.llm.name} failed: {said:.200}") from error
 
     async def _kept(self, query: str) -> list[str]:
-        kept = await self.storage.rewrite_cache.read(self.llm.name, query, instructions=self._instructions)
+        kept = await self._parts.rewrites.read(self.llm.name, query, instructions=self._instructions)
         return usable_rewrites(kept, query)
 
     async def _keep(self, query: str, rewrites: Sequence[str]) -> None:
-        await self.storage.rewrite_cache.keep(self.llm.name, query, rewrites, instructions=self._instructions)
+        await self._parts.rewrites.keep(self.llm.name, query, rewrites, instructions=self._instructions)
+
+    @property
+    def _parts(self) -> CollectionParts:
+        return handle_of(self.storage).parts
 
     @property
     def _instructions(self) -> str:

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -20,10 +21,12 @@ from retrieval.apps.tickets.models import PreviewConfig, RetrievalRequest, Retri
 from retrieval.apps.tickets.profile import tickets_profile
 from retrieval.apps.tickets.ticket_item import DOMAIN
 from retrieval.apps.tickets.weighing import Weighed, compared, weighed
+from retrieval.collection import handle_of
 from retrieval.domain.errors import RetrievalError, UnknownCollectionError, UnknownFieldError
 from retrieval.domain.items.collection import ValueCount
 from retrieval.domain.items.embedding import EmbeddingSpace
 from retrieval.engine.collection_handle import FRESH_SECONDS
+from retrieval.engine.reading import count_vectors
 
 _TRUSTED_A_SECOND = 20_000
 """Vectors for each second that a count is trusted: counting 100,000 takes some 30 ms, and happens every 5 s at most."""
@@ -103,7 +106,7 @@ class RetrievalService:
         asked = asked_of(request, self.config)
 
         async def ask(collection: Collection) -> RetrievalResponse:
-            counted = self._vectors.read(collection.count_vectors)
+            counted = self._vectors.read(partial(count_vectors, handle_of(collection)))
             hits, total = await asyncio.gather(_search(collection, asked, asked.top_k), counted)
             return response_of(hits, asked, await self._now(asked), total)
 

@@ -25,7 +25,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from retrieval.adapters.aside import LONG_BODY, aside, uncollected
-from retrieval.collection import Collection
+from retrieval.collection import Collection, handle_of
 from retrieval.domain.checks import JSONTextError, json_of
 from retrieval.domain.errors import InvalidFilterError, InvalidRequestError
 from retrieval.domain.search.filters import Filter, parse_where
@@ -96,7 +96,7 @@ def at(*place: str | int) -> Iterator[None]:
 async def filter_at(name: str, where: Mapping[str, Any] | None, collection: Collection) -> Filter | None:
     """The filter that the member of that name says. Raises ``InvalidFilterError``."""
     with at(name):
-        return await parsed_filter(where, collection.bounds)
+        return await parsed_filter(where, handle_of(collection).parts.bounds)
 
 
 async def filters_at(
@@ -108,7 +108,7 @@ async def filters_at(
     found = []
     for number, each in enumerate(where):
         with at(name, number):
-            if (one := await parsed_filter(each, collection.bounds)) is not None:
+            if (one := await parsed_filter(each, handle_of(collection).parts.bounds)) is not None:
                 found.append(one)
     return found
 

@@ -12,11 +12,9 @@ from concurrent.futures import Future
 from functools import partial
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
-from anyio.from_thread import BlockingPortal
-
-from retrieval.collection import Collection
+from retrieval.collection import Collection, handle_of
 from retrieval.domain.errors import InvalidRequestError, RunningLoopError
-from retrieval.platform import Platform
+from retrieval.platform import Platform, loop_of
 from retrieval.sync import SyncCollection, SyncPlatform
 from retrieval.sync.door import Door
 
@@ -139,7 +137,7 @@ class Bridge(Generic[A]):
             )
         call = partial(function, *args, **kwargs)
         if self._door is not None:
-            return _waited(_portal(self._door).start_task_soon(call))
+            return _waited(self._door.open_portal.start_task_soon(call))
         return Carried(call, self._running_home()).result()
 
     async def arun(self, function: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -151,13 +149,14 @@ class Bridge(Generic[A]):
             return await function(*args, **kwargs)
         call = partial(function, *args, **kwargs)
         if self._door is not None:
-            return await asyncio.wrap_future(_portal(self._door).start_task_soon(call))
+            return await asyncio.wrap_future(self._door.open_portal.start_task_soon(call))
         return await Carried(call, self._running_home()).awaited()
 
     @property
     def _home(self) -> asyncio.AbstractEventLoop | None:
         twin: Any = self.twin
-        self._seen = twin.home_loop or self._seen
+        own = loop_of(twin) if isinstance(twin, Platform) else handle_of(twin).database.loop
+        self._seen = own or self._seen
         return self._seen
 
     def _running_home(self) -> asyncio.AbstractEventLoop:
@@ -165,12 +164,6 @@ class Bridge(Generic[A]):
         if home is None or not home.is_running():
             raise RunningLoopError(_LOOP_UNKNOWN if home is None else _LOOP_ENDED)
         return home
-
-
-def _portal(door: Door) -> BlockingPortal:
-    if door.portal is None:
-        raise InvalidRequestError("the platform is not open; use: with connect() as platform, or: open()")
-    return door.portal
 
 
 def _waited(future: Future[T]) -> T:

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from langgraph.store.base import BaseStore, GetOp, IndexConfig, ListNamespacesOp, Op, PutOp, Result, SearchOp, TTLConfig
 
-from retrieval.collection import Collection
+from retrieval.collection import Collection, handle_of
 from retrieval.domain.errors import (
     ConfigurationError,
     ConflictError,
@@ -24,7 +24,7 @@ from retrieval.domain.errors import (
 from retrieval.domain.items.item import Item, StoredItem
 from retrieval.domain.search.filters import And, Field, Filter, Not, OneOf
 from retrieval.engine.collection_handle import FRESH_SECONDS
-from retrieval.engine.reading_calls import MAX_LISTED
+from retrieval.engine.reading import MAX_LISTED, latest, paths
 from retrieval.engine.request import MAX_LIMIT
 from retrieval.engine.stopwatch import Clock
 from retrieval.surfaces.langchain.bridge import Bridge
@@ -188,7 +188,7 @@ class StoreOperations:
 
     async def _expired(self, now: float) -> list[str]:
         try:
-            page = await self.collection.latest(And((within(()), has_expired(now))), limit=SWEPT_AT_ONCE)
+            page = await latest(handle_of(self.collection), And((within(()), has_expired(now))), limit=SWEPT_AT_ONCE)
         except UnknownFieldError:
             return []
         return [one.item.item_id for one in page]
@@ -262,7 +262,7 @@ class StoreOperations:
 
     async def _latest(self, where: Filter, limit: int, offset: int) -> list[StoredItem]:
         async def page(size: int, start: int) -> list[StoredItem]:
-            return await self.collection.latest(where, limit=size, offset=start)
+            return await latest(handle_of(self.collection), where, limit=size, offset=start)
 
         return await _paged(page, limit, offset)
 
@@ -273,7 +273,9 @@ class StoreOperations:
         where = And((within(_literal_prefix(op)), alive, *conditions))
 
         async def page(size: int, start: int) -> list[tuple[str, ...]]:
-            return await self.collection.paths(NAMESPACE, where=where, depth=op.max_depth, limit=size, offset=start)
+            return await paths(
+                handle_of(self.collection), NAMESPACE, where=where, depth=op.max_depth, limit=size, offset=start
+            )
 
         try:
             return await _paged(page, op.limit, op.offset)

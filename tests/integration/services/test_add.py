@@ -15,6 +15,7 @@ from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.items.items import ItemWrite, WrittenItems, settle, store_items, write_items
+from retrieval.collection import handle_of
 from retrieval.domain.errors import (
     DatabaseError,
     EmbedderRejectedError,
@@ -26,6 +27,7 @@ from retrieval.domain.errors import (
 from retrieval.domain.items.embedding import TextRole, Vectors
 from retrieval.domain.items.item import Item
 from retrieval.services import add
+from retrieval.services.items import add_new, set_status
 from retrieval.services.weights import fold_statistics
 from tests.support.database import opened, until_somebody_waits
 
@@ -230,14 +232,16 @@ async def test_deleting_takes_items_out_of_everything(platform: Platform) -> Non
 async def test_new_items_are_all_stored_or_none(platform: Platform) -> None:
     """An id that is there, archived or not, or that comes twice, keeps the whole call out and is named."""
     collection = await platform.collection("docs")
-    report = await collection.add_new([{"_id": "1", "text": "one"}, {"_id": "2", "text": "two", "status": "archived"}])
+    report = await add_new(
+        handle_of(collection), [{"_id": "1", "text": "one"}, {"_id": "2", "text": "two", "status": "archived"}]
+    )
     assert (report.added, report.embedded) == (2, 1)
 
     for known in ("1", "2"):
         with pytest.raises(InvalidItemError, match=f"item '{known}' is there already"):
-            await collection.add_new([{"_id": "3", "text": "three"}, {"_id": known, "text": "another"}])
+            await add_new(handle_of(collection), [{"_id": "3", "text": "three"}, {"_id": known, "text": "another"}])
     with pytest.raises(InvalidItemError, match="item '3' is given twice"):
-        await collection.add_new([{"_id": "3", "text": "three"}, {"_id": "3", "text": "again"}])
+        await add_new(handle_of(collection), [{"_id": "3", "text": "three"}, {"_id": "3", "text": "again"}])
 
     stored = await collection.get(["1", "2", "3"])
     assert {key: item.body for key, item in stored.items()} == {"1": "one", "2": "two"}
@@ -256,7 +260,9 @@ async def test_a_new_item_waits_for_who_is_storing_it_and_does_not_replace_it(
     with opened(database_url) as watcher:
         async with platform.database.transaction(platform.tenant_id) as connection:
             await write_items(connection, ItemWrite(number, [Item(item_id="1", body="theirs")]))
-            adding = asyncio.create_task(collection.add_new([{"_id": "1", "text": "ours"}, {"_id": "2", "text": "b"}]))
+            adding = asyncio.create_task(
+                add_new(handle_of(collection), [{"_id": "1", "text": "ours"}, {"_id": "2", "text": "b"}])
+            )
             while watcher.execute(WAITING).fetchone() == (0,) and not adding.done():  # noqa: ASYNC110 - no event tells
                 await asyncio.sleep(0)
     with pytest.raises(InvalidItemError, match="item '1' is there already"):
@@ -280,7 +286,7 @@ async def test_many_new_items_take_as_many_statements_as_few(
     counts = []
     for name, number in (("few", 2), ("many", 50)):
         statements.clear()
-        await collection.add_new({"_id": f"{name}{one}", "status": "archived"} for one in range(number))
+        await add_new(handle_of(collection), [{"_id": f"{name}{one}", "status": "archived"} for one in range(number)])
         counts.append(len(statements))
     assert counts[0] == counts[1] > 0
 
@@ -294,7 +300,7 @@ async def test_an_archived_item_is_not_found_by_a_space_that_has_just_come(
         await stale.add([{"_id": "1", "text": "the cat sat"}, {"_id": "2", "text": "the dog sat"}])
         collection = await platform.collection("docs")
         await collection.add([{"_id": "1", "text": "the cat sat"}, {"_id": "2", "text": "the dog sat"}])
-        assert await stale.set_status("1", "archived")
+        assert await set_status(handle_of(stale), "1", "archived")
     assert list(await collection.embeddings(["1", "2"])) == ["2"]
 
 

@@ -14,7 +14,9 @@ from psycopg import sql
 from retrieval import Collection, Platform, Settings, connect
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.search.textsearch import index_name, table_name
+from retrieval.collection import handle_of
 from retrieval.domain.errors import MissingPrivilegeError
+from retrieval.engine.collection_search import leg_rankings
 from retrieval.services.textsearch import TextsearchOutcome, keep_textsearch_index
 from tests.support.database import act_as
 
@@ -59,7 +61,9 @@ class Both:
     async def agree(self, query: str, limit: int = 1000) -> Ranking:
         """What both ways find, which must be one and the same; under a filter the portable way ranks every item."""
         found = await self.by_extension(query, limit)
-        rankings = await self._portable.leg_rankings(query, legs=["lexical"], where={"kind": ""}, depth=limit)
+        rankings = await leg_rankings(
+            handle_of(self._portable), query, legs=["lexical"], where={"kind": ""}, depth=limit
+        )
         portable = {one.item_id: one.score for one in rankings["lexical"]}
         assert dict(found) == pytest.approx(portable, abs=1e-5)
         assert found == sorted(found, key=lambda one: (-one[1], one[0]))
@@ -245,7 +249,7 @@ async def test_the_lexical_leg_takes_the_extensions_way_unless_it_is_switched_of
     number = (await both.served.refresh()).collection_id
     assert await _walks(platform, number, "alpha w17", textsearch="") == 1
     assert await _walks(platform, number, "alpha w17", textsearch="off") == 0
-    found = (await both.served.leg_rankings("alpha w17", legs=["lexical"], depth=10))["lexical"]
+    found = (await leg_rankings(handle_of(both.served), "alpha w17", legs=["lexical"], depth=10))["lexical"]
     assert [(one.item_id, one.score) for one in found] == await both.by_extension("alpha w17", 10)
 
 

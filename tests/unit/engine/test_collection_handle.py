@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
 from typing import cast
 
 import pytest
 
-from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.domain.errors import DatabaseUnreachableError
 from retrieval.engine import collection_handle as module
-from retrieval.engine.collection_handle import CollectionHandle
+from retrieval.engine.collection_handle import CollectionHandle, CollectionParts
 from tests.unit.engine.test_plan import SMALL
 
 
@@ -44,7 +44,8 @@ def reading(monkeypatch: pytest.MonkeyPatch) -> Reading:
 def _aged(seconds: float) -> tuple[CollectionHandle, list[float]]:
     """A handle that was read that long ago, with its clock."""
     now = [0.0]
-    handle = CollectionHandle(cast("Database", None), 1, SMALL, None, clock=lambda: now[0])
+    parts = SimpleNamespace(database=None, tenant_id=1, clock=lambda: now[0], embedders=lambda _: None)
+    handle = CollectionHandle(cast("CollectionParts", parts), SMALL)
     now[0] = seconds
     return handle, now
 

@@ -74,8 +74,8 @@ def methods(cls: type) -> set[str]:
 def mirrored() -> dict[str, type]:
     """The classes of the sync door, by the name of what they stand for."""
     shown = [getattr(retrieval.sync, name) for name in retrieval.sync.__all__]
-    classes = {one.__name__: one for one in shown if isinstance(one, type) and issubclass(one, Mirror)}
-    return {**classes, "Platform": retrieval.sync.SyncPlatform, "Collection": retrieval.sync.SyncCollection}
+    mirrors = (one for one in shown if isinstance(one, type) and issubclass(one, Mirror))
+    return {one.__name__.removeprefix("Sync"): one for one in mirrors}
 
 
 def operations() -> set[str]:

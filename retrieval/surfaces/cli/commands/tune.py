@@ -85,8 +85,9 @@ def tune(
     Settings are chosen on some queries and measured on others; a change is
     proposed where the gain is more than chance. Only --apply stores it.
     """
+    from retrieval.collection import handle_of
     from retrieval.services.judgements import DropSelf, WhereFrom, read_judged
-    from retrieval.services.tune import apply_tuning, tune_collection
+    from retrieval.services.tune import HandledCollection, apply_tuning, tune_collection
     from retrieval.surfaces.cli.output import console, print_json
     from retrieval.surfaces.cli.progress import Step, progress
     from retrieval.surfaces.cli.run import run
@@ -96,7 +97,7 @@ def tune(
     asked, judgements = read_judged(queries, qrels)
 
     async def work(platform: Platform) -> tuple[CollectionTuning, int | None]:
-        found = await platform.collection(collection, create=False)
+        found = HandledCollection(handle_of(await platform.collection(collection, create=False)))
         with progress(f"tune {collection}", "step") as update:
             tuning = await tune_collection(
                 found,

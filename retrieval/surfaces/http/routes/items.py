@@ -13,7 +13,7 @@ from retrieval.domain.api_key import Scope
 from retrieval.domain.errors import ConflictError, UnknownCollectionError, UnknownItemError
 from retrieval.domain.items.collection import check_collection_name
 from retrieval.domain.items.item import Became, Item, StoredItem
-from retrieval.engine.reading_calls import infos_after
+from retrieval.engine.reading import infos_after
 from retrieval.platform import Platform
 from retrieval.surfaces.http.bulk import MEDIA_TYPE, BulkAnswer
 from retrieval.surfaces.http.caller import CurrentHandles, CurrentPlatform, NamedCollection, needs

@@ -9,6 +9,7 @@ from typing import Any
 import psycopg
 import pytest
 
+import retrieval.sync
 from retrieval import Platform
 from retrieval.adapters.store.items.memories import write_memories
 from retrieval.apps.memories import MemoryStore, RetrievalEngine
@@ -19,7 +20,6 @@ from retrieval.domain.errors import (
     UnknownItemError,
 )
 from retrieval.domain.search.profile import Profile
-from retrieval.sync import memories as sync_memories
 from tests.support.database import SCHEMA
 
 MAY = datetime(2026, 5, 1, 12, tzinfo=UTC)
@@ -268,6 +268,6 @@ async def test_changes_at_once_are_all_kept(store: MemoryStore) -> None:
 
 async def test_memories_without_await_need_a_platform_without_await(platform: Platform) -> None:
     """The message says which one."""
-    for made in (sync_memories.MemoryStore, sync_memories.RetrievalEngine):
+    for made in (retrieval.sync.MemoryStore, retrieval.sync.RetrievalEngine):
         with pytest.raises(InvalidRequestError, match="without await"):
             made(platform)  # type: ignore[arg-type]

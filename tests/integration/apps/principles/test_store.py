@@ -16,11 +16,13 @@ from retrieval.adapters.store.round_trip import Row
 from retrieval.apps.principles import PRINCIPLES_PROFILE, Outcome, Principle, PrincipleStore
 from retrieval.apps.principles.principle import ACTIVE, CANDIDATE
 from retrieval.apps.principles.search import WORDS_PROFILE
+from retrieval.collection import handle_of
 from retrieval.domain.errors import InvalidItemError, InvalidLimitError, InvalidRequestError, UnknownItemError
 from retrieval.domain.items.item import Item
 from retrieval.domain.records.slate import ShownItem, Slot
 from retrieval.domain.search.profile import Fusion, FusionKind, Profile
 from retrieval.domain.search.signals import Rating
+from retrieval.services.items import set_status
 from tests.integration.apps.principles.conftest import NOW, StoppedClock
 
 
@@ -302,24 +304,24 @@ async def test_of_those_who_change_a_status_at_once_one_does(db: Platform) -> No
     """Nothing else of the item changes; an archived one is not found, and back again it is, by meaning too."""
     collection = await db.collection("things")
     await collection.add([{"_id": "a", "title": "flange", "text": "of steel", "tags": ["x"], "status": "new"}])
-    changed = await asyncio.gather(*(collection.set_status("a", "settled", was="new") for _ in range(4)))
+    changed = await asyncio.gather(*(set_status(handle_of(collection), "a", "settled", was="new") for _ in range(4)))
     assert sorted(changed) == [False, False, False, True]
     item = (await collection.get(["a"]))["a"]
     assert (item.status, item.title, item.tags) == ("settled", "flange", ("x",))
 
-    assert await collection.set_status("a", "archived")
+    assert await set_status(handle_of(collection), "a", "archived")
     assert not await collection.search("flange")
-    assert await collection.set_status("a", "active")
+    assert await set_status(handle_of(collection), "a", "active")
     assert {part.leg for part in (await collection.search("flange"))[0].explanation.contributions} == {
         "dense",
         "lexical",
     }
-    assert not await collection.set_status("none", "active")
-    assert not await collection.set_status("a", "settled", was="other")
-    assert not await collection.set_status("a", "settled", was="")
+    assert not await set_status(handle_of(collection), "none", "active")
+    assert not await set_status(handle_of(collection), "a", "settled", was="other")
+    assert not await set_status(handle_of(collection), "a", "settled", was="")
     for status, was in (("x\x00", None), ("settled", "x\x00"), ("settled", 5)):
         with pytest.raises(InvalidItemError):
-            await collection.set_status("a", status, was=was)  # type: ignore[arg-type]
+            await set_status(handle_of(collection), "a", status, was=was)  # type: ignore[arg-type]
 
 
 async def test_traces_tell_what_went_well_lately(store: PrincipleStore, clock: StoppedClock) -> None:
@@ -384,7 +386,10 @@ async def test_without_vectors_words_take_the_place_of_meaning(database_url: str
         await collection.set_profile(WORDS_PROFILE, note="chosen")
         await PrincipleStore.open(opened)
         await collection.refresh()
-        assert (collection.profile.as_dict(), collection.profile_note) == (WORDS_PROFILE.as_dict(), "chosen")
+        assert (collection.profile.as_dict(), (await collection.stored_profile()).note) == (
+            WORDS_PROFILE.as_dict(),
+            "chosen",
+        )
 
 
 async def test_an_empty_store_and_a_question_without_words_are_answered(store: PrincipleStore) -> None:

@@ -18,6 +18,7 @@ from langgraph.store.memory import InMemoryStore
 
 from retrieval import Platform, Settings, connect
 from retrieval.adapters.embedders.hashing import HashingEmbedder
+from retrieval.collection import handle_of
 from retrieval.domain.errors import (
     ConfigurationError,
     ConflictError,
@@ -25,6 +26,7 @@ from retrieval.domain.errors import (
     InvalidRequestError,
     RunningLoopError,
 )
+from retrieval.engine.reading import latest
 from retrieval.surfaces.langchain import RetrievalStore
 from retrieval.surfaces.langchain import store as store_operations
 from tests.support.database import SCHEMA
@@ -290,7 +292,7 @@ async def test_writes_sweep_in_time(new_store: NewStore, opened: Platform) -> No
     for minutes, left in ((1.5, 2), (0.5, 2)):
         now.seconds += minutes * MINUTE
         await store.aput(("a",), str(minutes), {"n": 1})
-        assert len(await collection.latest()) == left
+        assert len(await latest(handle_of(collection))) == left
     assert await store.asweep_ttl() == 0
 
 

@@ -12,6 +12,7 @@ from langgraph.store.base import BaseStore
 import retrieval.sync
 from retrieval import Platform, Settings
 from retrieval.adapters.embedders.hashing import HashingEmbedder
+from retrieval.platform import loop_of
 from retrieval.surfaces.langchain import RetrievalStore
 
 
@@ -81,4 +82,4 @@ async def test_a_store_that_was_made_in_another_loop_works_in_the_platforms(plat
     store = await asyncio.to_thread(asyncio.run, made())
     await store.aput(("ada",), "k", {"text": "hello"})
     assert await asyncio.to_thread(store.get, ("ada",), "k") == await store.aget(("ada",), "k")
-    assert platform.home_loop is asyncio.get_running_loop()
+    assert loop_of(platform) is asyncio.get_running_loop()

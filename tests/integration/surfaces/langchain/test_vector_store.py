@@ -271,7 +271,7 @@ def test_from_texts_opens_a_platform_of_its_own_and_closes_it(
     with RetrievalVectorStore.from_texts([], embedding, url=database_url) as again:
         assert again.similarity_search_by_vector(vector, k=1)[0].page_content == TEXTS[2]
 
-    with pytest.raises(InvalidRequestError, match="not open"):
+    with pytest.raises(InvalidRequestError, match="the platform is closed"):
         store.similarity_search("login")
 
 

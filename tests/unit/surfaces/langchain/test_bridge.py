@@ -95,6 +95,6 @@ async def test_an_open_platform_belongs_to_the_loop_that_opened_it(monkeypatch: 
         return Bridge(platform)
 
     bridge = await asyncio.to_thread(asyncio.run, made())
-    monkeypatch.setattr(type(platform), "home_loop", home)
+    monkeypatch.setattr(carried, "loop_of", lambda _: home)
     assert await asyncio.to_thread(bridge.run, where) is home
     assert await bridge.arun(where) is home

@@ -19,7 +19,9 @@ from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.adapters.store.compiled import compiled
 from retrieval.adapters.store.items.conditions import condition
 from retrieval.adapters.store.tables import items
+from retrieval.collection import handle_of
 from retrieval.domain.search.filters import Filter, parse_where
+from retrieval.engine.collection_search import leg_rankings
 from tests.support.database import SCHEMA
 from tests.support.filtering import matches
 
@@ -182,7 +184,7 @@ async def test_every_leg_searches_among_the_matching_items_and_all_of_them(
     """Both legs return exactly the items that match, when there is room."""
     wanted = parse_where(where)
     assert wanted is not None
-    rankings = await opened[1].leg_rankings("any words", where=where, depth=1000)
+    rankings = await leg_rankings(handle_of(opened[1]), "any words", where=where, depth=1000)
     expected = {item.item_id for item in ITEMS if matches(item, wanted)}
     assert {leg: {one.item_id for one in found} for leg, found in rankings.items()} == {
         "dense": expected,

@@ -18,6 +18,8 @@ from retrieval import Collection, Item, Platform, Settings, connect
 from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.items import items as store
+from retrieval.collection import handle_of
+from retrieval.engine.collection_search import leg_rankings
 from retrieval.services.weights import DRIFT, fold_statistics, refresh_weights
 from tests.support.database import SCHEMA, until_somebody_waits
 
@@ -101,9 +103,9 @@ async def assert_scores_are_bm25(
             )
             if score:
                 wanted[key] = score
-        found = (await collection.leg_rankings(query, legs=["lexical"], depth=1000))["lexical"]
+        found = (await leg_rankings(handle_of(collection), query, legs=["lexical"], depth=1000))["lexical"]
         assert {one.item_id: one.score for one in found} == pytest.approx(wanted, abs=1e-4)
-        filtered = await collection.leg_rankings(query, legs=["lexical"], where={"kind": ""}, depth=1000)
+        filtered = await leg_rankings(handle_of(collection), query, legs=["lexical"], where={"kind": ""}, depth=1000)
         assert {one.item_id: one.score for one in filtered["lexical"]} == pytest.approx(wanted, abs=1e-4)
 
 
@@ -297,7 +299,7 @@ async def test_a_huge_text_is_stored_and_found(platform: Platform, name: str) ->
     text = f"needle {HUGE[name]}"
     report = await collection.add([{"_id": "huge", "text": text}, {"_id": "small", "text": "small"}])
     assert report.added == 2
-    found = (await collection.leg_rankings("small", legs=["lexical"]))["lexical"]
+    found = (await leg_rankings(handle_of(collection), "small", legs=["lexical"]))["lexical"]
     assert [one.item_id for one in found] == ["small"]
 
 
@@ -321,9 +323,9 @@ async def _ask_100_kilobytes(platform: Platform, connection: Connection) -> None
     )
     query = " ".join(words)
     assert len(query) > 100_000
-    found = (await collection.leg_rankings(query, legs=["lexical"]))["lexical"]
+    found = (await leg_rankings(handle_of(collection), query, legs=["lexical"]))["lexical"]
     assert {one.item_id for one in found} == {"0", "5000", "10000", "15000"}
-    filtered = await collection.leg_rankings(query, legs=["lexical"], where={"kind": ""})
+    filtered = await leg_rankings(handle_of(collection), query, legs=["lexical"], where={"kind": ""})
     assert {one.item_id for one in filtered["lexical"]} == {"0", "5000", "10000", "15000"}
     await assert_statistics_are_exact(platform, connection, await _number(collection))
 
@@ -350,7 +352,7 @@ async def test_what_nobody_has_added_up_is_found_and_counted(platform: Platform)
     assert await _waiting(platform, number) == 0
     await collection.add([{"_id": "late", "text": "common xylophone"}])
     assert await _waiting(platform, number) == 1
-    [before] = (await collection.leg_rankings("xylophone", legs=["lexical"]))["lexical"]
+    [before] = (await leg_rankings(handle_of(collection), "xylophone", legs=["lexical"]))["lexical"]
     assert before.item_id == "late"
     assert [hit.item_id for hit in await collection.search("xyl*", legs=["lexical"])] == ["late"]
     assert [hit.item_id for hit in await collection.search("nowhere", legs=["lexical"])] == []
@@ -358,7 +360,7 @@ async def test_what_nobody_has_added_up_is_found_and_counted(platform: Platform)
     await fold_statistics(platform.database, platform.tenant_id, number)
     assert await _waiting(platform, number) == 0
     assert [hit.item_id for hit in await collection.search("xylophone", legs=["lexical"])] == ["late"]
-    [after] = (await collection.leg_rankings("xylophone", legs=["lexical"]))["lexical"]
+    [after] = (await leg_rankings(handle_of(collection), "xylophone", legs=["lexical"]))["lexical"]
     assert after.score == pytest.approx(before.score, rel=0.02)
 
 

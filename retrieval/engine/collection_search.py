@@ -1,0 +1,211 @@
+"""The searches of a collection: a caller's arguments become requests, and the searcher answers them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from retrieval.adapters.aside import LONG, LONG_TEXT, aside
+from retrieval.adapters.store.items.collections import StoredCollection
+from retrieval.domain.errors import InvalidRequestError, UnknownFieldError
+from retrieval.domain.learning.context import Context, checked_context
+from retrieval.domain.search.filters import Filter, Where
+from retrieval.domain.search.fusion import Candidate
+from retrieval.domain.search.hit import SearchResult
+from retrieval.domain.search.profile import DEPTH, LegName, Profile, leg_name
+from retrieval.engine.collection_handle import CollectionHandle, parsed_filter, told_if_gone
+from retrieval.engine.request import (
+    MAX_PREFERRED,
+    checked_query_vector,
+    checked_request,
+    checked_requests,
+)
+from retrieval.engine.search import Searcher
+
+if TYPE_CHECKING:
+    from retrieval.domain.search.preview import Preview
+
+
+@told_if_gone
+async def search(
+    handle: CollectionHandle,
+    /,
+    query: str | None,
+    *,
+    where: Where | Filter | None = None,
+    legs: Sequence[str] | None = None,
+    profile: Profile | None = None,
+    prefer: Where | Filter | Sequence[Where | Filter] | None = None,
+    about: object = None,
+    context: Context,
+    **asked: Any,
+) -> SearchResult:
+    """See ``Collection.search``; ``asked`` is for ``checked_request`` as it stands."""
+    checked_context(context)
+    stored, bounds = await handle.fresh(), handle.parts.bounds
+    chosen = _chosen(handle, stored, legs, profile)
+    condition = await parsed_filter(where, bounds)
+    each = () if prefer is None else prefer if isinstance(prefer, list | tuple) else (prefer,)
+    preferred = tuple([await parsed_filter(one, bounds) for one in each[: MAX_PREFERRED + 1]])
+    needs_question = (chosen or stored.profile).needs_question
+    request = await aside(
+        lambda: checked_request(
+            query,
+            condition=condition,
+            profile=chosen,
+            preferred=preferred,
+            needs_question=needs_question,
+            bounds=bounds,
+            **asked,
+        ),
+        is_long=_is_long(query, asked.get("rewrites")),
+    )
+    request = request if about is None else replace(request, about=checked_query_vector(about, stored, "about"))
+    try:
+        result = await _searcher(handle, stored).search(request, context)
+    except UnknownFieldError:
+        # The field may have come with items that another process added a moment ago.
+        result = await _searcher(handle, await handle.refresh()).search(request, context)
+    return result if result.hits else await _explained(handle, result, request.condition)
+
+
+@told_if_gone
+async def search_each(
+    handle: CollectionHandle,
+    /,
+    queries: Sequence[str],
+    *,
+    where: Where | Filter | None,
+    legs: Sequence[str] | None,
+    profile: Profile | None,
+    context: Context,
+    **asked: Any,
+) -> list[SearchResult]:
+    """See ``Collection.search_each``; ``asked`` is for ``checked_requests`` as it stands."""
+    checked_context(context)
+    stored, bounds = await handle.fresh(), handle.parts.bounds
+    condition, chosen = await parsed_filter(where, bounds), _chosen(handle, stored, legs, profile)
+    requests = await aside(
+        lambda: checked_requests(queries, condition=condition, profile=chosen, bounds=bounds, **asked),
+        is_long=_is_long(None, queries),
+    )
+    try:
+        return await _searcher(handle, stored).search_each(requests, context)
+    except UnknownFieldError:
+        return await _searcher(handle, await handle.refresh()).search_each(requests, context)
+
+
+async def interleave(
+    handle: CollectionHandle,
+    query: str,
+    *,
+    profiles: Mapping[str, Profile],
+    where: Where | Filter | None,
+    context: Context,
+    **asked: Any,
+) -> SearchResult:
+    """See ``Collection.interleave``; ``asked`` is for ``checked_request`` as it stands."""
+    from retrieval.engine.interleave import Interleaver
+
+    parts = handle.parts
+    wanted = await parsed_filter(where, parts.bounds)
+    request = checked_request(query, condition=wanted, bounds=parts.bounds, **asked)
+
+    async def ask(profile: Profile) -> SearchResult:
+        return await search(handle, query, where=wanted, profile=profile, context=context, **asked)
+
+    interleaver = Interleaver(*await handle.place(), parts.chance, parts.wall_clock)
+    return await interleaver.interleave(request, profiles, ask, context)
+
+
+async def preview(
+    handle: CollectionHandle,
+    query: str,
+    *,
+    profiles: Mapping[str, Profile],
+    where: Where | Filter | None,
+    context: Context,
+    **asked: Any,
+) -> Preview:
+    """See ``Collection.preview``; ``asked`` is for ``checked_request`` as it stands."""
+    from retrieval.domain.search.preview import checked_profiles, preview_of
+
+    named, wanted = checked_profiles(profiles), await parsed_filter(where, handle.parts.bounds)
+    quiet = handle.unrecorded()
+    found = [
+        (name, profile, await search(quiet, query, where=wanted, profile=profile, context=context, **asked))
+        for name, profile in named.items()
+    ]
+    is_long = sum(len(result) for _, _, result in found) >= LONG
+    return await aside(lambda: preview_of(query, found), is_long=is_long)
+
+
+@told_if_gone
+async def leg_rankings(
+    handle: CollectionHandle,
+    query: str,
+    *,
+    where: Where | Filter | None = None,
+    legs: Sequence[str] = ("dense", "lexical"),
+    depth: int = DEPTH,
+) -> dict[str, list[Candidate]]:
+    """The ``depth`` candidates of each leg before fusion, best first, for the query as it stands.
+
+    Dense and lexical leg together: behind its own, each has those that the other brought, with their scores in it.
+    """
+    stored, bounds = await handle.fresh(), handle.parts.bounds
+    profile = replace(stored.profile.only(tuple(map(leg_name, legs))), depth=depth)
+    condition = await parsed_filter(where, bounds)
+    request = checked_request(query, limit=depth, condition=condition, profile=profile, syntax=False, bounds=bounds)
+    return await _searcher(handle, stored).leg_rankings(request)
+
+
+async def _explained(handle: CollectionHandle, result: SearchResult, condition: Filter | None) -> SearchResult:
+    """The answer without hits, and why there are none; an unrecorded search has no reader for the reason."""
+    if not handle.is_recorded:
+        return result
+    from retrieval.engine.no_hits import reasons
+
+    return replace(result, why_no_hits=await reasons(handle, condition))
+
+
+def _searcher(handle: CollectionHandle, stored: StoredCollection) -> Searcher:
+    parts, is_recorded = handle.parts, handle.is_recorded
+    return Searcher(
+        database=parts.database,
+        tenant_id=parts.tenant_id,
+        collection=stored,
+        embedder=handle.embedder,
+        sampler=parts.sampler if is_recorded else None,
+        recorder=parts.recorder if is_recorded else None,
+        decider=parts.decider,
+        observer=parts.observer if is_recorded else None,
+        chance=parts.chance,
+        clock=parts.clock,
+        wall_clock=parts.wall_clock,
+    )
+
+
+def _chosen(
+    handle: CollectionHandle, stored: StoredCollection, legs: Sequence[str] | None, profile: Profile | None
+) -> Profile | None:
+    """The profile of this call alone; None: the collection's."""
+    if profile is not None and not isinstance(profile, Profile):
+        raise InvalidRequestError(
+            f"profile is a {type(profile).__name__}; it must be a Profile, which Profile.from_dict makes of "
+            "plain values"
+        )
+    if legs is None:
+        return profile
+    if isinstance(legs, str):
+        raise InvalidRequestError(f"legs must be a list of names such as ['dense', 'lexical'], not {legs!r:.80}")
+    if len(legs) > len(LegName):
+        raise InvalidRequestError(f"{len(legs)} legs; there are {len(LegName)}, name each once")
+    return handle.narrowed(profile or stored.profile, tuple(map(leg_name, legs)))
+
+
+def _is_long(query: object, more: object) -> bool:
+    """Whether it takes long to read the query and the others."""
+    texts = [one for one in (query, *(more if isinstance(more, list | tuple) else ())) if isinstance(one, str)]
+    return len(texts) >= LONG or sum(map(len, texts)) >= LONG_TEXT

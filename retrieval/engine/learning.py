@@ -1,0 +1,113 @@
+"""What a collection has learned: how items fared, what they can be expected to earn, and how feedback counts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from retrieval.adapters.store.items.collections import StoredCollection
+from retrieval.adapters.store.learning import feedback as stored_feedback
+from retrieval.adapters.store.learning import models as stored_models
+from retrieval.adapters.store.learning import standings as stored_standings
+from retrieval.adapters.store.learning.arms import Decay, set_decay
+from retrieval.domain.errors import InvalidRequestError
+from retrieval.domain.items.embedding import Vector
+from retrieval.domain.learning.arm import Expectation, Standing
+from retrieval.domain.learning.context import Context, checked_context
+from retrieval.domain.search.filters import Filter, Where
+from retrieval.engine.collection_handle import CollectionHandle
+from retrieval.engine.request import checked_item_ids, checked_query_vector, checked_words
+
+if TYPE_CHECKING:
+    from retrieval.learning.learned_model import LearnedModel
+
+_MOST_COUNTED = 2**62
+"""There are no more verdicts than that."""
+
+
+async def standings_where(handle: CollectionHandle, where: Where | Filter) -> list[Standing]:
+    """How each item that the filter lets through has fared so far, by item id; archived ones are left out.
+
+    One statement, which reads neither texts nor attributes. Raises ``InvalidFilterError``, ``UnknownFieldError``,
+    and ``InvalidRequestError`` for no filter.
+    """
+    stored, wanted = await handle.filtered(where)
+    if wanted is None:
+        raise InvalidRequestError("say of which items, such as where={'kind': 'lesson'}")
+    return await stored_standings.standings_matching(handle.database, handle.tenant_id, stored, wanted)
+
+
+async def expectations(
+    handle: CollectionHandle,
+    item_ids: Sequence[str],
+    *,
+    context: Context,
+    vector: object,
+    query: str | None,
+    relevance: Mapping[str, float] | None,
+) -> dict[str, Expectation]:
+    """See ``Collection.expectations``."""
+    from retrieval.engine.scoring import checked_relevance, read_expectations
+
+    keys, stored = checked_item_ids(item_ids), await handle.fresh()
+    given = None if vector is None else checked_query_vector(vector, stored)
+    words = checked_words(query, handle.parts.bounds)
+    known = checked_relevance({} if relevance is None else relevance)
+    model = await model_in_use(handle, stored)
+    if model is not None and given is None:
+        given = await _vector_of(handle, stored, words)
+    cluster = await handle.parts.decider.models.cluster(stored, given)
+    return await read_expectations(
+        handle.database,
+        handle.tenant_id,
+        stored,
+        keys,
+        model=model,
+        buckets=checked_context(context).buckets(cluster),
+        relevance=known,
+        now=handle.now,
+    )
+
+
+async def model_in_use(handle: CollectionHandle, stored: StoredCollection) -> LearnedModel | None:
+    """The model that searches of the collection's profile go by; None: none."""
+    return await handle.parts.decider.models.serving(stored, stored.profile.learned)
+
+
+async def count_verdicts(handle: CollectionHandle, *, domain: str | None, at_most: int | None) -> int:
+    """See ``Collection.count_verdicts``."""
+    if at_most is not None and (isinstance(at_most, bool) or not isinstance(at_most, int) or at_most < 1):
+        raise InvalidRequestError(f"at_most is {at_most!r:.80}; it must be a whole number of at least 1")
+    bucket = Context(domain=domain or "").buckets()[-1]
+    most = None if at_most is None else min(at_most, _MOST_COUNTED)
+    return await stored_standings.count_verdicts(*await handle.place(), bucket=bucket, at_most=most)
+
+
+async def use_model(handle: CollectionHandle, version: int | None) -> None:
+    """See ``Collection.use_model``."""
+    collection_id = (await handle.fresh()).collection_id
+    async with handle.database.transaction(handle.tenant_id) as connection:
+        await stored_models.use_model(connection, collection_id, version)
+    await handle.refresh()
+
+
+async def set_half_life(handle: CollectionHandle, days: float) -> None:
+    """See ``Collection.set_half_life``."""
+    if isinstance(days, bool) or not isinstance(days, int | float) or not 1 / 24 <= days <= 36500:
+        raise InvalidRequestError(f"a half-life is 1/24 to 36500 days, not {days!r:.80}; 30 is the default")
+    decay = Decay(half_life_days=float(days), landmark=handle.now)
+    await set_decay(*await handle.place(), decay, decay.landmark)
+
+
+async def set_daily_cap(handle: CollectionHandle, events: int) -> None:
+    """See ``Collection.set_daily_cap``."""
+    if isinstance(events, bool) or not isinstance(events, int) or not 1 <= events <= 1_000_000:
+        raise InvalidRequestError(f"a daily cap is 1 to 1,000,000 events, not {events!r:.80}; 1,000 is the default")
+    await stored_feedback.set_daily_cap(*await handle.place(), events)
+
+
+async def _vector_of(handle: CollectionHandle, stored: StoredCollection, words: str) -> Vector | None:
+    """The vector of the words, where clusters make use of it."""
+    if not words or stored.clustered_at is None or handle.embedder is None:
+        return None
+    return await handle.embedder.embed_query(words)

@@ -1,0 +1,74 @@
+"""The versions of a collection's profile are read, stored and put to use."""
+
+from __future__ import annotations
+
+from retrieval.adapters.store.items import collections as stored_collections
+from retrieval.domain.checks import is_storable
+from retrieval.domain.errors import InvalidRequestError, NotFoundError
+from retrieval.domain.search.profile import Profile, StoredProfile
+from retrieval.engine.collection_handle import CollectionHandle
+from retrieval.engine.reading import check_limit
+
+MOST_LISTED = 1000
+"""Versions that one call lists at most."""
+
+MAX_NOTE = 10_000
+"""Characters of what is said of a profile."""
+
+_MOST_VERSION = 2**31 - 1
+
+
+async def profiles(handle: CollectionHandle, limit: int) -> list[StoredProfile]:
+    """See ``Collection.profiles``."""
+    check_limit(limit, MOST_LISTED)
+    return await stored_collections.latest_profiles(*await handle.place(), limit)
+
+
+async def stored_profile(handle: CollectionHandle, version: int | None) -> StoredProfile:
+    """See ``Collection.stored_profile``."""
+    place = await handle.place()
+    is_possible = version is None or _is_version(version)
+    found = await stored_collections.stored_profile(*place, version) if is_possible else None
+    if found is None:
+        await handle.refresh()  # a collection that is gone has no profile either
+        raise _without(handle, version)
+    return found
+
+
+async def set_profile(handle: CollectionHandle, profile: Profile, note: str) -> int:
+    """See ``Collection.set_profile``."""
+    said, collection_id = _checked_note(note), (await handle.fresh()).collection_id
+    async with handle.database.transaction(handle.tenant_id) as connection:
+        version = await stored_collections.add_profile(connection, collection_id, profile, said)
+    await handle.refresh()
+    return version
+
+
+async def use_profile(handle: CollectionHandle, version: int) -> None:
+    """See ``Collection.use_profile``."""
+    if not _is_version(version):
+        raise _without(handle, version)
+    collection_id = (await handle.fresh()).collection_id
+    async with handle.database.transaction(handle.tenant_id) as connection:
+        is_there = await stored_collections.use_profile(connection, collection_id, version)
+    await handle.refresh()  # a collection that is gone has no profile either
+    if not is_there:
+        raise _without(handle, version)
+
+
+def _without(handle: CollectionHandle, version: object) -> NotFoundError:
+    return NotFoundError(
+        f"collection {handle.name!r} has no profile {version!r:.40}; see: retrieval profiles list {handle.name}"
+    )
+
+
+def _checked_note(note: object) -> str:
+    if not is_storable(note) or len(note) > MAX_NOTE:
+        raise InvalidRequestError(
+            f"note is {note!r:.80}; it must be a text of at most {MAX_NOTE} characters without NUL"
+        )
+    return note
+
+
+def _is_version(version: object) -> bool:
+    return isinstance(version, int) and not isinstance(version, bool) and 1 <= version <= _MOST_VERSION

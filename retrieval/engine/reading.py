@@ -1,0 +1,217 @@
+"""What is read of a collection without searching it: items, lists, vectors, counts, recorded searches."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from uuid import UUID
+
+import numpy as np
+
+from retrieval.adapters.store.database import Database
+from retrieval.adapters.store.items import collection_facts
+from retrieval.adapters.store.items.collections import StoredCollection, collections_page
+from retrieval.adapters.store.items.listing import items_after, latest_items, lists_under, stored_items_after
+from retrieval.adapters.store.records import retrievals as stored_retrievals
+from retrieval.adapters.store.search.vectors import count_pending, read_embeddings
+from retrieval.domain.errors import EmptyQueryError, InvalidLimitError, InvalidRequestError
+from retrieval.domain.items.collection import CollectionInfo, ValueCount, counted_field
+from retrieval.domain.items.embedding import TextRole, Vector, Vectors
+from retrieval.domain.items.item import Item, StoredItem
+from retrieval.domain.learning.context import Context
+from retrieval.domain.records.recorded import RetrievalSummary
+from retrieval.domain.records.retrieval_id import checked_id
+from retrieval.domain.search.filters import Field, Filter, Where, parse_field
+from retrieval.domain.search.query import SearchBounds
+from retrieval.engine.collection_handle import CollectionHandle
+from retrieval.engine.request import MAX_LIMIT, NO_SPACE, check_fields, checked_item_ids, checked_words
+
+MAX_PAGE = 1000
+"""Items that one page holds at most."""
+
+MAX_LISTED = 10_000
+"""What one page of a listing holds at most."""
+
+MAX_BATCH = 10_000
+"""Items that one page of a scan holds at most."""
+
+
+async def page(
+    handle: CollectionHandle, where: Where | Filter | None, *, after: str = "", limit: int = 100
+) -> list[StoredItem]:
+    """See ``Collection.page``."""
+    check_limit(limit, MAX_PAGE)
+    [start] = checked_item_ids([after])
+    stored, wanted = await handle.filtered(where)
+    return await stored_items_after(handle.database, handle.tenant_id, stored, wanted, after=start, limit=limit)
+
+
+async def scan(handle: CollectionHandle, where: Where | Filter | None, *, batch: int) -> AsyncIterator[Item]:
+    """See ``Collection.scan``."""
+    if isinstance(batch, bool) or not isinstance(batch, int) or not 1 <= batch <= MAX_BATCH:
+        raise InvalidRequestError(f"batch is {batch!r:.80}; it must be a whole number from 1 to {MAX_BATCH}")
+    stored, wanted = await handle.filtered(where)
+    found: list[Item] | None = None
+    while found is None or len(found) == batch:
+        after = found[-1].item_id if found else ""
+        found = await items_after(handle.database, handle.tenant_id, stored, wanted, after=after, limit=batch)
+        for item in found:
+            yield item
+
+
+async def latest(
+    handle: CollectionHandle, where: Where | Filter | None = None, *, limit: int = 100, offset: int = 0
+) -> list[StoredItem]:
+    """The items that the filter lets through, the last changed first, without the first ``offset`` of them.
+
+    Archived ones are left out. ``limit`` is 0 to 10,000; fewer items mean that these are the last. Raises
+    ``InvalidLimitError``, and the errors of filters.
+    """
+    _check_part(limit, offset)
+    stored, wanted = await handle.filtered(where)
+    return await latest_items(handle.database, handle.tenant_id, stored, wanted, limit=limit, offset=offset)
+
+
+async def paths(
+    handle: CollectionHandle,
+    name: str,
+    *,
+    where: Where | Filter | None = None,
+    depth: int | None = None,
+    limit: int = 100,
+    offset: int = 0,
+) -> list[tuple[str, ...]]:
+    """The different lists that items have under the attribute ``name``, such as ``["docs", "2024"]``, in order.
+
+    They compare element by element, as texts; ``depth`` cuts each to its first elements; ``where`` says of which
+    items, archived ones apart. ``limit`` is 0 to 10,000. Raises ``InvalidLimitError``, ``UnknownFieldError`` for an
+    attribute that no item has, and the errors of filters.
+    """
+    _check_part(limit, offset)
+    if depth is not None:
+        _check_number("depth", depth)
+    field = parse_field(f"attributes.{name}")
+    stored, wanted = await handle.filtered(where)
+    stored = await _with_field(handle, stored, field)
+    return await lists_under(
+        handle.database, handle.tenant_id, stored, field.name, wanted, depth=depth, limit=limit, offset=offset
+    )
+
+
+async def value_counts(
+    handle: CollectionHandle, field: str, *, where: Where | Filter | None = None
+) -> list[ValueCount]:
+    """See ``Collection.value_counts``."""
+    counted = counted_field(field)
+    stored, wanted = await handle.filtered(where)
+    if counted.is_attribute:
+        stored = await _with_field(handle, stored, counted)
+    return await collection_facts.value_counts(handle.database, handle.tenant_id, stored, counted, wanted)
+
+
+async def vectors_of(handle: CollectionHandle, queries: Sequence[str], role: TextRole) -> Vectors:
+    """See ``Collection.vectors_of``."""
+    stored = await handle.fresh()
+    if stored.space is None or handle.embedder is None:
+        raise InvalidRequestError(f"collection {handle.name!r} has no vectors of words: {NO_SPACE}")
+    words = _checked_queries(queries, handle.parts.bounds)
+    if not words:
+        return np.zeros((0, stored.space.space.dimensions), dtype=np.float32)
+    if role is TextRole.DOCUMENT:
+        return await handle.embedder.embed_documents(words, [f"text {place}" for place in range(1, len(words) + 1)])
+    return np.stack(await handle.embedder.embed_queries(words))
+
+
+async def embeddings(handle: CollectionHandle, item_ids: Sequence[str]) -> dict[str, Vector]:
+    """See ``Collection.embeddings``."""
+    keys, stored = checked_item_ids(item_ids), await handle.fresh()
+    if stored.space is None or not keys:
+        return {}
+    return await read_embeddings(handle.database, handle.tenant_id, stored.collection_id, stored.space, keys)
+
+
+async def count_vectors(handle: CollectionHandle) -> int:
+    """How many items have their vector in the active embedding space; 0 without one."""
+    stored = await handle.fresh()
+    return await collection_facts.count_vectors(handle.database, handle.tenant_id, stored.collection_id, stored.space)
+
+
+async def info(handle: CollectionHandle) -> CollectionInfo:
+    """See ``Collection.info``."""
+    stored = await handle.refresh()
+    pending = 0
+    if stored.space is not None:
+        pending = await count_pending(handle.database, handle.tenant_id, stored.collection_id, stored.space)
+    return info_of(stored, pending)
+
+
+def info_of(stored: StoredCollection, pending: int) -> CollectionInfo:
+    """The collection at a glance, with so many items that wait for their vector."""
+    return CollectionInfo(
+        name=stored.name,
+        documents=stored.documents,
+        pending=pending,
+        space=stored.space.space.name if stored.space else None,
+        text_search_config=stored.text_search_config,
+        profile_version=stored.profile_version,
+        model_version=stored.model_version,
+        has_hnsw=stored.ann_index is not None,
+        filterable={attribute: kind.value for attribute, kind in stored.filterable},
+        neighbours=stored.neighbours,
+    )
+
+
+async def infos_after(database: Database, tenant_id: int, *, after: str, limit: int) -> list[CollectionInfo]:
+    """The tenant's next collections at a glance, by name, in two round trips however many they are."""
+    found = await collections_page(database, tenant_id, after=after, limit=limit)
+    pending = await collection_facts.count_pending_each(database, tenant_id, found)
+    return [info_of(one, pending.get(one.collection_id, 0)) for one in found]
+
+
+async def retrievals(
+    handle: CollectionHandle, *, limit: int, before: UUID | str | None, session: str
+) -> list[RetrievalSummary]:
+    """See ``Collection.retrievals``."""
+    check_limit(limit, MAX_LIMIT)
+    last = None if before is None else checked_id(before)
+    name = Context(session=session).session
+    await handle.recorded()
+    return await stored_retrievals.retrievals_page(*await handle.place(), limit=limit, before=last, session=name)
+
+
+def check_limit(limit: object, most: int) -> None:
+    """Raise ``InvalidLimitError`` for what is no whole number from 1 to ``most``."""
+    if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= most:
+        raise InvalidLimitError(f"limit is {limit!r:.80}; it must be a whole number from 1 to {most}")
+
+
+def _check_part(limit: int, offset: int) -> None:
+    _check_number("limit", limit)
+    _check_number("offset", offset)
+    if limit > MAX_LISTED:
+        raise InvalidLimitError(f"limit is {limit}; it must be a whole number from 0 to {MAX_LISTED}")
+
+
+def _check_number(name: str, value: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**63:
+        raise InvalidLimitError(f"{name} is {value!r:.80}; it must be a whole number of at least 0")
+
+
+async def _with_field(handle: CollectionHandle, stored: StoredCollection, field: Field) -> StoredCollection:
+    """The collection, read again where no item had the attribute. Raises ``UnknownFieldError`` if none has it."""
+    if field.name not in stored.attributes:
+        stored = await handle.refresh()
+        if stored.documents:
+            check_fields(None, stored.attributes, also=field)
+    return stored
+
+
+def _checked_queries(queries: Sequence[str], bounds: SearchBounds) -> list[str]:
+    if isinstance(queries, str) or not isinstance(queries, Sequence):
+        raise InvalidRequestError("the queries come in a list such as ['first', 'second']")
+    words = [checked_words(query, bounds) for query in queries]
+    for number, one in enumerate(words, 1):
+        if not one:
+            empty = EmptyQueryError(f"query {number} is empty; give some words")
+            empty.place = ("queries", number - 1)
+            raise empty
+    return words

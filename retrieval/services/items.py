@@ -1,0 +1,205 @@
+"""Writes to a collection's items: each is followed by what weights, indexes and the collection's handle need."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from retrieval.adapters.readers import InputLine
+from retrieval.adapters.readers.records import item_from_fields
+from retrieval.adapters.store.items.items import ARCHIVED, BULK_ITEMS, Settled, change_status, remove_items
+from retrieval.domain.errors import InvalidRequestError, UnknownItemError
+from retrieval.domain.items.embedding import checked_vectors
+from retrieval.domain.items.item import Item, StoredItem, check_key, checked_changes, merged
+from retrieval.engine.collection_handle import CollectionHandle, told_if_gone
+from retrieval.engine.request import checked_item_ids
+from retrieval.services import add as adding
+from retrieval.services import change as changing
+from retrieval.services.add import AddedEach, AddReport, Writer, as_item, as_items
+from retrieval.services.change import ChangeReport, Decide, Make, RemovalError
+from retrieval.services.indexes import IndexOutcome, flush_lexical, is_index_off, keep_index
+from retrieval.services.ingest import IngestReport, Progress, Rejected, checked_lines, without_text_notes
+from retrieval.services.ingest import ingest as ingest_lines
+from retrieval.services.weights import DRIFT, refresh_weights
+
+FEW_ITEMS = 1000
+"""A handle of a collection that had fewer when it was read last reads its size anew after each write."""
+
+
+@told_if_gone
+async def add(handle: CollectionHandle, items: Iterable[Item | Mapping[str, Any]], embeddings: object) -> AddReport:
+    """See ``Collection.add``."""
+    batch = as_items(items)
+    vectors = None
+    if embeddings is not None:
+        space = (await handle.fresh()).space
+        if space is None:
+            raise InvalidRequestError(
+                f"collection {handle.name!r} has no embedding space for the vectors; make it with "
+                "platform.collection(name, space=EmbeddingSpace(provider=..., model=..., dimensions=...))"
+            )
+        vectors = checked_vectors(embeddings, space.space, [item.item_id for item in batch])
+    report = await adding.add_in_parts(await writer_of(handle), batch, vectors)
+    told = without_text_notes(batch) if vectors is None else ()
+    return replace(report, notes=(*report.notes, *told, *await _keep_indexed(handle, report)))
+
+
+@told_if_gone
+async def add_new(handle: CollectionHandle, items: Iterable[Item | Mapping[str, Any]]) -> AddReport:
+    """Store items that must not be there yet, all or none; of those who bring the same id at once, one does.
+
+    Raises ``InvalidItemError``, also for an id that is there, archived or not. Else as ``Collection.add``.
+    """
+    report = await adding.add_new(await writer_of(handle), as_items(items))
+    return replace(report, notes=report.notes + await _keep_indexed(handle, report))
+
+
+@told_if_gone
+async def add_each(handle: CollectionHandle, items: Sequence[Item | Mapping[str, Any]], *, more: bool) -> AddedEach:
+    """See ``Collection.add_each``."""
+    added = await adding.add_each(await writer_of(handle), items)
+    if more:
+        return added
+    notes = await _keep_indexed(handle, added.report)
+    return replace(added, report=added.report + AddReport(notes=notes))
+
+
+@told_if_gone
+async def ingest(
+    handle: CollectionHandle,
+    lines: Iterator[InputLine],
+    *,
+    rejected: Rejected | None,
+    prune: bool,
+    progress: Progress | None,
+) -> IngestReport:
+    """See ``Collection.ingest``."""
+    checked_lines(lines)
+    report = await ingest_lines(await writer_of(handle), lines, rejected=rejected, prune=prune, progress=progress)
+    notes = await _keep_indexed(handle, report.items)
+    return replace(report, items=report.items + AddReport(notes=notes))
+
+
+async def put(handle: CollectionHandle, item: Item | Mapping[str, Any], version: str | None) -> StoredItem:
+    """See ``Collection.put``."""
+    given = as_item(item)
+    return await _put(handle, given.item_id, given, version)
+
+
+async def patch(handle: CollectionHandle, item_id: str, changes: Mapping[str, Any], version: str | None) -> StoredItem:
+    """See ``Collection.patch``."""
+    [key] = checked_item_ids([item_id])
+    wanted = checked_changes(key, changes)
+
+    def changed(found: Item | None) -> Item:
+        if found is None:
+            raise UnknownItemError(f"there is no item {key!r:.80} in {handle.name!r}; put it whole")
+        fields = merged(found.as_dict(), wanted)
+        attributes = fields.pop("attributes", {})
+        return item_from_fields({**fields, "item_id": key}, attributes)
+
+    return await _put(handle, key, changed, version)
+
+
+@told_if_gone
+async def _put(handle: CollectionHandle, item_id: str, what: Item | Make, version: str | None) -> StoredItem:
+    writer = await writer_of(handle)
+    if not isinstance(what, Item):
+        stored, report = await changing.put(writer, item_id, what, version)
+    elif version is None:
+        stored, report = await changing.put_whole(writer, what)
+    else:
+        stored, report = await changing.put(writer, item_id, lambda _: what, version)
+    await _keep_indexed(handle, report)
+    return stored
+
+
+@told_if_gone
+async def change(
+    handle: CollectionHandle, item_ids: Sequence[str], decide: Decide, *, keeps_time: bool
+) -> ChangeReport:
+    """See ``Collection.change``."""
+    keys, writer = checked_item_ids(item_ids), await writer_of(handle)
+    if not keys:
+        return ChangeReport()
+    try:
+        report = await changing.change(writer, keys, decide, keeps_time=keeps_time, may_remove=not handle.is_recorded)
+    except RemovalError:
+        await handle.recorded()  # records could not name the items afterwards
+        report = await changing.change(writer, keys, decide, keeps_time=keeps_time)
+    if keeps_time or report.is_nothing:
+        return report
+    notes = await _keep_indexed(handle, report.written)
+    return replace(report, written=report.written + AddReport(notes=notes))
+
+
+@told_if_gone
+async def set_status(handle: CollectionHandle, item_id: str, status: str, *, was: str | None = None) -> bool:
+    """Give an item another status, and whether that was done: only if it has the status ``was`` (None: any other).
+
+    Nothing else of it changes, and of those who do the same at once, one does. An ``archived`` one is kept and not
+    found. Raises ``InvalidItemError`` for a status that no item can have.
+    """
+    [key] = checked_item_ids([item_id])
+    for one in (status,) if was is None else (status, was):
+        check_key("status", one, key)
+    writer = await writer_of(handle)
+    async with handle.database.transaction(handle.tenant_id) as connection:
+        changed = await change_status(connection, handle.stored.collection_id, key, status, was=was)
+    if changed is not None and ARCHIVED in (changed[0].status, status):
+        await writer.embed([changed[1]] if status != ARCHIVED else [])
+        await _settle(handle, changed[2], 1)
+    return changed is not None
+
+
+@told_if_gone
+async def delete(handle: CollectionHandle, item_ids: Sequence[str]) -> int:
+    """See ``Collection.delete``."""
+    keys = checked_item_ids(item_ids)
+    await handle.recorded()
+    deleted, settled = await remove_items(*await handle.place(), sorted(set(keys)))
+    await _settle(handle, settled, deleted)
+    return deleted
+
+
+@told_if_gone
+async def remove(handle: CollectionHandle, item_id: str, version: str | None) -> bool:
+    """See ``Collection.remove``."""
+    [key] = checked_item_ids([item_id])
+    await handle.recorded()
+    removed, settled = await changing.remove(*await handle.place(), key, version)
+    await _settle(handle, settled, int(removed))
+    return removed
+
+
+async def writer_of(handle: CollectionHandle) -> Writer:
+    """What writes into the collection as it is."""
+    return Writer(handle.database, handle.tenant_id, await handle.fresh(), handle.embedder)
+
+
+async def _keep_indexed(handle: CollectionHandle, written: AddReport) -> tuple[str, ...]:
+    """After a write of new or changed items: weights and indexes follow the collection's size."""
+    if written.settled is None:
+        return ()
+    number = written.added + written.changed
+    await flush_lexical(handle.database, number)
+    await _settle(handle, written.settled, number)
+    if number < BULK_ITEMS and not is_index_off(handle.stored):
+        return ()
+    outcome = await keep_index(handle.database, handle.tenant_id, await handle.refresh())
+    if outcome not in {IndexOutcome.NOT_NEEDED, IndexOutcome.PRESENT}:
+        await handle.refresh()
+    return (f"HNSW index: {outcome.value}",) if outcome is IndexOutcome.NOT_ALLOWED else ()
+
+
+async def _settle(handle: CollectionHandle, settled: Settled | None, number: int) -> None:
+    """After a write of so many items: they are weighed, and the handle knows how many there are."""
+    if settled is None:
+        return
+    if settled.drift > DRIFT:
+        await refresh_weights(handle.database, handle.tenant_id, handle.stored.collection_id)
+    if number >= BULK_ITEMS or settled.has_new_fields or handle.stored.documents < FEW_ITEMS:
+        await handle.refresh()
+    else:
+        await handle.fresh()
