@@ -79,6 +79,7 @@ class Collection:
         tags: Sequence[str] = (),
         as_of: datetime | None = None,
         about: object = None,
+        typos: bool = False,
         context: Context = Context(),
     ) -> SearchResult:
         """Search by words, or by a precomputed vector, and give the best hits, each with its explanation.
@@ -97,6 +98,8 @@ class Collection:
         - ``entities``: what the question is about, by type, at most 100; ``tags``: the same by tag, at most 100.
         - ``as_of``: the moment that signals take as now.
         - ``about``: a vector, shape (dimensions,), that tells the question's cluster in place of ``vector``.
+        - ``typos``: whether words of four letters or more that no item holds are taken for the words of items that they
+          are nearest to, or begin; ``notes`` tells which, and what is searched and recorded is the corrected query.
         - ``context``: the situation that the search is recorded with.
 
         Raises ``EmptyQueryError``, ``InvalidLimitError``, ``InvalidFilterError``, ``UnknownFieldError``,
@@ -111,6 +114,7 @@ class Collection:
             prefer=prefer,
             about=about,
             context=context,
+            typos=typos,
             vector=vector,
             limit=limit,
             group_by=group_by,

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from retrieval.adapters.aside import LONG, LONG_TEXT, aside
+from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.items.collections import StoredCollection
+from retrieval.adapters.store.search.words import known_spellings, terms_beginning, unknown_words
 from retrieval.domain.errors import InvalidRequestError, UnknownFieldError
 from retrieval.domain.learning.context import Context, checked_context
+from retrieval.domain.search import spelling
 from retrieval.domain.search.filters import Filter, Where
 from retrieval.domain.search.fusion import Candidate
 from retrieval.domain.search.hit import SearchResult
@@ -39,6 +43,7 @@ async def search(
     prefer: Where | Filter | Sequence[Where | Filter] | None = None,
     about: object = None,
     context: Context,
+    typos: bool = False,
     **asked: Any,
 ) -> SearchResult:
     """See ``Collection.search``; ``asked`` is for ``checked_request`` as it stands."""
@@ -49,24 +54,27 @@ async def search(
     each = () if prefer is None else prefer if isinstance(prefer, list | tuple) else (prefer,)
     preferred = tuple([await parsed_filter(one, bounds) for one in each[: MAX_PREFERRED + 1]])
     needs_question = (chosen or stored.profile).needs_question
-    request = await aside(
-        lambda: checked_request(
-            query,
-            condition=condition,
-            profile=chosen,
-            preferred=preferred,
-            needs_question=needs_question,
-            bounds=bounds,
-            **asked,
-        ),
-        is_long=_is_long(query, asked.get("rewrites")),
+    make = partial(
+        checked_request,
+        condition=condition,
+        profile=chosen,
+        preferred=preferred,
+        needs_question=needs_question,
+        bounds=bounds,
+        **asked,
     )
+    request = await aside(lambda: make(query), is_long=_is_long(query, asked.get("rewrites")))
+    notes: tuple[str, ...] = ()
+    if typos and query:
+        corrected, notes = await _corrected(handle, stored, query, syntax=asked.get("syntax", True))
+        request = make(corrected) if notes else request
     request = request if about is None else replace(request, about=checked_query_vector(about, stored, "about"))
     try:
         result = await _searcher(handle, stored).search(request, context)
     except UnknownFieldError:
         # The field may have come with items that another process added a moment ago.
         result = await _searcher(handle, await handle.refresh()).search(request, context)
+    result = replace(result, notes=(*notes, *result.notes)) if notes else result
     return result if result.hits else await _explained(handle, result, request.condition)
 
 
@@ -159,6 +167,71 @@ async def leg_rankings(
     condition = await parsed_filter(where, bounds)
     request = checked_request(query, limit=depth, condition=condition, profile=profile, syntax=False, bounds=bounds)
     return await _searcher(handle, stored).leg_rankings(request)
+
+
+_MOST_ALIKE = 2000
+"""Terms with the same beginning that an unknown word is compared with."""
+
+
+async def _corrected(
+    handle: CollectionHandle, stored: StoredCollection, query: str, *, syntax: bool
+) -> tuple[str, tuple[str, ...]]:
+    """The query with known words in place of unknown ones, and what the caller is told of it; nothing to tell: as it was.
+
+    Known words cost one statement; unknown ones one or two more.
+    """
+    words = spelling.checkable(query, syntax=syntax)
+    if not words:
+        return query, ()
+    whose = (handle.database, handle.tenant_id, stored)
+    unknown = await unknown_words(*whose, list({word.spelling for word in words}))
+    wanted = list(dict.fromkeys(word.spelling for word in words if word.spelling in unknown))[: spelling.MAX_CORRECTED]
+    if not wanted:
+        return query, ()
+    instead = await _one_edit_away(whose, wanted, begins=syntax)
+    far = [word for word in wanted if word not in instead and len(word) >= spelling.LONG]
+    if far:
+        instead |= await _two_edits_away(whose, {word: unknown[word] for word in far})
+    if not instead:
+        return query, ()
+    return spelling.respelt(query, words, instead), (spelling.note_of(instead),)
+
+
+async def _one_edit_away(
+    whose: tuple[Database, int, StoredCollection], words: Sequence[str], *, begins: bool
+) -> dict[str, str]:
+    """What each word stands for: every known word that begins so, or else the likeliest one an edit away."""
+    accents = whose[2].text_search_config not in {"english", "simple"}
+    each = {word: spelling.one_edit_away(word, accents=accents) for word in words}
+    known = await known_spellings(*whose, list(dict.fromkeys(one for near in each.values() for one in near)))
+    begun = await terms_beginning(*whose, words, most=1) if begins else {}
+    instead: dict[str, str] = {}
+    for word, near in each.items():
+        best = spelling.likeliest(word, [spelling.Near(one, 1, known[one]) for one in near if one in known])
+        if begun.get(word):
+            instead[word] = f"{word}*"
+        elif best is not None:
+            instead[word] = best.spelling
+    return instead
+
+
+async def _two_edits_away(
+    whose: tuple[Database, int, StoredCollection], terms: Mapping[str, str]
+) -> dict[str, str]:
+    """For each word, given with its term, the likeliest term two edits away that begins alike."""
+    beginnings = list({word[: spelling.BEGINNING] for word in terms})
+    found = await terms_beginning(*whose, beginnings, most=_MOST_ALIKE)
+    instead: dict[str, str] = {}
+    for word, term in terms.items():
+        alike = found[word[: spelling.BEGINNING]].items()
+        near = [
+            spelling.Near(other, edits, items)
+            for other, items in alike
+            if (edits := spelling.edits_between(term, other, 2)) is not None
+        ]
+        if best := spelling.likeliest(term, near):
+            instead[word] = best.spelling
+    return instead
 
 
 async def _explained(handle: CollectionHandle, result: SearchResult, condition: Filter | None) -> SearchResult:
