@@ -80,6 +80,7 @@ class Collection:
         as_of: datetime | None = None,
         about: object = None,
         typos: bool = False,
+        snippet: int | None = None,
         context: Context = Context(),
     ) -> SearchResult:
         """Search by words, or by a precomputed vector, and give the best hits, each with its explanation.
@@ -100,6 +101,8 @@ class Collection:
         - ``about``: a vector, shape (dimensions,), that tells the question's cluster in place of ``vector``.
         - ``typos``: whether words of four letters or more that no item holds are taken for the words of items that they
           are nearest to, or begin; ``notes`` tells which, and what is searched and recorded is the corrected query.
+        - ``snippet``: the characters, 20 to 2000, of a part of each hit's text with the query's words marked
+          (``hit.snippet``); None: none is made.
         - ``context``: the situation that the search is recorded with.
 
         Raises ``EmptyQueryError``, ``InvalidLimitError``, ``InvalidFilterError``, ``UnknownFieldError``,
@@ -115,6 +118,7 @@ class Collection:
             about=about,
             context=context,
             typos=typos,
+            snippet=snippet,
             vector=vector,
             limit=limit,
             group_by=group_by,

@@ -10,17 +10,19 @@ from typing import TYPE_CHECKING, Any
 from retrieval.adapters.aside import LONG, LONG_TEXT, aside
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.items.collections import StoredCollection
-from retrieval.adapters.store.search.words import known_spellings, terms_beginning, unknown_words
+from retrieval.adapters.store.search.words import known_spellings, marked_texts, terms_beginning, unknown_words
 from retrieval.domain.errors import InvalidRequestError, UnknownFieldError
 from retrieval.domain.learning.context import Context, checked_context
 from retrieval.domain.search import spelling
 from retrieval.domain.search.filters import Filter, Where
 from retrieval.domain.search.fusion import Candidate
-from retrieval.domain.search.hit import SearchResult
+from retrieval.domain.search.hit import Hit, SearchResult
 from retrieval.domain.search.profile import DEPTH, LegName, Profile, leg_name
+from retrieval.domain.search.snippet import READ, checked_size, snippet_of
 from retrieval.engine.collection_handle import CollectionHandle, parsed_filter, told_if_gone
 from retrieval.engine.request import (
     MAX_PREFERRED,
+    SearchRequest,
     checked_query_vector,
     checked_request,
     checked_requests,
@@ -44,10 +46,12 @@ async def search(
     about: object = None,
     context: Context,
     typos: bool = False,
+    snippet: int | None = None,
     **asked: Any,
 ) -> SearchResult:
     """See ``Collection.search``; ``asked`` is for ``checked_request`` as it stands."""
     checked_context(context)
+    size = None if snippet is None else checked_size(snippet)
     stored, bounds = await handle.fresh(), handle.parts.bounds
     chosen = _chosen(handle, stored, legs, profile)
     condition = await parsed_filter(where, bounds)
@@ -75,7 +79,9 @@ async def search(
         # The field may have come with items that another process added a moment ago.
         result = await _searcher(handle, await handle.refresh()).search(request, context)
     result = replace(result, notes=(*notes, *result.notes)) if notes else result
-    return result if result.hits else await _explained(handle, result, request.condition)
+    if not result.hits:
+        return await _explained(handle, result, request.condition)
+    return result if size is None else await _with_snippets(handle, stored, result, request, size)
 
 
 @told_if_gone
@@ -169,6 +175,21 @@ async def leg_rankings(
     return await _searcher(handle, stored).leg_rankings(request)
 
 
+async def _with_snippets(
+    handle: CollectionHandle, stored: StoredCollection, result: SearchResult, request: SearchRequest, size: int
+) -> SearchResult:
+    """The result, each hit with its snippet; one statement for all."""
+    ids = [hit.item_id for hit in result]
+    marked = await marked_texts(handle.database, handle.tenant_id, stored, request.query, ids)
+
+    def cut(hit: Hit) -> Hit:
+        text = marked.get(hit.item_id, hit.body[:READ] or hit.title)
+        return replace(hit, snippet=snippet_of(text, request.query, request.prefixes, size))
+
+    is_long = sum(map(len, marked.values())) >= LONG_TEXT
+    return replace(result, hits=await aside(lambda: tuple(map(cut, result)), is_long=is_long))
+
+
 _MOST_ALIKE = 2000
 """Terms with the same beginning that an unknown word is compared with."""
 
@@ -191,7 +212,7 @@ async def _corrected(
     instead = await _one_edit_away(whose, wanted, begins=syntax)
     far = [word for word in wanted if word not in instead and len(word) >= spelling.LONG]
     if far:
-        instead |= await _two_edits_away(whose, {word: unknown[word] for word in far})
+        instead |= await _two_edits_away(whose, far)
     if not instead:
         return query, ()
     return spelling.respelt(query, words, instead), (spelling.note_of(instead),)
@@ -203,7 +224,7 @@ async def _one_edit_away(
     """What each word stands for: every known word that begins so, or else the likeliest one an edit away."""
     accents = whose[2].text_search_config not in {"english", "simple"}
     each = {word: spelling.one_edit_away(word, accents=accents) for word in words}
-    known = await known_spellings(*whose, list(dict.fromkeys(one for near in each.values() for one in near)))
+    known = await known_spellings(*whose, each.values())
     begun = await terms_beginning(*whose, words, most=1) if begins else {}
     instead: dict[str, str] = {}
     for word, near in each.items():
@@ -215,21 +236,19 @@ async def _one_edit_away(
     return instead
 
 
-async def _two_edits_away(
-    whose: tuple[Database, int, StoredCollection], terms: Mapping[str, str]
-) -> dict[str, str]:
-    """For each word, given with its term, the likeliest term two edits away that begins alike."""
-    beginnings = list({word[: spelling.BEGINNING] for word in terms})
+async def _two_edits_away(whose: tuple[Database, int, StoredCollection], words: Sequence[str]) -> dict[str, str]:
+    """For each word the likeliest term two edits away that begins alike."""
+    beginnings = list({word[: spelling.BEGINNING] for word in words})
     found = await terms_beginning(*whose, beginnings, most=_MOST_ALIKE)
     instead: dict[str, str] = {}
-    for word, term in terms.items():
+    for word in words:
         alike = found[word[: spelling.BEGINNING]].items()
         near = [
-            spelling.Near(other, edits, items)
-            for other, items in alike
-            if (edits := spelling.edits_between(term, other, 2)) is not None
+            spelling.Near(term, edits, items)
+            for term, items in alike
+            if len(term) >= spelling.SHORTEST_TERM and (edits := spelling.edits_to(word, term, 2)) is not None
         ]
-        if best := spelling.likeliest(term, near):
+        if best := spelling.likeliest(word, near):
             instead[word] = best.spelling
     return instead
 

@@ -11,6 +11,7 @@ from uuid import UUID
 
 from retrieval.domain.notebook import explanation_html, hits_html
 from retrieval.domain.records.slate import Slot
+from retrieval.domain.search.snippet import Snippet
 
 
 class Contribution(NamedTuple):
@@ -81,6 +82,8 @@ class Hit:
     status: str = "active"
     source: str = ""
     occurred_at: datetime | None = None
+    snippet: Snippet | None = None
+    """The part of its text that the query is about; None: it was not asked for."""
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
@@ -99,6 +102,7 @@ class Hit:
             "source": self.source,
             "occurred_at": self.occurred_at.isoformat() if self.occurred_at else None,
             "explanation": self.explanation.as_dict(),
+            **({} if self.snippet is None else {"snippet": self.snippet.as_dict()}),
         }
 
     def __repr__(self) -> str:

@@ -29,6 +29,12 @@ LONG = 8
 BEGINNING = 3
 """Letters that a word two edits away begins with too."""
 
+SHORTEST_TERM = 6
+"""Letters of a term that a word two edits away can stand for."""
+
+_ENDING = 4
+"""Letters of a word that its term may lack."""
+
 _ALPHABETS = (
     "abcdefghijklmnopqrstuvwxyz",
     "ßàáâãäåæçèéêëìíîïðñòóôõöøùúûüýþÿąćęłńśźżčďěňřšťůžăâîșțğışőűœ",
@@ -90,22 +96,28 @@ def _letters(word: str, *, accents: bool) -> str:
     return "".join(dict.fromkeys("".join(usual)))
 
 
-def edits_between(word: str, other: str, most: int) -> int | None:
-    """The edits from one word to the other (optimal string alignment); None for more than ``most``."""
-    if abs(len(word) - len(other)) > most:
+def edits_to(word: str, term: str, most: int) -> int | None:
+    """The edits from a word, or from a beginning of it, to a term (optimal string alignment); None for more than ``most``.
+
+    A term lacks the word's ending, of ``_ENDING`` letters at most: "hyperson" stands for "hypersonic".
+    """
+    if not len(term) - most <= len(word) <= len(term) + most + _ENDING:
         return None
     before: list[int] = []
-    row = list(range(len(other) + 1))
+    row = list(range(len(term) + 1))
+    least = most + 1
     for place, letter in enumerate(word, 1):
         oldest, before, row = before, row, [place]
-        for column, wanted in enumerate(other, 1):
-            least = min(before[column] + 1, row[column - 1] + 1, before[column - 1] + (letter != wanted))
-            if place > 1 < column and letter == other[column - 2] and word[place - 2] == wanted:
-                least = min(least, oldest[column - 2] + 1)
-            row.append(least)
+        for column, wanted in enumerate(term, 1):
+            edits = min(before[column] + 1, row[column - 1] + 1, before[column - 1] + (letter != wanted))
+            if place > 1 < column and letter == term[column - 2] and word[place - 2] == wanted:
+                edits = min(edits, oldest[column - 2] + 1)
+            row.append(edits)
+        if place >= len(word) - _ENDING:
+            least = min(least, row[-1])
         if min(row) > most:
-            return None
-    return row[-1] if row[-1] <= most else None
+            break
+    return least if least <= most else None
 
 
 def likeliest(word: str, near: Iterable[Near]) -> Near | None:

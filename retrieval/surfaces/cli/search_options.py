@@ -199,6 +199,13 @@ ProfileName = Annotated[
     ),
 ]
 Plain = Annotated[bool, typer.Option("--plain", help="Take quotes, minus and star in the query as text.")]
+Typos = Annotated[
+    bool, typer.Option("--typos", help="Take words that no item holds for the known words that they are nearest to.")
+]
+SnippetSize = Annotated[
+    int | None,
+    typer.Option("--snippet", min=20, max=2000, metavar="N", help="Show N characters of each hit around the query's words."),
+]
 GroupBy = Annotated[
     str | None, typer.Option("--group-by", "-g", metavar="FIELD", help="Only the best hit of each value of the field.")
 ]

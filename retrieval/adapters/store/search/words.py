@@ -1,30 +1,35 @@
-"""What is asked about the words of a query beside its candidates: which are unknown, and what is near to those."""
+"""What is asked about the words of a query beside its candidates: which are unknown, what is near, where they stand."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.items.collections import StoredCollection
+from retrieval.domain.search.snippet import MARKS, READ
 
-# The lexemes that no writer's difference has been added up for are known as well: what was written a moment ago is found.
+# Each term is looked up by itself, with LIMIT: the planner would read all terms of the collection at once instead.
+# A term that no writer's difference has been added up for is known as well: what was written a moment ago is found.
 _UNKNOWN = """
-    SELECT word.spelling, (SELECT min(one.lexeme) FROM unnest(to_tsvector(%(config)s::regconfig, word.spelling)) AS one)
-    FROM unnest(%(words)s::text[]) AS word (spelling)
-    WHERE EXISTS (SELECT FROM unnest(to_tsvector(%(config)s::regconfig, word.spelling)))
-        AND NOT EXISTS (
-            SELECT FROM unnest(to_tsvector(%(config)s::regconfig, word.spelling)) AS one
-            JOIN term_statistics AS known
-                ON known.collection_id = %(collection_id)s AND known.lexeme = lexeme_id(%(collection_id)s, one.lexeme)
-                    AND known.document_frequency > 0
-        )
-        AND NOT EXISTS (
-            SELECT FROM unnest(to_tsvector(%(config)s::regconfig, word.spelling)) AS one
-            JOIN statistics_changes AS change
-                ON change.collection_id = %(collection_id)s
-                    AND change.lexemes @> ARRAY[lexeme_id(%(collection_id)s, one.lexeme)]
-        )
+    SELECT asked.spelling
+    FROM (
+        SELECT word.spelling, one.lexeme AS term, lexeme_id(%(collection_id)s, one.lexeme) AS number
+        FROM unnest(%(words)s::text[]) AS word (spelling),
+            unnest(to_tsvector(%(config)s::regconfig, word.spelling)) AS one
+        OFFSET 0
+    ) AS asked
+    LEFT JOIN LATERAL (
+        SELECT true AS is_there FROM term_statistics AS known
+        WHERE known.collection_id = %(collection_id)s AND known.lexeme = asked.number AND known.document_frequency > 0
+        LIMIT 1
+    ) AS counted ON true
+    LEFT JOIN LATERAL (
+        SELECT true AS is_there FROM statistics_changes AS change
+        WHERE change.collection_id = %(collection_id)s AND change.lexemes @> ARRAY[asked.number] LIMIT 1
+    ) AS waiting ON counted.is_there IS NULL
+    GROUP BY asked.spelling
+    HAVING bool_and(counted.is_there IS NULL AND waiting.is_there IS NULL)
 """
 
 _KNOWN = """
@@ -38,10 +43,13 @@ _KNOWN = """
         FROM statistics_changes AS change CROSS JOIN LATERAL unnest(change.terms) AS one (term)
         WHERE change.collection_id = %(collection_id)s
     )
-    SELECT asked.spelling, known.document_frequency
+    SELECT asked.spelling, counted.document_frequency
     FROM asked
-    JOIN term_statistics AS known
-        ON known.collection_id = %(collection_id)s AND known.term = asked.term AND known.document_frequency > 0
+    CROSS JOIN LATERAL (
+        SELECT known.document_frequency FROM term_statistics AS known
+        WHERE known.collection_id = %(collection_id)s AND known.term = asked.term AND known.document_frequency > 0
+        LIMIT 1
+    ) AS counted
     UNION ALL
     SELECT asked.spelling, 1 FROM asked JOIN fresh ON fresh.term = asked.term
 """
@@ -64,23 +72,56 @@ _BEGINNING = """
     ) AS found
 """
 
+_MARKED = """
+    SELECT item.item_id, ts_headline(%(config)s::regconfig, shown.text, asked.words, %(options)s)
+    FROM (
+        SELECT replace(plainto_tsquery(%(config)s::regconfig, %(words)s)::text, ' & ', ' | ')::tsquery AS words
+    ) AS asked
+    CROSS JOIN items AS item
+    CROSS JOIN LATERAL (
+        SELECT translate(left(CASE WHEN item.body = '' THEN item.title ELSE item.body END, %(read)s), %(marks)s, '') AS text
+    ) AS shown
+    WHERE item.collection_id = %(collection_id)s AND item.item_id = ANY(%(ids)s)
+"""
+_OPTIONS = f"HighlightAll=true, StartSel={MARKS[0]}, StopSel={MARKS[1]}"
+
+
+async def marked_texts(
+    database: Database, tenant_id: int, collection: StoredCollection, words: str, item_ids: Sequence[str]
+) -> dict[str, str]:
+    """The bodies of the items, or titles where there is no body, with the words marked that the query has in some form.
+
+    The first ``READ`` characters of each, by item id; ``MARKS`` stand before and behind each word.
+    """
+    parameters = {
+        **_whose(collection),
+        "words": words,
+        "ids": list(item_ids),
+        "read": READ,
+        "marks": "".join(MARKS),
+        "options": _OPTIONS,
+    }
+    return dict(await database.read(tenant_id, Compiled(_MARKED, parameters)))
+
 
 async def unknown_words(
     database: Database, tenant_id: int, collection: StoredCollection, words: Sequence[str]
-) -> dict[str, str]:
-    """The words that no item holds in any form, each with its term; those that the language leaves out are known."""
+) -> list[str]:
+    """The words that no item holds in any form; those that the language leaves out are known."""
     rows = await database.read(tenant_id, Compiled(_UNKNOWN, {**_whose(collection), "words": list(words)}))
-    return dict(rows)
+    return [spelling for (spelling,) in rows]
 
 
 async def known_spellings(
-    database: Database, tenant_id: int, collection: StoredCollection, spellings: Sequence[str]
+    database: Database, tenant_id: int, collection: StoredCollection, each: Iterable[Sequence[str]]
 ) -> dict[str, int]:
-    """Those of the spellings that some item holds in some form, with the number of items."""
-    rows = await database.read(tenant_id, Compiled(_KNOWN, {**_whose(collection), "spellings": list(spellings)}))
+    """Those spellings of all lists that some item holds in some form, with the number of items; in one round trip."""
+    # A statement a list: one of thousands of spellings would be compiled by the database first (jit), which costs more.
+    statements = [Compiled(_KNOWN, {**_whose(collection), "spellings": list(spellings)}) for spellings in each]
     known: dict[str, int] = {}
-    for spelling, items in rows:
-        known[spelling] = max(items, known.get(spelling, 0))
+    for rows in await database.read_each(tenant_id, statements):
+        for spelling, items in rows:
+            known[spelling] = max(items, known.get(spelling, 0))
     return known
 
 

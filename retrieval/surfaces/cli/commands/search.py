@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from retrieval.domain.search.hit import Explanation, Hit, Path, SearchResult
+from retrieval.domain.search.snippet import Snippet
 from retrieval.surfaces.cli import search_options as options
 from retrieval.surfaces.cli.options import (
     Actor,
@@ -57,7 +58,7 @@ def print_hit(out: Console, hit: Hit, *, explain: bool = False) -> None:
         (plain(hit.title), "bold"),
     )
     out.print(head, soft_wrap=True)
-    for line in body_lines(out, hit.body):
+    for line in body_lines(out, hit.body) if hit.snippet is None else [snippet_line(hit.snippet)]:
         out.print(Padding.indent(line, _INDENT))
     if explain:
         out.print(Padding.indent(explanation_table(hit.explanation), _INDENT))
@@ -74,6 +75,15 @@ def body_lines(out: Console, body: str) -> list[Text]:
         last.truncate(width - 2)
         last.append(" …")
     return lines[:BODY_LINES]
+
+
+def snippet_line(snippet: Snippet) -> Text:
+    """The snippet, its marked words bold."""
+    line, place = Text(), 0
+    for start, end in snippet.highlights:
+        line.append(plain(snippet.text[place:start])).append(plain(snippet.text[start:end]), style="bold")
+        place = end
+    return line.append(plain(snippet.text[place:]))
 
 
 def explanation_table(explanation: Explanation) -> Table:
@@ -115,6 +125,7 @@ EXAMPLES = (
     "retrieval search tickets timeout --where 'hours>=24' --explain",
     "retrieval search tickets '\"read timeout\" -redis connect*'",
     "retrieval search tickets timeout --group-by project",
+    "retrieval search tickets 'conection timout' --typos",
     "retrieval search tickets timeout --profile 2 --prefer priority=High --rewrite 'no answer in time'",
     "retrieval search tickets --vector vector.json --actor ann --session s-17",
 )
@@ -138,6 +149,8 @@ def search(
     tags: options.Tags = None,
     as_of: options.AsOf = None,
     about: options.About = None,
+    typos: options.Typos = False,
+    snippet: options.SnippetSize = None,
     domain: Domain = "",
     complexity: Complexity = None,
     actor: Actor = "",
@@ -157,7 +170,8 @@ def search(
         "vector": vector_of("--vector", vector), "where": where_of(where or ()), "limit": limit,
         "legs": legs_of(legs), "group_by": group_by, "syntax": not plain, "rewrites": rewrites or (),
         "prefer": where_of(prefer or ()), "entities": entities_of(entities or ()), "tags": tags or (),
-        "as_of": moment_of(as_of), "about": vector_of("--about", about),
+        "as_of": moment_of(as_of), "about": vector_of("--about", about), "typos": typos,
+        "snippet": snippet,
     }  # fmt: skip
     asked["context"] = situation(
         domain=domain, complexity=complexity, actor=actor, session=session, backtracks=backtracks, generated=generated

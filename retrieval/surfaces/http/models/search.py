@@ -66,6 +66,10 @@ class SearchBody(Sent):
     """The moment that signals take as now."""
     about: Vector | None = None
     """Tells the question's cluster where `vector` does not."""
+    snippet: Annotated[int, Field(ge=20, le=2000)] | None = None
+    """The characters of a part of each hit's text with the query's words marked; left out: none."""
+    typos: bool = False
+    """Whether words that no item holds are taken for the known words that they are nearest to, or begin; `notes` tells."""
     context: SentSituation = SentSituation()
     """The situation that the search is recorded with."""
     explain: bool = True
@@ -115,6 +119,17 @@ class ExplanationTold(AnswerPart):
     contributions: list[ContributionTold]
 
 
+class SnippetTold(AnswerPart):
+    """The part of a hit's text that holds most of the query's words."""
+
+    text: str
+    """Plain text, with an ellipsis where it is cut."""
+    highlights: list[list[int]]
+    """Where the query's words begin and end in the text, in characters."""
+    html: str
+    """The text, escaped for a page, with the query's words in `<mark>`."""
+
+
 class HitTold(AnswerPart):
     """An item that was found."""
 
@@ -138,6 +153,8 @@ class HitTold(AnswerPart):
     """ISO 8601."""
     explanation: ExplanationTold | None = None
     """Left out where the request says `"explain": false`."""
+    snippet: SnippetTold | None = None
+    """Left out where the request asks for none."""
 
 
 class SearchAnswer(AnswerPart):

@@ -1,0 +1,170 @@
+"""Finding in spite of typing: words that no item holds, and what else a search gives when it is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from retrieval import Collection, Platform
+from retrieval.adapters.store.compiled import Compiled
+from retrieval.adapters.store.database import Database
+from retrieval.domain.errors import InvalidRequestError
+
+PAPERS = [
+    {"id": "1", "title": "Boundary layers", "text": "boundary layer transition on a wing", "area": "aero"},
+    {"id": "2", "title": "Heat", "text": "hypersonic heat transfer in a laminar flow", "area": "aero", "tags": ["a", "b"]},
+    {"id": "3", "title": "Soup", "text": "soup with potatoes and onions", "area": "food", "tags": ["b"]},
+    {"id": "4", "title": "Engines", "text": "noise of jet engines, measured in hypersonic flow", "area": "aero"},
+]
+
+
+async def filled(platform: Platform, name: str = "papers", **settings: Any) -> Collection:
+    """A collection of the papers."""
+    papers = await platform.collection(name, **settings)
+    await papers.add(PAPERS)
+    return papers
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """The texts of the statements of each round trip."""
+    read_each, made = Database.read_each, list[list[str]]()
+
+    async def noted(self: Database, tenant_id: int | None, each: Sequence[Compiled], *more: Any) -> list[Any]:
+        made.append([statement.text for statement in each])
+        return await read_each(self, tenant_id, each, *more)
+
+    monkeypatch.setattr(Database, "read_each", noted)
+    return made
+
+
+async def test_a_plain_search_makes_one_round_trip_of_one_statement(
+    platform: Platform, asked: list[list[str]]
+) -> None:
+    """What is not asked for costs nothing."""
+    papers = await filled(platform)
+    asked.clear()
+    assert await papers.search("boundary layer", legs=["lexical"], limit=3)
+    assert [len(one) for one in asked] == [1]
+
+
+@pytest.mark.parametrize(
+    ("query", "found", "taken"),
+    [
+        ("bondary layr transtion", "1", "'bondary' as 'boundary', 'layr' as 'layer', 'transtion' as 'transition'"),
+        ("ptatoes", "3", "'ptatoes' as 'potatoes'"),
+        ("otatoes", "3", "'otatoes' as 'potatoes'"),
+        ("hypresonci heat", "2", "'hypresonci' as 'hyperson'"),
+        ("potat", "3", "'potat' as 'potat*'"),
+        ("Bondary -heat", "1", "'bondary' as 'boundary'"),
+    ],
+)
+async def test_unknown_words_are_taken_for_the_known_ones_near_to_them(
+    platform: Platform, query: str, found: str, taken: str
+) -> None:
+    """A letter or two off, or the beginning of a known word; the notes say what was taken for what."""
+    papers = await filled(platform)
+    assert not await papers.search(query.split()[0], legs=["lexical"])
+    result = await papers.search(query, legs=["lexical"], typos=True)
+    assert result[0].item_id == found
+    assert result.notes[0] == f"no item holds these words; they were taken for others: {taken}"
+
+
+@pytest.mark.parametrize("query", ["boundary layers", "the wings", "zzyzxq", "wng", '"bondary layer" wing', "HDFX heat"])
+async def test_other_queries_stay_as_they_are(platform: Platform, query: str) -> None:
+    """Known words in any form, words that nothing is near to, short ones, phrases, names."""
+    papers = await filled(platform)
+    assert not (await papers.search(query, legs=["lexical"], typos=True)).notes
+
+
+async def test_known_words_cost_one_statement_and_unknown_ones_few(
+    platform: Platform, asked: list[list[str]]
+) -> None:
+    """Whatever the number of words."""
+    papers = await filled(platform)
+    asked.clear()
+    await papers.search("boundary layers of a hypersonic wing", legs=["lexical"], typos=True)
+    assert [len(one) for one in asked] == [1, 1]
+    asked.clear()
+    await papers.search("bondary layr", legs=["lexical"], typos=True)
+    assert [len(one) for one in asked] == [1, 2, 1, 1]
+
+
+async def test_what_was_written_a_moment_ago_is_known(platform: Platform) -> None:
+    """Before its words are added up, too."""
+    papers = await filled(platform)
+    await papers.add([{"id": "n", "text": "zeppelins over Lakehurst"}])
+    assert not (await papers.search("zeppelins", legs=["lexical"], typos=True)).notes
+    assert [hit.item_id for hit in await papers.search("zepelins", legs=["lexical"], typos=True)] == ["n"]
+
+
+async def test_the_record_holds_the_corrected_query(platform: Platform) -> None:
+    """So that a replay asks the same."""
+    papers = await filled(platform)
+    result = await papers.search("bondary", legs=["lexical"], typos=True)
+    await platform.recorded()
+    assert result.retrieval_id is not None
+    assert (await platform.retrieval(result.retrieval_id)).as_dict()["query"] == "boundary"
+
+
+async def test_accents_and_other_scripts_are_corrected(platform: Platform) -> None:
+    """In the letters of the word's script."""
+    cafes = await platform.collection("cafes", language="french")
+    await cafes.add([{"id": "1", "text": "un café à Genève"}, {"id": "2", "text": "красивые слова"}])
+    assert [hit.item_id for hit in await cafes.search("geneve", legs=["lexical"], typos=True)] == ["1"]
+    assert [hit.item_id for hit in await cafes.search("красивые слва", legs=["lexical"], typos=True)] == ["2"]
+
+
+async def test_a_snippet_marks_the_words_of_the_query_in_any_form(
+    platform: Platform, asked: list[list[str]]
+) -> None:
+    """By one statement for all hits; the text stays as it is, and is escaped for a page; scripts are not searched."""
+    papers = await filled(platform)
+    await papers.add([{"id": "h", "text": "<b>Potatoes</b> & layers: 'cakes' with \\ and 50 % <script>cake</script>"}])
+    asked.clear()
+    first, *_ = await papers.search("cakes potato*", legs=["lexical"], snippet=200)
+    assert [len(one) for one in asked] == [1, 1]
+    assert first.snippet is not None
+    assert first.snippet.text == first.body
+    assert [first.body[start:end] for start, end in first.snippet.highlights] == ["Potatoes", "cakes"]
+    assert first.snippet.html == (
+        "&lt;b&gt;<mark>Potatoes</mark>&lt;/b&gt; &amp; layers: &#x27;<mark>cakes</mark>&#x27; with \\ and 50 % "
+        "&lt;script&gt;cake&lt;/script&gt;"
+    )
+    assert first.as_dict()["snippet"]["html"] == first.snippet.html
+
+
+async def test_a_long_text_is_cut_where_most_words_of_the_query_stand(platform: Platform) -> None:
+    """Of the size asked for, wherever in the text."""
+    papers = await filled(platform)
+    filler = "other things " * 300
+    await papers.add([{"id": "long", "text": f"a layer {filler} the boundary of a layer. {filler}"}])
+    found = await papers.search("boundary layer", legs=["lexical"], snippet=60)
+    snippet = next(hit.snippet for hit in found if hit.item_id == "long")
+    assert snippet is not None
+    assert "the boundary of a layer." in snippet.text
+    assert len(snippet.text) <= 62
+    assert [snippet.text[start:end] for start, end in snippet.highlights] == ["boundary", "layer"]
+
+
+async def test_snippets_of_titles_of_scripts_without_spaces_and_of_corrected_words(platform: Platform) -> None:
+    """An item without a body shows its title; without words the beginning of the text is shown."""
+    papers = await filled(platform)
+    await papers.add([{"id": "t", "title": "Zeppelins"}, {"id": "j", "text": "\u6771\u4eac\u90fd\u306e\u5929\u6c17"}])
+    for query, item_id, marked in [
+        ("zeppelin", "t", "<mark>Zeppelins</mark>"),
+        ("zepelin", "t", "<mark>Zeppelins</mark>"),
+        ("\u6771\u4eac", "j", "<mark>\u6771\u4eac</mark>\u90fd\u306e\u5929\u6c17"),
+    ]:
+        hits = await papers.search(query, legs=["lexical"], snippet=80, typos=True)
+        assert {hit.item_id: hit.snippet.html for hit in hits if hit.snippet}[item_id] == marked
+
+
+@pytest.mark.parametrize("size", [0, 19, 2001, True, "80", 80.5])
+async def test_a_size_that_no_snippet_has_is_refused(platform: Platform, size: Any) -> None:
+    """With the range that there is."""
+    papers = await filled(platform)
+    with pytest.raises(InvalidRequestError, match="from 20 to 2000"):
+        await papers.search("soup", snippet=size)
