@@ -81,6 +81,7 @@ class Collection:
         about: object = None,
         typos: bool = False,
         snippet: int | None = None,
+        facets: Sequence[str] = (),
         context: Context = Context(),
     ) -> SearchResult:
         """Search by words, or by a precomputed vector, and give the best hits, each with its explanation.
@@ -103,6 +104,8 @@ class Collection:
           are nearest to, or begin; ``notes`` tells which, and what is searched and recorded is the corrected query.
         - ``snippet``: the characters, 20 to 2000, of a part of each hit's text with the query's words marked
           (``hit.snippet``); None: none is made.
+        - ``facets``: fields, at most 10, whose values are counted among all items that the filter and the query's phrases
+          and exclusions let through: the 50 most frequent, of 100,000 items at most (``result.facets``).
         - ``context``: the situation that the search is recorded with.
 
         Raises ``EmptyQueryError``, ``InvalidLimitError``, ``InvalidFilterError``, ``UnknownFieldError``,
@@ -119,6 +122,7 @@ class Collection:
             context=context,
             typos=typos,
             snippet=snippet,
+            facets=facets,
             vector=vector,
             limit=limit,
             group_by=group_by,

@@ -9,17 +9,20 @@ from typing import TYPE_CHECKING, Any
 
 from retrieval.adapters.aside import LONG, LONG_TEXT, aside
 from retrieval.adapters.store.database import Database
+from retrieval.adapters.store.items.collection_facts import FACET_ROWS, facet_counts
 from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.search.words import known_spellings, marked_texts, terms_beginning, unknown_words
 from retrieval.domain.errors import InvalidRequestError, UnknownFieldError
+from retrieval.domain.items.collection import counted_field
 from retrieval.domain.learning.context import Context, checked_context
 from retrieval.domain.search import spelling
-from retrieval.domain.search.filters import Filter, Where
+from retrieval.domain.search.filters import Field, Filter, Where
 from retrieval.domain.search.fusion import Candidate
 from retrieval.domain.search.hit import Hit, SearchResult
 from retrieval.domain.search.profile import DEPTH, LegName, Profile, leg_name
 from retrieval.domain.search.snippet import READ, checked_size, snippet_of
 from retrieval.engine.collection_handle import CollectionHandle, parsed_filter, told_if_gone
+from retrieval.engine.reading import with_field
 from retrieval.engine.request import (
     MAX_PREFERRED,
     SearchRequest,
@@ -47,11 +50,13 @@ async def search(
     context: Context,
     typos: bool = False,
     snippet: int | None = None,
+    facets: Sequence[str] = (),
     **asked: Any,
 ) -> SearchResult:
     """See ``Collection.search``; ``asked`` is for ``checked_request`` as it stands."""
     checked_context(context)
     size = None if snippet is None else checked_size(snippet)
+    counted = await _counted_fields(handle, facets) if facets else {}
     stored, bounds = await handle.fresh(), handle.parts.bounds
     chosen = _chosen(handle, stored, legs, profile)
     condition = await parsed_filter(where, bounds)
@@ -79,6 +84,7 @@ async def search(
         # The field may have come with items that another process added a moment ago.
         result = await _searcher(handle, await handle.refresh()).search(request, context)
     result = replace(result, notes=(*notes, *result.notes)) if notes else result
+    result = await _with_facets(handle, stored, result, request.condition, counted) if counted else result
     if not result.hits:
         return await _explained(handle, result, request.condition)
     return result if size is None else await _with_snippets(handle, stored, result, request, size)
@@ -188,6 +194,39 @@ async def _with_snippets(
 
     is_long = sum(map(len, marked.values())) >= LONG_TEXT
     return replace(result, hits=await aside(lambda: tuple(map(cut, result)), is_long=is_long))
+
+
+_MOST_FACETS = 10
+_SOME_COUNTED = "the facet {0!r} counts the first {1:,} of the items that the filter lets through"
+
+
+async def _counted_fields(handle: CollectionHandle, names: Sequence[str]) -> dict[str, Field]:
+    """The fields of the facets. Raises ``InvalidRequestError``, and ``UnknownFieldError`` for what no item has."""
+    if isinstance(names, str) or not isinstance(names, Sequence):
+        raise InvalidRequestError(f"facets come in a list such as ['kind', 'tags'], not {names!r:.80}")
+    if len(names) > _MOST_FACETS:
+        raise InvalidRequestError(f"{len(names)} facets; at most {_MOST_FACETS}, name those that are shown")
+    fields = {name: counted_field(name) for name in names}
+    for one in fields.values():
+        if one.is_attribute:
+            await with_field(handle, await handle.fresh(), one)
+    return fields
+
+
+async def _with_facets(
+    handle: CollectionHandle,
+    stored: StoredCollection,
+    result: SearchResult,
+    condition: Filter | None,
+    fields: Mapping[str, Field],
+) -> SearchResult:
+    """The result with the counts of the fields' values; one round trip for all."""
+    each = await facet_counts(handle.database, handle.tenant_id, stored, list(fields.values()), condition)
+    counts = {name: counted for name, (counted, _) in zip(fields, each, strict=True)}
+    notes = [
+        _SOME_COUNTED.format(name, FACET_ROWS) for name, (_, is_all) in zip(fields, each, strict=True) if not is_all
+    ]
+    return replace(result, facets=counts, notes=(*result.notes, *notes))
 
 
 _MOST_ALIKE = 2000

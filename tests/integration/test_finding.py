@@ -10,7 +10,7 @@ import pytest
 from retrieval import Collection, Platform
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Database
-from retrieval.domain.errors import InvalidRequestError
+from retrieval.domain.errors import InvalidRequestError, RetrievalError
 
 PAPERS = [
     {"id": "1", "title": "Boundary layers", "text": "boundary layer transition on a wing", "area": "aero"},
@@ -168,3 +168,46 @@ async def test_a_size_that_no_snippet_has_is_refused(platform: Platform, size: A
     papers = await filled(platform)
     with pytest.raises(InvalidRequestError, match="from 20 to 2000"):
         await papers.search("soup", snippet=size)
+
+
+async def test_facets_count_what_the_filter_lets_through(platform: Platform, asked: list[list[str]]) -> None:
+    """Found or not, in one round trip; a phrase of the query is a part of the filter."""
+    papers = await filled(platform)
+    await papers.add([{"id": "old", "text": "soup", "area": "food", "status": "archived"}])
+    asked.clear()
+    result = await papers.search("soup", legs=["lexical"], limit=1, facets=["area", "tags", "kind"])
+    assert [len(one) for one in asked] == [1, 3]
+    assert result.facets == {"area": {"aero": 3, "food": 1}, "tags": {"b": 2, "a": 1}, "kind": {}}
+    assert list(result.facets["area"]) == ["aero", "food"]
+    narrowed = await papers.search('"hypersonic" flow', where={"area": "aero"}, facets=["area", "tags"])
+    assert narrowed.facets == {"area": {"aero": 2}, "tags": {"a": 1, "b": 1}}
+    none = await papers.search("soup", where={"area": "nowhere"}, facets=["area"])
+    assert (none.facets, len(none)) == ({"area": {}}, 0)
+    assert none.why_no_hits
+    assert "facets" not in (await papers.search("soup")).as_dict()
+    assert result.as_dict()["facets"]["area"] == {"aero": 3, "food": 1}
+
+
+async def test_a_facet_counts_so_many_items_and_says_so(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a search costs is bounded; so many values are told."""
+    monkeypatch.setattr("retrieval.adapters.store.items.collection_facts.FACET_ROWS", 3)
+    monkeypatch.setattr("retrieval.engine.collection_search.FACET_ROWS", 3)
+    result = await (await filled(platform)).search("soup", facets=["area"])
+    assert result.notes == ("the facet 'area' counts the first 3 of the items that the filter lets through",)
+
+
+@pytest.mark.parametrize(
+    ("facets", "message"),
+    [
+        ("area", "in a list"),
+        (["area"] * 11, "11 facets; at most 10"),
+        (["aera"], "did you mean 'area'"),
+        (["occurred_at"], "occurred_at"),
+        ([7], "7"),
+    ],
+)
+async def test_facets_that_cannot_be_counted_are_refused(platform: Platform, facets: Any, message: str) -> None:
+    """Before anything is searched."""
+    papers = await filled(platform)
+    with pytest.raises(RetrievalError, match=message):
+        await papers.search("soup", facets=facets)

@@ -148,6 +148,9 @@ class SearchResult(Sequence[Hit]):
     """Milliseconds by stage: embed, candidates, items, total."""
     retrieval_id: UUID | None = None
     """Under which the search is recorded, for feedback and replay; None: it is not."""
+    facets: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """For each field that was asked for the number of items by value, the most frequent first: of all items that the
+    filter and the query's phrases and exclusions let through, found or not."""
 
     @overload
     def __getitem__(self, index: int) -> Hit: ...
@@ -191,4 +194,5 @@ class SearchResult(Sequence[Hit]):
             "why_no_hits": list(self.why_no_hits),
             "timings_ms": dict(self.timings_ms),
             "retrieval_id": None if self.retrieval_id is None else str(self.retrieval_id),
+            **({"facets": {name: dict(counts) for name, counts in self.facets.items()}} if self.facets else {}),
         }

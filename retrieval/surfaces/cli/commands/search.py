@@ -111,6 +111,8 @@ def footer(result: SearchResult) -> Iterator[str]:
     way = result.why if result.path is Path.NONE else f"{result.path.value}{weighed}: {result.why}"
     by = "a profile of the call" if result.profile_version is None else f"profile v{result.profile_version}"
     yield f"{count(len(result), 'hit')} · {way} · {by}"
+    for name, counts in result.facets.items():
+        yield f"{name}: {', '.join(f'{value} ({items})' for value, items in counts.items())}"
     times = [f"{stage} {ms:.1f} ms" for stage, ms in result.timings_ms.items()]
     if times:
         yield " · ".join(times)
@@ -149,6 +151,7 @@ def search(
     tags: options.Tags = None,
     as_of: options.AsOf = None,
     about: options.About = None,
+    facets: options.Facets = None,
     typos: options.Typos = False,
     snippet: options.SnippetSize = None,
     domain: Domain = "",
@@ -171,7 +174,7 @@ def search(
         "legs": legs_of(legs), "group_by": group_by, "syntax": not plain, "rewrites": rewrites or (),
         "prefer": where_of(prefer or ()), "entities": entities_of(entities or ()), "tags": tags or (),
         "as_of": moment_of(as_of), "about": vector_of("--about", about), "typos": typos,
-        "snippet": snippet,
+        "snippet": snippet, "facets": facets or (),
     }  # fmt: skip
     asked["context"] = situation(
         domain=domain, complexity=complexity, actor=actor, session=session, backtracks=backtracks, generated=generated

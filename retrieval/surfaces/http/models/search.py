@@ -68,6 +68,8 @@ class SearchBody(Sent):
     """Tells the question's cluster where `vector` does not."""
     snippet: Annotated[int, Field(ge=20, le=2000)] | None = None
     """The characters of a part of each hit's text with the query's words marked; left out: none."""
+    facets: Texts = Field(default_factory=list)
+    """Fields, at most 10, whose values are counted among all items that the filter lets through."""
     typos: bool = False
     """Whether words that no item holds are taken for the known words that they are nearest to, or begin; `notes` tells."""
     context: SentSituation = SentSituation()
@@ -219,6 +221,8 @@ class SearchAnswer(AnswerPart):
     """Milliseconds by stage."""
     retrieval_id: str | None
     """Under which the search is recorded, for feedback and replay; null: it is not."""
+    facets: dict[str, dict[str, int]] | None = None
+    """Items by value of each field that was asked for, the most frequent first; left out where none was."""
 
 
 class BatchAnswer(AnswerPart):
