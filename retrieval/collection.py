@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from retrieval.domain.learning.arm import Expectation, Standing
     from retrieval.domain.records.recorded import RecordedAnswer, RetrievalSummary
     from retrieval.domain.records.slate import ShownItem
+    from retrieval.domain.search.completion import Completions
     from retrieval.domain.search.filters import Filter, Where
     from retrieval.domain.search.hit import SearchResult
     from retrieval.domain.search.preview import Preview
@@ -204,6 +205,15 @@ class Collection:
         return await collection_search.preview(
             self._handle, query, profiles=profiles, where=where, context=context, limit=limit, syntax=syntax
         )
+
+    async def complete(self, text: str, *, where: Where | Filter | None = None, limit: int = 10) -> Completions:
+        """What a text that is being typed could become: its last word completed, and the titles that hold that word.
+
+        From the 200 best items by the text's words among those that the filter lets through. ``limit``, 1 to 100, is the
+        number of each. Nothing is embedded or recorded. Raises ``EmptyQueryError``, ``InvalidLimitError``, the errors of
+        filters, and ``InvalidRequestError``.
+        """
+        return await collection_search.complete(self._handle, text, where=where, limit=limit)
 
     def unrecorded(self) -> Collection:
         """The same collection without recording, for trials and measurements; its searches explore nothing either."""

@@ -11,11 +11,12 @@ from retrieval.adapters.aside import LONG, LONG_TEXT, aside
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.items.collection_facts import FACET_ROWS, facet_counts
 from retrieval.adapters.store.items.collections import StoredCollection
-from retrieval.adapters.store.search.words import known_spellings, marked_texts, terms_beginning, unknown_words
-from retrieval.domain.errors import InvalidRequestError, UnknownFieldError
+from retrieval.adapters.store.search.words import beginnings_of, known_spellings, marked_texts, terms_beginning, unknown_words
+from retrieval.domain.errors import InvalidLimitError, InvalidRequestError, UnknownFieldError
 from retrieval.domain.items.collection import counted_field
 from retrieval.domain.learning.context import Context, checked_context
-from retrieval.domain.search import spelling
+from retrieval.domain.search import completion, spelling
+from retrieval.domain.search.completion import Completions
 from retrieval.domain.search.filters import Field, Filter, Where
 from retrieval.domain.search.fusion import Candidate
 from retrieval.domain.search.hit import Hit, SearchResult
@@ -196,6 +197,7 @@ async def _with_snippets(
     return replace(result, hits=await aside(lambda: tuple(map(cut, result)), is_long=is_long))
 
 
+_MOST_COMPLETIONS = 100
 _MOST_FACETS = 10
 _SOME_COUNTED = "the facet {0!r} counts the first {1:,} of the items that the filter lets through"
 
@@ -290,6 +292,28 @@ async def _two_edits_away(whose: tuple[Database, int, StoredCollection], words: 
         if best := spelling.likeliest(word, near):
             instead[word] = best.spelling
     return instead
+
+
+@told_if_gone
+async def complete(handle: CollectionHandle, text: str, *, where: Where | Filter | None, limit: int) -> Completions:
+    """See ``Collection.complete``."""
+    stored, bounds = await handle.fresh(), handle.parts.bounds
+    if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= _MOST_COMPLETIONS:
+        raise InvalidLimitError(f"limit is {limit!r:.80}; it must be a whole number from 1 to {_MOST_COMPLETIONS}")
+    condition = await parsed_filter(where, bounds)
+    profile = Profile(legs={LegName.LEXICAL: 1.0}, depth=completion.LOOKED_AT)
+    request = checked_request(
+        text, limit=completion.LOOKED_AT, condition=condition, profile=profile, syntax=False, bounds=bounds
+    )
+    asked = completion.typed(text)
+    request = replace(request, prefixes=(asked.beginning,)) if asked.beginning else request
+    try:
+        rankings = await _searcher(handle, stored).leg_rankings(request)
+    except UnknownFieldError:
+        rankings = await _searcher(handle, await handle.refresh()).leg_rankings(request)
+    ids = [one.item_id for one in rankings[LegName.LEXICAL][: completion.LOOKED_AT]]
+    found = await beginnings_of(handle.database, handle.tenant_id, stored.collection_id, ids, completion.READ)
+    return completion.completions_of(asked, found, limit)
 
 
 async def _explained(handle: CollectionHandle, result: SearchResult, condition: Filter | None) -> SearchResult:

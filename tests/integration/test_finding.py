@@ -211,3 +211,32 @@ async def test_facets_that_cannot_be_counted_are_refused(platform: Platform, fac
     papers = await filled(platform)
     with pytest.raises(RetrievalError, match=message):
         await papers.search("soup", facets=facets)
+
+
+async def test_what_is_typed_is_completed_from_words_and_titles(platform: Platform, asked: list[list[str]]) -> None:
+    """The last word, as items spell it; two statements."""
+    papers = await filled(platform)
+    await papers.add([{"id": "5", "title": "Wings and the boundary layer", "text": "Boundary layers, boundary layer"}])
+    asked.clear()
+    found = await papers.complete("boundary la")
+    assert [len(one) for one in asked] == [1, 1]
+    assert found.queries == ("boundary layer", "boundary layers", "boundary laminar")
+    assert [one.item_id for one in found.titles] == ["1", "5"]
+    assert (await papers.complete("BOUND")).queries == ("boundary",)
+    assert [one.title for one in (await papers.complete("boundary ")).titles] == [
+        "Boundary layers",
+        "Wings and the boundary layer",
+    ]
+    assert (await papers.complete("so", where={"area": "aero"})) == (await papers.complete("qqq"))
+    assert len((await papers.complete("b", limit=1)).titles) == 1
+    assert found.as_dict()["titles"][0] == {"item_id": "1", "title": "Boundary layers"}
+
+
+@pytest.mark.parametrize("text", ["", "  ", '"', "a\x00b", 7, None, "-", "b(*", "%_\\", "x" * 40_000])
+async def test_texts_that_say_nothing_are_refused_or_complete_to_nothing(platform: Platform, text: Any) -> None:
+    """Without harm."""
+    papers = await filled(platform)
+    try:
+        assert not (await papers.complete(text)).queries
+    except RetrievalError as error:
+        assert str(error)

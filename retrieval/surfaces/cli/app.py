@@ -60,7 +60,7 @@ EXAMPLES = (
 
 
 _PANELS = {
-    "Store and find": ("ingest", "import-langchain", "search", "collections", "items", "memories", "tickets"),
+    "Store and find": ("ingest", "import-langchain", "search", "complete", "collections", "items", "memories", "tickets"),
     "Serve": ("serve", "keys", "mcp", "session-start", "session-end"),
     "Learn": ("feedback", "retrievals", "replay", "models", "actors"),
     "Measure and tune": ("evaluate", "tune", "compare", "profiles", "analytics"),
@@ -74,6 +74,7 @@ _PANEL_OF = {name: panel for panel, names in _PANELS.items() for name in names}
 _ELSEWHERE = {
     "session-start": ("sessions", "START_EXAMPLES"),
     "session-end": ("sessions", "END_EXAMPLES"),
+    "complete": ("search", "COMPLETE_EXAMPLES"),
     "replay": ("retrievals", "REPLAY_EXAMPLES"),
     "reindex": ("worker", "REINDEX_EXAMPLES"),
     "status": ("doctor", "STATUS_EXAMPLES"),

@@ -103,6 +103,21 @@ async def marked_texts(
     }
     return dict(await database.read(tenant_id, Compiled(_MARKED, parameters)))
 
+_BEGUN = """
+    SELECT item.item_id, item.title, left(item.body, %(read)s)
+    FROM unnest(%(ids)s::text[]) WITH ORDINALITY AS wanted (item_id, place)
+    JOIN items AS item ON item.collection_id = %(collection_id)s AND item.item_id = wanted.item_id
+    ORDER BY wanted.place
+"""
+
+
+async def beginnings_of(
+    database: Database, tenant_id: int, collection_id: int, item_ids: Sequence[str], characters: int
+) -> list[tuple[str, str, str]]:
+    """Of each item that there is, in the order given: its id, its title, and so many characters of its body."""
+    parameters = {"collection_id": collection_id, "ids": list(item_ids), "read": characters}
+    return [tuple(row) for row in await database.read(tenant_id, Compiled(_BEGUN, parameters))]
+
 
 async def unknown_words(
     database: Database, tenant_id: int, collection: StoredCollection, words: Sequence[str]

@@ -30,6 +30,7 @@ from retrieval.surfaces.cli.options import (
 from retrieval.surfaces.cli.output import count, plain, table
 
 if TYPE_CHECKING:
+    from retrieval.domain.search.completion import Completions
     from retrieval.platform import Platform
 
 
@@ -185,6 +186,40 @@ def search(
         return await found.search(query, profile=await profile_named(platform, found, profile), **asked)
 
     _print(run(state_of(context), ask), explain=explain, as_json=as_json)
+
+
+COMPLETE_EXAMPLES = (
+    'retrieval complete tickets "connection ti"',
+    "retrieval complete tickets datab --where priority=High --limit 3",
+)
+
+
+def complete(
+    context: typer.Context,
+    *,
+    collection: CollectionName,
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="What is typed so far.", show_default=False)],
+    where: options.Where = None,
+    limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", help="Queries, and titles, 1 to 100.")] = 10,
+    as_json: Json = False,
+) -> None:
+    """Complete what is being typed, from the words and titles of a collection."""
+    from retrieval.surfaces.cli.output import console, print_json
+    from retrieval.surfaces.cli.run import run
+    from retrieval.surfaces.cli.search_options import where_of
+
+    async def ask(platform: Platform) -> Completions:
+        found = await platform.collection(collection, create=False)
+        return await found.complete(text, where=where_of(where or ()), limit=limit)
+
+    found = run(state_of(context), ask)
+    if as_json:
+        print_json(found.as_dict())
+        return
+    for query in found.queries:
+        console().print(Text(plain(query)), soft_wrap=True)
+    for title in found.titles:
+        console().print(Text.assemble((plain(title.item_id), "green"), "  ", plain(title.title)), soft_wrap=True)
 
 
 def _print(result: SearchResult, *, explain: bool, as_json: bool) -> None:

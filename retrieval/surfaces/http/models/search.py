@@ -225,6 +225,22 @@ class SearchAnswer(AnswerPart):
     """Items by value of each field that was asked for, the most frequent first; left out where none was."""
 
 
+class TitleTold(AnswerPart):
+    """An item whose title holds what is being typed."""
+
+    item_id: str
+    title: str
+
+
+class CompletionsTold(AnswerPart):
+    """What a text that is being typed could become."""
+
+    queries: list[str]
+    """The text with its last word completed, by how many items hold that word."""
+    titles: list[TitleTold]
+    """Items with such a title: first those that begin with the text, then those that hold its last word."""
+
+
 class BatchAnswer(AnswerPart):
     """One result a query, in their order."""
 
