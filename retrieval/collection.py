@@ -83,6 +83,7 @@ class Collection:
         typos: bool = False,
         snippet: int | None = None,
         facets: Sequence[str] = (),
+        after: str | None = None,
         context: Context = Context(),
     ) -> SearchResult:
         """Search by words, or by a precomputed vector, and give the best hits, each with its explanation.
@@ -107,6 +108,8 @@ class Collection:
           (``hit.snippet``); None: none is made.
         - ``facets``: fields, at most 10, whose values are counted among all items that the filter and the query's phrases
           and exclusions let through: the 50 most frequent, of 100,000 items at most (``result.facets``).
+        - ``after``: asks for the hits page by page of ``limit``: ``""`` for the first, then ``result.next`` of the page
+          before, with the same question; 1000 hits of all pages at most.
         - ``context``: the situation that the search is recorded with.
 
         Raises ``EmptyQueryError``, ``InvalidLimitError``, ``InvalidFilterError``, ``UnknownFieldError``,
@@ -124,6 +127,7 @@ class Collection:
             typos=typos,
             snippet=snippet,
             facets=facets,
+            after=after,
             vector=vector,
             limit=limit,
             group_by=group_by,

@@ -11,12 +11,19 @@ from retrieval.adapters.aside import LONG, LONG_TEXT, aside
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.items.collection_facts import FACET_ROWS, facet_counts
 from retrieval.adapters.store.items.collections import StoredCollection
-from retrieval.adapters.store.search.words import beginnings_of, known_spellings, marked_texts, terms_beginning, unknown_words
+from retrieval.adapters.store.search.words import (
+    beginnings_of,
+    known_spellings,
+    marked_texts,
+    terms_beginning,
+    unknown_words,
+)
 from retrieval.domain.errors import InvalidLimitError, InvalidRequestError, UnknownFieldError
 from retrieval.domain.items.collection import counted_field
 from retrieval.domain.learning.context import Context, checked_context
 from retrieval.domain.search import completion, spelling
 from retrieval.domain.search.completion import Completions
+from retrieval.domain.search.cursor import MAX_SHOWN, Cursor, read_cursor
 from retrieval.domain.search.filters import Field, Filter, Where
 from retrieval.domain.search.fusion import Candidate
 from retrieval.domain.search.hit import Hit, SearchResult
@@ -52,6 +59,7 @@ async def search(
     typos: bool = False,
     snippet: int | None = None,
     facets: Sequence[str] = (),
+    after: str | None = None,
     **asked: Any,
 ) -> SearchResult:
     """See ``Collection.search``; ``asked`` is for ``checked_request`` as it stands."""
@@ -73,11 +81,15 @@ async def search(
         bounds=bounds,
         **asked,
     )
-    request = await aside(lambda: make(query), is_long=_is_long(query, asked.get("rewrites")))
+    first = request = await aside(lambda: make(query), is_long=_is_long(query, asked.get("rewrites")))
     notes: tuple[str, ...] = ()
     if typos and query:
         corrected, notes = await _corrected(handle, stored, query, syntax=asked.get("syntax", True))
         request = make(corrected) if notes else request
+    cursor = None if after is None else read_cursor(after, _question(first))
+    wanted = request.limit
+    if cursor is not None:
+        request = replace(request, limit=min(len(cursor.shown) + wanted, MAX_SHOWN))
     request = request if about is None else replace(request, about=checked_query_vector(about, stored, "about"))
     try:
         result = await _searcher(handle, stored).search(request, context)
@@ -85,6 +97,7 @@ async def search(
         # The field may have come with items that another process added a moment ago.
         result = await _searcher(handle, await handle.refresh()).search(request, context)
     result = replace(result, notes=(*notes, *result.notes)) if notes else result
+    result = result if cursor is None else _next_page(result, cursor, wanted)
     result = await _with_facets(handle, stored, result, request.condition, counted) if counted else result
     if not result.hits:
         return await _explained(handle, result, request.condition)
@@ -195,6 +208,22 @@ async def _with_snippets(
 
     is_long = sum(map(len, marked.values())) >= LONG_TEXT
     return replace(result, hits=await aside(lambda: tuple(map(cut, result)), is_long=is_long))
+
+
+def _question(request: SearchRequest) -> str:
+    """What is asked, in the same words in every process; without the page's size and the moment."""
+    vector = None if request.vector is None else request.vector.tobytes()
+    sets = (sorted(request.entities), sorted(request.tags))
+    parts = (request.query, request.prefixes, request.rewrites, request.condition, request.preferred, request.group_by)
+    return repr((*parts, sets, vector))
+
+
+def _next_page(result: SearchResult, cursor: Cursor, wanted: int) -> SearchResult:
+    """The hits that no page before has, and where the page after begins."""
+    page = tuple(hit for hit in result if not cursor.is_shown(hit.item_id))[:wanted]
+    come_to = cursor.after(hit.item_id for hit in page)
+    is_last = len(page) < wanted or len(come_to.shown) >= MAX_SHOWN
+    return replace(result, hits=page, next=None if is_last else str(come_to))
 
 
 _MOST_COMPLETIONS = 100

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pytest
@@ -14,7 +14,13 @@ from retrieval.domain.errors import InvalidRequestError, RetrievalError
 
 PAPERS = [
     {"id": "1", "title": "Boundary layers", "text": "boundary layer transition on a wing", "area": "aero"},
-    {"id": "2", "title": "Heat", "text": "hypersonic heat transfer in a laminar flow", "area": "aero", "tags": ["a", "b"]},
+    {
+        "id": "2",
+        "title": "Heat",
+        "text": "hypersonic heat transfer in a laminar flow",
+        "area": "aero",
+        "tags": ["a", "b"],
+    },
     {"id": "3", "title": "Soup", "text": "soup with potatoes and onions", "area": "food", "tags": ["b"]},
     {"id": "4", "title": "Engines", "text": "noise of jet engines, measured in hypersonic flow", "area": "aero"},
 ]
@@ -40,9 +46,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     return made
 
 
-async def test_a_plain_search_makes_one_round_trip_of_one_statement(
-    platform: Platform, asked: list[list[str]]
-) -> None:
+async def test_a_plain_search_makes_one_round_trip_of_one_statement(platform: Platform, asked: list[list[str]]) -> None:
     """What is not asked for costs nothing."""
     papers = await filled(platform)
     asked.clear()
@@ -66,22 +70,22 @@ async def test_unknown_words_are_taken_for_the_known_ones_near_to_them(
 ) -> None:
     """A letter or two off, or the beginning of a known word; the notes say what was taken for what."""
     papers = await filled(platform)
-    assert not await papers.search(query.split()[0], legs=["lexical"])
+    assert not await papers.search(query.split(maxsplit=1)[0], legs=["lexical"])
     result = await papers.search(query, legs=["lexical"], typos=True)
     assert result[0].item_id == found
     assert result.notes[0] == f"no item holds these words; they were taken for others: {taken}"
 
 
-@pytest.mark.parametrize("query", ["boundary layers", "the wings", "zzyzxq", "wng", '"bondary layer" wing', "HDFX heat"])
+@pytest.mark.parametrize(
+    "query", ["boundary layers", "the wings", "zzyzxq", "wng", '"bondary layer" wing', "HDFX heat"]
+)
 async def test_other_queries_stay_as_they_are(platform: Platform, query: str) -> None:
     """Known words in any form, words that nothing is near to, short ones, phrases, names."""
     papers = await filled(platform)
     assert not (await papers.search(query, legs=["lexical"], typos=True)).notes
 
 
-async def test_known_words_cost_one_statement_and_unknown_ones_few(
-    platform: Platform, asked: list[list[str]]
-) -> None:
+async def test_known_words_cost_one_statement_and_unknown_ones_few(platform: Platform, asked: list[list[str]]) -> None:
     """Whatever the number of words."""
     papers = await filled(platform)
     asked.clear()
@@ -117,9 +121,7 @@ async def test_accents_and_other_scripts_are_corrected(platform: Platform) -> No
     assert [hit.item_id for hit in await cafes.search("красивые слва", legs=["lexical"], typos=True)] == ["2"]
 
 
-async def test_a_snippet_marks_the_words_of_the_query_in_any_form(
-    platform: Platform, asked: list[list[str]]
-) -> None:
+async def test_a_snippet_marks_the_words_of_the_query_in_any_form(platform: Platform, asked: list[list[str]]) -> None:
     """By one statement for all hits; the text stays as it is, and is escaped for a page; scripts are not searched."""
     papers = await filled(platform)
     await papers.add([{"id": "h", "text": "<b>Potatoes</b> & layers: 'cakes' with \\ and 50 % <script>cake</script>"}])
@@ -232,11 +234,63 @@ async def test_what_is_typed_is_completed_from_words_and_titles(platform: Platfo
     assert found.as_dict()["titles"][0] == {"item_id": "1", "title": "Boundary layers"}
 
 
-@pytest.mark.parametrize("text", ["", "  ", '"', "a\x00b", 7, None, "-", "b(*", "%_\\", "x" * 40_000])
-async def test_texts_that_say_nothing_are_refused_or_complete_to_nothing(platform: Platform, text: Any) -> None:
-    """Without harm."""
+@pytest.mark.parametrize("text", ["%_\\", "b(*", "qqq", "-"])
+async def test_texts_that_nothing_begins_with_complete_to_nothing(platform: Platform, text: str) -> None:
+    """Signs are text."""
+    assert not (await (await filled(platform)).complete(text)).queries
+
+
+@pytest.mark.parametrize("text", ["", "  ", "a\x00b", 7, None, "x" * 40_000])
+async def test_what_is_no_text_is_refused(platform: Platform, text: Any) -> None:
+    """As for a search."""
     papers = await filled(platform)
-    try:
-        assert not (await papers.complete(text)).queries
-    except RetrievalError as error:
-        assert str(error)
+    with pytest.raises(RetrievalError):
+        await papers.complete(text)
+
+
+async def numbered(platform: Platform, numbers: Iterable[int]) -> Collection:
+    """A collection of items, those with higher numbers ranking lower."""
+    notes = await platform.collection("notes")
+    await notes.add([{"id": f"n{number:03}", "text": "wind " + "filler " * number} for number in numbers])
+    return notes
+
+
+@pytest.mark.parametrize("legs", [["lexical"], None])
+async def test_pages_are_the_search_in_parts(platform: Platform, legs: list[str] | None) -> None:
+    """In its order, with its ranks, and with its scores."""
+    notes = await numbered(platform, range(1, 26))
+    whole = await notes.search("wind", legs=legs, limit=25)
+    pages, after = list[Any](), ""
+    while after is not None:
+        found = await notes.search("wind", legs=legs, limit=10, after=after)
+        pages, after = [*pages, found], found.next
+    assert [len(page) for page in pages] == [10, 10, 5]
+    assert [(hit.item_id, hit.rank) for page in pages for hit in page] == [(hit.item_id, hit.rank) for hit in whole]
+    assert (whole.next, pages[-1].next, "next" in whole.as_dict()) == (None, None, False)
+
+
+async def test_a_cursor_survives_writes(platform: Platform) -> None:
+    """Items that come first, change or go between two pages: no hit is doubled, and none that was there is lost."""
+    notes = await numbered(platform, range(10, 40))
+    seen, after, page = list[str](), "", 0
+    while after is not None:
+        found = await notes.search("wind", legs=["lexical"], limit=7, after=after)
+        seen, after, page = [*seen, *(hit.item_id for hit in found)], found.next, page + 1
+        await notes.add([{"id": f"new{page}-{one}", "text": "wind wind"} for one in range(3) if page < 4])
+        await notes.add([{"id": "n039", "text": "wind wind wind"}, {"id": "n010", "text": "wind " + "late " * 60}])
+        await notes.delete(["n011"])
+    assert len(seen) == len(set(seen))
+    assert set(seen) >= {f"n{number:03}" for number in range(10, 40)}
+
+
+@pytest.mark.parametrize("after", ["x", "AAAA", 7, "\u00e9" * 8, "A" * 16_000])
+async def test_what_is_no_cursor_of_this_search_is_refused(platform: Platform, after: Any) -> None:
+    """So is the cursor of another question."""
+    notes = await numbered(platform, range(3))
+    with pytest.raises(InvalidRequestError, match="cursor"):
+        await notes.search("wind", after=after)
+    found = await notes.search("wind", limit=1, after="")
+    with pytest.raises(InvalidRequestError, match="another search"):
+        await notes.search("storm", limit=1, after=found.next)
+    with pytest.raises(InvalidRequestError, match="another search"):
+        await notes.search("wind", where={"kind": "x"}, limit=1, after=found.next)

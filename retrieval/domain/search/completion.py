@@ -72,5 +72,8 @@ def completions_of(text: Typed, found: Sequence[tuple[str, str, str]], limit: in
             written.setdefault(spelling.casefold(), Counter())[spelling] += 1
         holders.update({one.casefold() for one in spellings})
     best = sorted(holders, key=lambda one: (-holders[one], len(one), one))
-    usual = [min(written[one], key=lambda spelling: (-written[one][spelling], not spelling.islower(), spelling)) for one in best]
+    usual = [
+        min(written[one], key=lambda spelling: (-written[one][spelling], not spelling.islower(), spelling))
+        for one in best
+    ]
     return Completions(tuple(text.before + one for one in usual[:limit]), tuple((leading + holding)[:limit]))

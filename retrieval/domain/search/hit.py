@@ -151,6 +151,8 @@ class SearchResult(Sequence[Hit]):
     facets: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """For each field that was asked for the number of items by value, the most frequent first: of all items that the
     filter and the query's phrases and exclusions let through, found or not."""
+    next: str | None = None
+    """Of a search by pages, what its next page is asked for with (``after``); None: this is the last."""
 
     @overload
     def __getitem__(self, index: int) -> Hit: ...
@@ -194,5 +196,6 @@ class SearchResult(Sequence[Hit]):
             "why_no_hits": list(self.why_no_hits),
             "timings_ms": dict(self.timings_ms),
             "retrieval_id": None if self.retrieval_id is None else str(self.retrieval_id),
+            **({} if self.next is None else {"next": self.next}),
             **({"facets": {name: dict(counts) for name, counts in self.facets.items()}} if self.facets else {}),
         }

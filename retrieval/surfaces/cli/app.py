@@ -60,7 +60,16 @@ EXAMPLES = (
 
 
 _PANELS = {
-    "Store and find": ("ingest", "import-langchain", "search", "complete", "collections", "items", "memories", "tickets"),
+    "Store and find": (
+        "ingest",
+        "import-langchain",
+        "search",
+        "complete",
+        "collections",
+        "items",
+        "memories",
+        "tickets",
+    ),
     "Serve": ("serve", "keys", "mcp", "session-start", "session-end"),
     "Learn": ("feedback", "retrievals", "replay", "models", "actors"),
     "Measure and tune": ("evaluate", "tune", "compare", "profiles", "analytics"),

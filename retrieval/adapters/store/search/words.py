@@ -103,6 +103,7 @@ async def marked_texts(
     }
     return dict(await database.read(tenant_id, Compiled(_MARKED, parameters)))
 
+
 _BEGUN = """
     SELECT item.item_id, item.title, left(item.body, %(read)s)
     FROM unnest(%(ids)s::text[]) WITH ORDINALITY AS wanted (item_id, place)

@@ -117,6 +117,8 @@ def footer(result: SearchResult) -> Iterator[str]:
     times = [f"{stage} {ms:.1f} ms" for stage, ms in result.timings_ms.items()]
     if times:
         yield " · ".join(times)
+    if result.next is not None:
+        yield f"next page: --after {result.next}"
     if result.retrieval_id is not None:
         yield f"retrieval {result.retrieval_id}"
     for note in (*result.notes, *result.why_no_hits):
@@ -152,6 +154,7 @@ def search(
     tags: options.Tags = None,
     as_of: options.AsOf = None,
     about: options.About = None,
+    after: options.After = None,
     facets: options.Facets = None,
     typos: options.Typos = False,
     snippet: options.SnippetSize = None,
@@ -175,7 +178,7 @@ def search(
         "legs": legs_of(legs), "group_by": group_by, "syntax": not plain, "rewrites": rewrites or (),
         "prefer": where_of(prefer or ()), "entities": entities_of(entities or ()), "tags": tags or (),
         "as_of": moment_of(as_of), "about": vector_of("--about", about), "typos": typos,
-        "snippet": snippet, "facets": facets or (),
+        "snippet": snippet, "facets": facets or (), "after": after,
     }  # fmt: skip
     asked["context"] = situation(
         domain=domain, complexity=complexity, actor=actor, session=session, backtracks=backtracks, generated=generated

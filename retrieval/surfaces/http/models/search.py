@@ -70,6 +70,8 @@ class SearchBody(Sent):
     """The characters of a part of each hit's text with the query's words marked; left out: none."""
     facets: Texts = Field(default_factory=list)
     """Fields, at most 10, whose values are counted among all items that the filter lets through."""
+    after: str | None = None
+    """For pages of `limit` hits: `""` for the first, then `next` of the page before, with the same question."""
     typos: bool = False
     """Whether words that no item holds are taken for the known words that they are nearest to, or begin; `notes` tells."""
     context: SentSituation = SentSituation()
@@ -221,6 +223,8 @@ class SearchAnswer(AnswerPart):
     """Milliseconds by stage."""
     retrieval_id: str | None
     """Under which the search is recorded, for feedback and replay; null: it is not."""
+    next: str | None = None
+    """Of a search by pages, what the next page is asked for with; left out on the last."""
     facets: dict[str, dict[str, int]] | None = None
     """Items by value of each field that was asked for, the most frequent first; left out where none was."""
 

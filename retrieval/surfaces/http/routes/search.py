@@ -44,7 +44,7 @@ async def search(request: Request, collection: NamedCollection, body: SearchBody
             result = await collection.search(
                 body.query, vector=body.vector, where=where, limit=body.limit, legs=body.legs, profile=profile,
                 group_by=body.group_by, syntax=body.syntax, rewrites=body.rewrites, prefer=prefer,
-                entities=body.entities, tags=body.tags, as_of=body.as_of, about=body.about, typos=body.typos, snippet=body.snippet, facets=body.facets,
+                entities=body.entities, tags=body.tags, as_of=body.as_of, about=body.about, typos=body.typos, snippet=body.snippet, facets=body.facets, after=body.after,
                 context=context,
             )  # fmt: skip
         return await aside(lambda: JSONAnswer(told(result, explain=body.explain)), is_long=is_large)
