@@ -106,7 +106,7 @@ $(VENV)/.serve: pyproject.toml constraints.txt | $(VENV)/.made
 
 $(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/.made
 	@echo "Installing the platform and its development tools into $(VENV) ..."
-	@$(INSTALL) -e '.[local,http,langchain,mcp,docs,dev]' || { echo $(INSTALL_FAILED) >&2; exit 1; }
+	@$(INSTALL) -e '.[local,documents,http,langchain,mcp,docs,dev]' || { echo $(INSTALL_FAILED) >&2; exit 1; }
 	@touch $(VENV)/.base $(VENV)/.serve $@
 
 $(PEERS)/.peers: benchmarks/requirements-peers.txt $(VENV)/.made

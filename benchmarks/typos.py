@@ -2,9 +2,9 @@
 
     python benchmarks/typos.py DATA
 
-DATA holds the folders scifact and cranfield in BEIR's format. A typo leaves out, doubles, exchanges or replaces one letter
-of one word of four letters or more; nothing says that the word is then unknown. Prints a Markdown table: nDCG@10 of the
-lexical leg on the queries as they are and with the typo, and the milliseconds of a search.
+DATA holds the folders scifact and cranfield in BEIR's format. A typo leaves out, doubles, exchanges or replaces a
+letter of one word of four letters or more; nothing says that the word is then unknown. Prints a Markdown table: nDCG@10
+of the lexical leg on the queries as they are and with the typo, and the milliseconds of a search.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ async def measure(platform: Platform, data: Path, task: Task) -> None:
     for typos in (False, True):
         await asked("as they are", queries, typos=typos)
     for seed in SEEDS:
-        chance = random.Random(seed)
+        chance = random.Random(seed)  # noqa: S311 - seeded test data
         given = [replace(query, text=with_typo(query.text, chance)) for query in queries]
         for typos in (False, True):
             await asked(f"one typo, seed {seed}", given, typos=typos)

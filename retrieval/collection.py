@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from retrieval.domain.items.chunking import Chunking
 from retrieval.domain.items.embedding import TextRole
 from retrieval.domain.learning.context import Context
 from retrieval.engine import collection_search
@@ -16,11 +17,13 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from retrieval.adapters.readers import InputLine
+    from retrieval.adapters.readers.documents import RawDocument
     from retrieval.adapters.store.items.collections import StoredCollection
     from retrieval.adapters.store.learning.models import StoredModel
     from retrieval.domain.items.collection import CollectionInfo, Neighbours, ValueCount
     from retrieval.domain.items.embedding import EmbeddingSpace, Vector, Vectors
     from retrieval.domain.items.item import Item, StoredItem
+    from retrieval.domain.items.passages import Passages
     from retrieval.domain.learning.arm import Expectation, Standing
     from retrieval.domain.records.recorded import RecordedAnswer, RetrievalSummary
     from retrieval.domain.records.slate import ShownItem
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
     from retrieval.domain.search.profile import Profile, StoredProfile
     from retrieval.services.add import AddedEach, AddReport
     from retrieval.services.change import ChangeReport, Decide
+    from retrieval.services.documents import DocumentProgress, DocumentsReport, Paths
     from retrieval.services.ingest import IngestReport, Progress, Rejected
     from retrieval.services.workplace import Workplace
 
@@ -106,8 +110,8 @@ class Collection:
           are nearest to, or begin; ``notes`` tells which, and what is searched and recorded is the corrected query.
         - ``snippet``: the characters, 20 to 2000, of a part of each hit's text with the query's words marked
           (``hit.snippet``); None: none is made.
-        - ``facets``: fields, at most 10, whose values are counted among all items that the filter and the query's phrases
-          and exclusions let through: the 50 most frequent, of 100,000 items at most (``result.facets``).
+        - ``facets``: fields, at most 10, whose values are counted among all items that the filter and the query's
+          phrases and exclusions let through: the 50 most frequent, of 100,000 items at most (``result.facets``).
         - ``after``: asks for the hits page by page of ``limit``: ``""`` for the first, then ``result.next`` of the page
           before, with the same question; 1000 hits of all pages at most.
         - ``context``: the situation that the search is recorded with.
@@ -211,13 +215,37 @@ class Collection:
         )
 
     async def complete(self, text: str, *, where: Where | Filter | None = None, limit: int = 10) -> Completions:
-        """What a text that is being typed could become: its last word completed, and the titles that hold that word.
+        """Complete a text that is being typed: its last word, and the titles that hold that word.
 
-        From the 200 best items by the text's words among those that the filter lets through. ``limit``, 1 to 100, is the
-        number of each. Nothing is embedded or recorded. Raises ``EmptyQueryError``, ``InvalidLimitError``, the errors of
-        filters, and ``InvalidRequestError``.
+        Both come from the 200 best items by the text's words among those that the filter lets through. ``limit``, 1 to
+        100, is the most queries, and the most titles. Nothing is embedded or recorded. Raises ``EmptyQueryError``,
+        ``InvalidLimitError``, ``InvalidRequestError`` and the errors of filters.
         """
         return await collection_search.complete(self._handle, text, where=where, limit=limit)
+
+    async def passages(
+        self,
+        query: str,
+        *,
+        max_tokens: int = 2000,
+        around: int = 1,
+        limit: int = 10,
+        where: Where | Filter | None = None,
+        count_tokens: Callable[[str], int] | None = None,
+        context: Context = Context(),
+    ) -> Passages:
+        """Search, and give the best passages as text for a prompt of at most ``max_tokens`` tokens.
+
+        The ``limit`` best hits are taken in their order as far as there is room, then up to ``around`` chunks on each
+        side of them, 0 to 10; chunks that follow one another become one passage. Tokens are those of the collection's
+        model, or an estimate; ``count_tokens`` counts them as your language model does. Raises what ``search`` raises,
+        and ``InvalidLimitError``.
+        """
+        from retrieval.services.document_calls import check_passage_bounds, passages
+
+        check_passage_bounds(max_tokens, around)
+        result = await self.search(query, limit=limit, where=where, context=context)
+        return await passages(self._handle, result, max_tokens=max_tokens, around=around, count_tokens=count_tokens)
 
     def unrecorded(self) -> Collection:
         """The same collection without recording, for trials and measurements; its searches explore nothing either."""
@@ -266,6 +294,38 @@ class Collection:
 
         return await ingest(self._handle, lines, rejected=rejected, prune=prune, progress=progress)
 
+    async def ingest_documents(
+        self,
+        paths: Paths,
+        *,
+        chunking: Chunking = Chunking(),
+        prune: bool = False,
+        progress: DocumentProgress | None = None,
+    ) -> DocumentsReport:
+        """Store the documents of files and folders as chunks; unchanged documents cost nothing.
+
+        Markdown, HTML, PDF, DOCX, source code and plain text, by their endings. Of a changed document only new chunks
+        are embedded. A document that cannot be read is told in ``report.failed``, and stops no other. ``prune`` removes
+        the documents that the folders no longer hold, which ``report.vanished`` names; not where a folder could not be
+        listed. Raises ``InvalidRequestError`` for a path that is not there or whose name tells no format.
+        """
+        from retrieval.services.document_calls import ingest_documents
+
+        return await ingest_documents(self._handle, paths, chunking, prune=prune, progress=progress)
+
+    async def add_documents(
+        self, documents: Iterable[RawDocument | Mapping[str, Any]], *, chunking: Chunking = Chunking()
+    ) -> DocumentsReport:
+        """Store documents as chunks: ``{"id": "faq", "text": "# Questions ..."}``; unchanged documents cost nothing.
+
+        ``format`` is ``markdown`` (the default), ``html``, ``text`` or ``code``; ``title`` and ``metadata`` may be
+        there. Of a changed document only new chunks are embedded. A document that cannot be read is told in
+        ``report.failed``. Raises ``InvalidItemError`` for a value that is no document, before anything is stored.
+        """
+        from retrieval.services.document_calls import add_documents
+
+        return await add_documents(self._handle, documents, chunking)
+
     # Change.
 
     async def put(self, item: Item | Mapping[str, Any], *, version: str | None = None) -> StoredItem:
@@ -312,6 +372,12 @@ class Collection:
         from retrieval.services.items import delete
 
         return await delete(self._handle, item_ids)
+
+    async def delete_documents(self, document_ids: Sequence[str]) -> int:
+        """Remove documents with all of their chunks; gives how many there were. Else as ``delete``."""
+        from retrieval.services.document_calls import delete_documents
+
+        return await delete_documents(self._handle, document_ids)
 
     async def remove(self, item_id: str, *, version: str | None = None) -> bool:
         """Remove one item as ``delete`` does; tells whether it was there. ``version`` is as for ``put``."""

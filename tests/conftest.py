@@ -132,10 +132,16 @@ def tenant() -> str:
     return f"tenant-{uuid.uuid4()}"
 
 
+@pytest.fixture(scope="session")
+def common_settings() -> Settings:
+    """What the settings of all tests have in common, read once."""
+    return Settings(database_schema=SCHEMA, pool_size=8, pool_timeout_seconds=10, embedder="none")
+
+
 @pytest.fixture
-def settings(tenant: str) -> Settings:
+def settings(common_settings: Settings, tenant: str) -> Settings:
     """The settings of this test's platform, whatever the environment says."""
-    return Settings(tenant=tenant, database_schema=SCHEMA, pool_size=8, pool_timeout_seconds=10, embedder="none")
+    return common_settings.changed(tenant=tenant)
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ CONVERSATION_NEIGHBOURS = Neighbours(sequence="session", order="turn", before=2,
 """Two turns on each side, and the turn itself counted twice."""
 
 CONVERSATION_FILTERABLE: Mapping[str, str] = MappingProxyType({"conversation": "text", "session": "text"})
-"""What searches narrow to, and group by."""
+"""The attributes that searches filter and group by."""
 
 _MONTHS = (
     "January", "February", "March", "April", "May", "June",

@@ -12,7 +12,7 @@ FAILED_BELOW: Final = 0.3
 
 
 class ProbationVerdict(StrEnum):
-    """What its use says of a candidate so far."""
+    """The verdict of a candidate's use so far."""
 
     PROVED = "proved"
     FAILED = "failed"
@@ -25,7 +25,7 @@ def expected_success(uses: int, successes: float) -> float:
 
 
 def probation(uses: int, successes: float) -> ProbationVerdict:
-    """What `uses` verdicts say of a candidate, `successes` (0 to `uses`) of them good.
+    """Judges a candidate by `uses` verdicts, `successes` (0 to `uses`) of them good.
 
     Proved from 3 uses on with an expected success of at least .6, failed from 5 uses on with one below .3. Failing
     takes more uses than proving, since what failed is not shown any more and cannot recover.

@@ -21,7 +21,7 @@ from retrieval.domain.errors import InvalidRequestError
 
 
 class Scope(StrEnum):
-    """What a key allows."""
+    """A permission of a key."""
 
     READ = "read"
     """Search, and read whatever the tenant has."""
@@ -36,7 +36,7 @@ class Scope(StrEnum):
 EVERY_SCOPE = frozenset(Scope)
 
 RANDOM_BYTES = 40
-"""What the text of a key is made of: 8 bytes of id, 32 of secret."""
+"""The random bytes of a key's text: 8 of id, 32 of secret."""
 
 MOST_PER_MINUTE = 1_000_000
 
@@ -55,20 +55,20 @@ class ApiKey:
     """A key as it is stored, without its secret."""
 
     key_id: str
-    """What the key is called by: it stands in its text, in logs and in the list of keys."""
+    """The key's public name: it stands in its text, in logs and in the list of keys."""
     tenant: str
     name: str
-    """What somebody called it: what it is for."""
+    """The purpose of the key, as somebody named it."""
     scopes: frozenset[Scope]
     requests_per_minute: int | None = None
     """None: as many as the service allows each key."""
     feedback_cap: int = _CAP_OF_A_PROGRAM
-    """How many of the key's events of feedback on one item count in a day (UTC)."""
+    """The number of the key's events of feedback on one item that count in a day (UTC)."""
     created_at: datetime | None = None
     expires_at: datetime | None = None
     revoked_at: datetime | None = None
     last_used_at: datetime | None = None
-    """When a request bore it last, to the minute."""
+    """The time of the last request with the key, to the minute."""
 
     def state(self, now: datetime) -> str:
         """``active``, ``expired`` or ``revoked``."""
@@ -78,7 +78,7 @@ class ApiKey:
 
     @property
     def may_name_actors(self) -> bool:
-        """Whether feedback that comes by the key may say whose it is.
+        """True if feedback with the key may name its actor.
 
         A key with the scope ``feedback`` alone is one for web pages: everybody who opens the page has it.
         """
@@ -86,7 +86,7 @@ class ApiKey:
 
     @property
     def actor(self) -> str:
-        """Whose feedback it is that comes by a key that may not name actors, where no search tells."""
+        """The actor of feedback with a key that may not name actors, where no search tells the actor."""
         return f"key:{self.key_id}"
 
     def as_dict(self) -> dict[str, Any]:
@@ -125,17 +125,17 @@ def key_id_of(text: str) -> str | None:
 
 
 def is_key_id(text: str) -> bool:
-    """Whether the text can be the id of a key."""
+    """True if the text can be the id of a key."""
     return re.fullmatch(r"[a-z2-7]{12}", text) is not None
 
 
 def key_hash(text: str) -> bytes:
-    """What is stored of a key's text: its SHA-256."""
+    """Gives the SHA-256 of a key's text, which is all that is stored of it."""
     return sha256(text.encode("utf-8", "surrogatepass")).digest()
 
 
 def is_key(text: str, stored_hash: bytes) -> bool:
-    """Whether the text is that of the key; how long it takes tells nothing of how much of it is right."""
+    """True if the text is that of the key; the time of the comparison does not depend on the text."""
     return hmac.compare_digest(key_hash(text), stored_hash)
 
 

@@ -28,12 +28,12 @@ from typing import Any, NoReturn, TypeGuard
 
 
 def is_storable(text: object) -> TypeGuard[str]:
-    """Whether it is text without NUL and without half of a surrogate pair, which has no UTF-8."""
+    """True if the value is text without NUL and without half of a surrogate pair, which has no UTF-8."""
     return isinstance(text, str) and "\x00" not in text and text.encode(errors="replace").decode() == text
 
 
 def is_finite(value: object) -> TypeGuard[int | float]:
-    """Whether it is a number, no boolean, that a float of 64 bits can hold: within ±1.8e308."""
+    """True if the value is a number, no boolean, that a float of 64 bits can hold: within ±1.8e308."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
     try:
@@ -80,14 +80,14 @@ _NAMED = {0: "a NUL byte", 9: "a tab", 10: "a line break", 13: "a line break", 2
 
 
 def text_fault(text: str, *, is_line: bool = False) -> str | None:
-    """What keeps the text from being stored, with its place from 1, such as ``U+202E RIGHT-TO-LEFT OVERRIDE at
+    """Names what keeps the text from being stored, and its place from 1, such as ``U+202E RIGHT-TO-LEFT OVERRIDE at
     character 5``; None: nothing. With ``is_line`` neither tabs nor line breaks may stand in it.
     """  # noqa: D205 - one sentence
     if is_line and (broken := _BREAK.search(text)):
         return _told(text, broken.start())
     if _SUSPECT.search(text) is None:
         return None
-    found = next((one for one in re.finditer(_RULE, text) if one[1]), None)
+    found = next((match for match in re.finditer(_RULE, text) if match[1]), None)
     return None if found is None else _told(text, found.start())
 
 
@@ -163,7 +163,7 @@ def escaped_json(text: str) -> str:
 
 
 def provenance(added_by: str | None, uses: int, successes: int) -> str:
-    """Who added something, and how it fared: ``added by ann · helped in 2 of 3 uses``."""
+    """Tells who added an item, and how it fared: ``added by ann · helped in 2 of 3 uses``."""
     fared = f"helped in {successes} of {uses} uses" if uses else "not rated yet"
     return f"added by {named(added_by) if added_by and added_by.strip() else NOT_NAMED} · {fared}"
 
@@ -189,7 +189,7 @@ _FARTHEST = timedelta(hours=16)
 
 
 def fault_of(value: object) -> str:
-    """Why the value is no moment that can be stored and read back in UTC; empty: it is one."""
+    """Gives the reason why the value is no moment that can be stored and read back in UTC; empty: it is one."""
     if not isinstance(value, datetime) or value.utcoffset() is None:
         return "it must be a datetime with a time zone"
     if abs(value.utcoffset() or timedelta()) >= _FARTHEST:
@@ -218,7 +218,7 @@ class JSONTextError(ValueError):
 
 
 class JSONSyntaxError(JSONTextError):
-    """What is no JSON, or ends too soon."""
+    """The text is no JSON, or ends too soon."""
 
 
 def json_of(text: str | bytes) -> Any:
@@ -269,4 +269,4 @@ def _refuse_constant(name: str) -> NoReturn:
 
 
 DECODER = json.JSONDecoder(parse_constant=_refuse_constant, object_pairs_hook=_members)
-"""As strict, for a value within a text; it raises ``JSONDecodeError`` and ``RecursionError`` too."""
+"""The strict decoder of a value within a text; it raises ``JSONDecodeError`` and ``RecursionError`` too."""

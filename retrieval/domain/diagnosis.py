@@ -1,4 +1,4 @@
-"""What an examination of an installation found: each finding says how bad it is, what it is, and how to mend it."""
+"""The findings of an examination of an installation, each with its severity, its cause and its remedy."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+
+from retrieval.domain.told import Told
 
 
 class Severity(StrEnum):
-    """How bad a finding is; they are ordered, and the last is the worst."""
+    """The severity of a finding, in rising order."""
 
     OK = "ok"
-    """As it should be."""
+    """Nothing is wrong."""
     ADVICE = "advice"
     """It works, and could be better."""
     WARNING = "warning"
@@ -28,27 +29,25 @@ class Severity(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class Finding(Told):
     """One thing that was looked at."""
 
     check: str
-    """What was looked at: ``indexes``, ``recall``, ``connections``, ..."""
+    """The subject of the check: ``indexes``, ``recall``, ``connections``, ..."""
     severity: Severity
-    found: str
-    """What was found, in a sentence."""
-    mend: str = ""
-    """What to do: a command, or SQL; empty where there is nothing to do."""
     about: str = ""
-    """Which of many it is: a collection, a table, an index, a setting. Empty: the installation."""
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        return {name: getattr(self, name) for name in ("check", "severity", "about", "found", "mend")}
+    """The collection, table, index or setting that it concerns. Empty: the installation."""
+    found: str
+    """The finding, in a sentence."""
+    mend: str = ""
+    """The remedy: a command, or SQL; empty where nothing has to be done."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Diagnosis:
+class Diagnosis(Told):
     """Everything that was looked at, the worst first."""
+
+    told_also = ("is_sound", "worst")
 
     examined_at: datetime
     findings: tuple[Finding, ...]
@@ -56,21 +55,12 @@ class Diagnosis:
     @property
     def worst(self) -> Severity:
         """The worst severity that was found; ``ok`` for nothing."""
-        return max((one.severity for one in self.findings), key=lambda one: one.rank, default=Severity.OK)
+        return max((finding.severity for finding in self.findings), key=lambda one: one.rank, default=Severity.OK)
 
     @property
     def is_sound(self) -> bool:
-        """Whether nothing that was found is an error."""
+        """True if no finding is an error."""
         return self.worst is not Severity.ERROR
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain JSON values; times are ISO 8601."""
-        return {
-            "examined_at": self.examined_at.isoformat(),
-            "is_sound": self.is_sound,
-            "worst": self.worst,
-            "findings": [one.as_dict() for one in self.findings],
-        }
 
 
 def diagnosis_of(findings: Iterable[Finding], examined_at: datetime) -> Diagnosis:

@@ -43,9 +43,37 @@ A message says what happened and what to do next, in one line. Catch ``Retrieval
 
 from __future__ import annotations
 
+from enum import Enum
+from typing import Self
+
+
+class Advice(Enum):
+    """What to do next, in the words of the command line; another surface has its own words for each."""
+
+    MAKE_COLLECTION = "make it with: retrieval ingest {name} {file}"
+    LIST_PROFILES = "see: retrieval profiles list {name}"
+    DECLARE_ANEW = "to change it: retrieval collections filterable {name} --drop {attribute} {attribute}:{kind}"
+    CLEAN_TEXT = "take it out, as clean_text and retrieval ingest do"
+
 
 class RetrievalError(Exception):
     """The root of the tree: everything the platform raises on purpose."""
+
+    advice: Advice | None = None
+    _advised: str = ""
+
+    @property
+    def fact(self) -> str:
+        """What happened, without the advice."""
+        return super().__str__()
+
+    def advising(self, advice: Advice, **values: str) -> Self:
+        """The error with this advice, filled with the values."""
+        self.advice, self._advised = advice, advice.value.format(**values)
+        return self
+
+    def __str__(self) -> str:
+        return f"{self.fact}; {self._advised}" if self.advice else self.fact
 
 
 class ConfigurationError(RetrievalError):
@@ -180,7 +208,7 @@ class UnknownKeyError(NotFoundError):
 
 
 class ConflictError(RetrievalError):
-    """What is stored is another than the caller takes it to be."""
+    """The stored data differ from what the caller takes them to be."""
 
 
 class VersionConflictError(ConflictError):

@@ -1,4 +1,4 @@
-"""What a language model is to the platform."""
+"""The protocol of language models."""
 
 from __future__ import annotations
 
@@ -24,5 +24,5 @@ class LLM(Protocol):
 
 
 def is_llm(value: object) -> bool:
-    """Whether it has what is asked of a language model: a name, and answers in JSON."""
+    """True if the object is a language model: it has a name, and answers in JSON."""
     return hasattr(value, "name") and callable(getattr(value, "complete_json", None))

@@ -23,7 +23,7 @@ class Part(Protocol):
 
     @property
     def leg(self) -> str:
-        """What it comes from: a leg, or a signal."""
+        """The leg or the signal that the part comes from."""
 
     @property
     def rank(self) -> int:
@@ -31,15 +31,15 @@ class Part(Protocol):
 
     @property
     def raw_score(self) -> float:
-        """What was found there."""
+        """The leg's or signal's own score."""
 
     @property
     def weight(self) -> float:
-        """What it counts."""
+        """The weight of the part."""
 
     @property
     def value(self) -> float:
-        """What it adds."""
+        """The part's contribution to the score."""
 
 
 class Shown(Protocol):
@@ -47,7 +47,7 @@ class Shown(Protocol):
 
     @property
     def rank(self) -> int:
-        """From 1."""
+        """The rank, from 1."""
 
     @property
     def item_id(self) -> str:

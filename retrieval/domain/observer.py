@@ -1,4 +1,4 @@
-"""Who watches a platform at work: told of what happened in numbers, after it happened, and never of what was asked."""
+"""Observers of a platform at work: they are told events in numbers, after the events, and never the questions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Observer(Protocol):
         """Events of feedback were taken."""
 
     def recorded(self, searches: int) -> None:
-        """So many searches were recorded."""
+        """Receives the number of searches that were recorded."""
 
     def unrecorded(self, reason: str) -> None:
         """A search was not recorded: see ``retrieval.engine.recorder`` for the reasons."""

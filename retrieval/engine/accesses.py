@@ -26,7 +26,7 @@ BATCH = 1000
 """Memories that one statement counts at most."""
 
 LINGER_SECONDS = 0.2
-"""How long the first access waits for others."""
+"""Time that the first access waits for others."""
 
 LONGEST_PAUSE_SECONDS = 5.0
 """Between attempts while the database is away: twice as long each time, up to this."""
@@ -55,7 +55,7 @@ class AccessCounter:
     """Accesses that were not counted: for want of room, or of a database until the end."""
     _waiting: dict[tuple[int, str], Accesses] = field(default_factory=dict)
     _sent: _Sent | None = None
-    """What was sent and not answered."""
+    """The batch that was sent and has no answer yet."""
     _sending: asyncio.Lock = field(default_factory=asyncio.Lock)
     _task: asyncio.Task[None] | None = None
     _closing: asyncio.Event = field(default_factory=asyncio.Event)
@@ -128,7 +128,7 @@ class AccessCounter:
         self._sent = None
 
     async def _is_committed(self, transaction: str) -> bool:
-        """Whether what was sent counts, although nobody heard it."""
+        """True if the batch that was sent counts, although its answer was lost."""
         outcome = await self.outcome(self.database, self.tenant_id, transaction)
         if outcome == "in progress":
             raise DatabaseError("the database is still at the accesses that were sent before; try again in a moment")
@@ -136,7 +136,7 @@ class AccessCounter:
 
     def _give_up(self, why: object) -> None:
         left = [*self._waiting.values(), *(self._sent.counts.values() if self._sent else ())]
-        self.lost += sum(one.number for one in left)
+        self.lost += sum(access.number for access in left)
         _log.warning("%d accesses of memories were not counted: %s", self.lost, why)
         self._waiting.clear()
         self._sent = None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from retrieval.adapters.aside import LONG, LONG_TEXT, aside
@@ -72,15 +71,18 @@ async def search(
     each = () if prefer is None else prefer if isinstance(prefer, list | tuple) else (prefer,)
     preferred = tuple([await parsed_filter(one, bounds) for one in each[: MAX_PREFERRED + 1]])
     needs_question = (chosen or stored.profile).needs_question
-    make = partial(
-        checked_request,
-        condition=condition,
-        profile=chosen,
-        preferred=preferred,
-        needs_question=needs_question,
-        bounds=bounds,
-        **asked,
-    )
+
+    def make(words: str | None) -> SearchRequest:
+        return checked_request(
+            words,
+            condition=condition,
+            profile=chosen,
+            preferred=preferred,
+            needs_question=needs_question,
+            bounds=bounds,
+            **asked,
+        )
+
     first = request = await aside(lambda: make(query), is_long=_is_long(query, asked.get("rewrites")))
     notes: tuple[str, ...] = ()
     if typos and query:
@@ -267,9 +269,9 @@ _MOST_ALIKE = 2000
 async def _corrected(
     handle: CollectionHandle, stored: StoredCollection, query: str, *, syntax: bool
 ) -> tuple[str, tuple[str, ...]]:
-    """The query with known words in place of unknown ones, and what the caller is told of it; nothing to tell: as it was.
+    """The query with known words in place of unknown ones, and what the caller is told; without that, as it was.
 
-    Known words cost one statement; unknown ones one or two more.
+    Known words cost one statement; unknown ones one for each, and up to two more.
     """
     words = spelling.checkable(query, syntax=syntax)
     if not words:
@@ -298,7 +300,7 @@ async def _one_edit_away(
     begun = await terms_beginning(*whose, words, most=1) if begins else {}
     instead: dict[str, str] = {}
     for word, near in each.items():
-        best = spelling.likeliest(word, [spelling.Near(one, 1, known[one]) for one in near if one in known])
+        best = spelling.likeliest(word, [spelling.NearWord(one, 1, known[one]) for one in near if one in known])
         if begun.get(word):
             instead[word] = f"{word}*"
         elif best is not None:
@@ -314,7 +316,7 @@ async def _two_edits_away(whose: tuple[Database, int, StoredCollection], words: 
     for word in words:
         alike = found[word[: spelling.BEGINNING]].items()
         near = [
-            spelling.Near(term, edits, items)
+            spelling.NearWord(term, edits, items)
             for term, items in alike
             if len(term) >= spelling.SHORTEST_TERM and (edits := spelling.edits_to(word, term, 2)) is not None
         ]

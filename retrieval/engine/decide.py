@@ -62,7 +62,7 @@ class Decision:
 
     @property
     def is_open(self) -> bool:
-        """Whether the order or the places may differ from those of relevance."""
+        """True if the order or the places may differ from those of relevance."""
         return bool(self.candidates) or self.decided.model_version > 0
 
 
@@ -83,16 +83,16 @@ class Decider:
 
     async def decide(self, collection: StoredCollection, each: Sequence[Undecided], now: datetime) -> list[Decision]:
         """The final order of each search's candidates; their arms come in one round trip for all of them."""
-        known = [await self._known(collection, one) for one in each]
+        known = [await self._known(collection, found) for found in each]
         asked = [self._statements(collection, *pair, now) for pair in zip(each, known, strict=True)]
         statements = [statement for own in asked for statement in own]
         answers = iter(await self.database.read_each(self.tenant_id, statements) if statements else [])
         return await aside(
             lambda: [
-                _decided_by([next(answers) for _ in own], one, facts, now)
-                for one, facts, own in zip(each, known, asked, strict=True)
+                _decided_by([next(answers) for _ in own], found, facts, now)
+                for found, facts, own in zip(each, known, asked, strict=True)
             ],
-            is_long=sum(len(one.ranked) for one in each) >= LONG,
+            is_long=sum(len(found.ranked) for found in each) >= LONG,
         )
 
     async def _known(self, collection: StoredCollection, one: Undecided) -> _Known:
@@ -101,7 +101,7 @@ class Decider:
         return _Known(cluster, model, one.context.buckets(cluster))
 
     def _statements(self, collection: StoredCollection, one: Undecided, facts: _Known, now: datetime) -> list[Compiled]:
-        """What to read of the candidates: their arms, and how near the query is to those they were rewarded for."""
+        """The statements that read the candidates' arms, and the query's likeness to those they were rewarded for."""
         if not one.ranked or (facts.model is None and one.profile.exploration.is_off):
             return []
         from retrieval.adapters.store.learning.arms import arms_statement
@@ -120,7 +120,7 @@ class Decider:
 
 
 def may_decide(collection: StoredCollection, profile: Profile) -> bool:
-    """Whether more than the hits of a search have to be looked at."""
+    """True if more candidates than the hits of a search have to be read."""
     return not profile.exploration.is_off or (collection.model_version > 0 and not profile.learned.is_off)
 
 
@@ -140,12 +140,12 @@ def slate(
     ``order`` holds some or all of the decision's candidates.
     """
     if profile.exploration.is_off or not decision.candidates:
-        return [Placed(one.item_id) for one in order[:limit]], decision.decided
+        return [Placed(candidate.item_id) for candidate in order[:limit]], decision.decided
     from retrieval.learning.policies.choice import policy_for
     from retrieval.learning.slate import drawn_slate
 
-    by_id = {one.item_id: one for one in decision.candidates}
-    candidates = [by_id[one.item_id] for one in order]
+    by_id = {candidate.item_id: candidate for candidate in decision.candidates}
+    candidates = [by_id[candidate.item_id] for candidate in order]
     placed, propensity = drawn_slate(candidates, limit, profile.exploration, np.random.default_rng(seed))
     return placed, decision.decided.explored(policy_for(profile.exploration).recorded_as, propensity)
 
@@ -207,7 +207,7 @@ def _decision(
 
 
 def _as_it_is(ranked: Sequence[Fused]) -> Callable[[str], Fused]:
-    by_id = {one.item_id: one for one in ranked}
+    by_id = {candidate.item_id: candidate for candidate in ranked}
     return lambda item_id: by_id[item_id]
 
 

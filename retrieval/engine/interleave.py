@@ -32,7 +32,7 @@ MIXED = "hits of two profiles, mixed by team draft: a score is that of the profi
 NOTHING_TO_COMPARE = "the search was not recorded, so it says nothing about the two profiles"
 
 POLICY = "team_draft/1"
-"""What chance decided, as it is recorded."""
+"""The recorded policy of an interleaved search."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +42,7 @@ class Interleaved:
     retrieval_id: UUID
     collection_id: int
     names: tuple[str, str]
-    """Of the profiles, as the caller knows them."""
+    """The names of the profiles, as the caller knows them."""
     request: SearchRequest
     context: Context
     results: tuple[SearchResult, SearchResult]
@@ -52,21 +52,21 @@ class Interleaved:
     @property
     def timings_ms(self) -> Mapping[str, float]:
         """Milliseconds by stage: the two searches ran one after the other."""
-        first, second = (one.timings_ms for one in self.results)
+        first, second = (result.timings_ms for result in self.results)
         return {stage: first.get(stage, 0.0) + second.get(stage, 0.0) for stage in {**first, **second}}
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What either search had to say."""
+        """The notes of both searches."""
         return tuple(dict.fromkeys((MIXED, *self.results[0].notes, *self.results[1].notes)))
 
     def result(self) -> SearchResult:
-        """What the caller gets."""
+        """Gives the result for the caller."""
         return SearchResult(
             hits=self.hits(),
             path=self.results[0].path,
             why=self.results[0].why,
-            weighed=sum(one.weighed for one in self.results),
+            weighed=sum(result.weighed for result in self.results),
             profile_version=None,
             notes=self.notes,
             timings_ms=self.timings_ms,
@@ -74,15 +74,15 @@ class Interleaved:
         )
 
     def unrecorded(self) -> SearchResult:
-        """What the caller gets when nothing was kept."""
+        """Gives the result for the caller when nothing was recorded."""
         return replace(self.result(), retrieval_id=None, notes=(*self.notes, NOTHING_TO_COMPARE))
 
     def hits(self) -> tuple[Hit, ...]:
         """Each drafted item as its team's profile found it."""
-        found = {team: {hit.item_id: hit for hit in one} for team, one in zip("ab", self.results, strict=True)}
+        found = {team: {hit.item_id: hit for hit in result} for team, result in zip("ab", self.results, strict=True)}
         return tuple(
-            replace(found[one.team.value][one.item_id], rank=rank, propensity=one.propensity)
-            for rank, one in enumerate(self.drafted, 1)
+            replace(found[draft.team.value][draft.item_id], rank=rank, propensity=draft.propensity)
+            for rank, draft in enumerate(self.drafted, 1)
         )
 
     def record(self) -> SearchRecord:
@@ -125,12 +125,12 @@ class Interleaved:
                 items=[hit.item_id for hit in hits],
                 scores=[hit.score for hit in hits],
                 slots=[hit.slot for hit in hits],
-                propensities=[one.propensity for one in self.drafted],
-                rank_propensities=[one.rank_propensity for one in self.drafted],
+                propensities=[draft.propensity for draft in self.drafted],
+                rank_propensities=[draft.rank_propensity for draft in self.drafted],
             ),
             shown_signals=[
-                {**signals_of(hit.explanation.contributions), "team": one.team.value}
-                for hit, one in zip(hits, self.drafted, strict=True)
+                {**signals_of(hit.explanation.contributions), "team": draft.team.value}
+                for hit, draft in zip(hits, self.drafted, strict=True)
             ],
         )
 

@@ -37,7 +37,7 @@ class Models:
     _centroids: OrderedDict[tuple[int, datetime], Vectors | None] = field(default_factory=OrderedDict)
 
     async def model(self, collection_id: int, version: int) -> LearnedModel | None:
-        """That version; None for version 0, or one that is gone."""
+        """Gives that version of the model; None for version 0, or one that is gone."""
         if not version:
             return None
         from retrieval.adapters.store.learning.models import read_definition

@@ -61,7 +61,7 @@ _LEAST_ASKED = 10
 """A filtered search for one hit goes about it as one for ten does: a single hit that is missed is the whole page."""
 
 STEP_TO_LOOK_UP = 0.25
-"""What a step of a walk in an order costs, with the look-up of what it brings, to the look-up of a match."""
+"""The cost of a step of a walk in an order, with the look-up of its item, relative to the look-up of a match."""
 
 COMPARED_BY_FACETS = 0.35
 """The price of comparing a vector that the index of facets found, as a part of ``exact_row_us``."""
@@ -75,7 +75,7 @@ _SURE = 0.8
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """How the dense leg starts; what it finds may still lead it to compare every matching vector."""
+    """The path by which the dense leg starts; its result may still make it compare every matching vector."""
 
     path: Path
     few: int = 0
@@ -123,7 +123,7 @@ def choose_way(
 
 
 def _way_by_facets(index: AnnIndex, depth: int, limit: int, documents: int, share: float) -> Way:
-    """Where many surely match, nothing is counted, and the walk has the effort for as many."""
+    """Walks the index with the effort for many matches, without a count, where surely many items match."""
     few = few_by_facets(index, limit, documents)
     expected = math.floor(share * _SURE * documents)
     matches = max(few, expected)
@@ -181,7 +181,7 @@ def effort_for(index: AnnIndex, nearest: int) -> int:
 
 
 def most_nearest(index: AnnIndex) -> int:
-    """How many nearest the greatest effort ranks rightly."""
+    """The number of nearest that the greatest effort ranks rightly."""
     if effort_for(index, 100) <= MAX_EFFORT:
         return 100 + math.floor((MAX_EFFORT - index.effort_100) / _step(index))
     return next((nearest for nearest in range(100, 10, -1) if effort_for(index, nearest) <= MAX_EFFORT), 10)
@@ -196,12 +196,12 @@ def few_matches(index: AnnIndex, depth: int, limit: int, documents: int) -> int:
 
 
 def _step(index: AnnIndex) -> float:
-    """How much more effort each further one beyond the 100 nearest takes."""
+    """The additional effort for each further neighbour beyond the 100 nearest."""
     return max((index.effort_200 - index.effort_100) / 100, 1.0)
 
 
 def _ranked(limit: int, documents: int, matches: int) -> int:
-    """How many of the nearest a walk has to rank to keep so many where that many match."""
+    """The number of nearest that a walk has to rank to keep so many where that many match."""
     return math.ceil(_at_most(limit) * documents / matches)
 
 
@@ -211,7 +211,7 @@ def _at_most(limit: int) -> float:
 
 
 def account(collection: StoredCollection, found: Found, *, is_filtered: bool) -> tuple[int, str]:
-    """How many rows the dense leg weighed, and why it went the way it went, in words."""
+    """The number of rows that the dense leg weighed, and the reason for its path, in words."""
     index, documents, weighed = collection.ann_index, collection.documents, found.weighed
     if found.path is Path.NONE:
         return 0, "no dense leg"
@@ -234,7 +234,7 @@ def account(collection: StoredCollection, found: Found, *, is_filtered: bool) ->
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchPlan:
-    """What will run."""
+    """The plan of a search."""
 
     request: CandidateRequest
     profile: Profile
@@ -300,7 +300,7 @@ def plan_preferred(
 
 
 def standing_of(profile: Profile, legs: Sequence[LegName]) -> StandingWeights | None:
-    """How candidates are weighed before they are sent: where several signals that are stored make the score.
+    """The weights by which candidates are scored before they are sent: where several stored signals make the score.
 
     None where some signal of the profile cannot be told of a row, or no leg is one of memories.
     """
@@ -324,9 +324,9 @@ def standing_of(profile: Profile, legs: Sequence[LegName]) -> StandingWeights | 
 
 _SEVERAL = 2
 _DEEPER_IN_STANDING = 4
-"""How many times the depth each leg brings, of which the depth stays."""
+"""The factor by which each leg looks deeper than the number of candidates that are kept of it."""
 
-_WEIGHED = {one.name for one in (BaseRelevance, Recency, Popularity, KeywordOverlap, EntityOverlap, VectorSimilarity)}
+_WEIGHED = {kind.name for kind in (BaseRelevance, Recency, Popularity, KeywordOverlap, EntityOverlap, VectorSimilarity)}
 
 
 def _legs(
@@ -352,13 +352,13 @@ def _legs(
 
 
 def _nothing_asked(profile: Profile) -> str:
-    """What the profile's legs wait for, where nothing of it was given."""
+    """Names what the profile's legs need where the question gives none of it."""
     waiting = [leg for leg in _GIVEN if profile.legs.get(leg)]
     needs = " and ".join(f"the {leg} leg needs {_GIVEN[leg][0]}" for leg in waiting)
     return f"{needs}; give {' or '.join(_GIVEN[leg][1] for leg in waiting)}, or words with other legs"
 
 
 _GIVEN = {LegName.LINKED: ("entities", "entities={...}"), LegName.TAGGED: ("tags", "tags=[...]")}
-"""What the legs that need neither words nor a vector need, and how it is given."""
+"""The inputs of the legs that need neither words nor a vector, and how each is given."""
 _NO_WORDS = "the lexical leg did not run: the search has a vector and no words"
 _NO_QUESTION = "the {} leg needs words; give some, or a profile with other legs"

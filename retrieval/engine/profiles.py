@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from retrieval.adapters.store.items import collections as stored_collections
 from retrieval.domain.checks import is_storable
-from retrieval.domain.errors import InvalidRequestError, NotFoundError
+from retrieval.domain.errors import Advice, InvalidRequestError, NotFoundError
 from retrieval.domain.search.profile import Profile, StoredProfile
 from retrieval.engine.collection_handle import CollectionHandle
 from retrieval.engine.reading import check_limit
@@ -57,9 +57,8 @@ async def use_profile(handle: CollectionHandle, version: int) -> None:
 
 
 def _without(handle: CollectionHandle, version: object) -> NotFoundError:
-    return NotFoundError(
-        f"collection {handle.name!r} has no profile {version!r:.40}; see: retrieval profiles list {handle.name}"
-    )
+    unknown = NotFoundError(f"collection {handle.name!r} has no profile {version!r:.40}")
+    return unknown.advising(Advice.LIST_PROFILES, name=handle.name)
 
 
 def _checked_note(note: object) -> str:

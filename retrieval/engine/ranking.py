@@ -1,4 +1,4 @@
-"""From the legs' candidates to one ranking, and from the ranking to hits. Pure."""
+"""Ranking: the legs' candidates become one ranking, and the ranking becomes hits. Pure."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from retrieval.adapters.store.items.conditions import HIT_COLUMNS
 from retrieval.adapters.store.search.candidates import Found
 from retrieval.domain.records.slate import Placed
 from retrieval.domain.search.fusion import (
@@ -31,16 +32,16 @@ _SCORE = itemgetter(3)
 
 
 def relevances(ranked: Sequence[Fused], found: Found, profile: Profile) -> list[float]:
-    """How well each candidate fits the query by itself, 0 to 1, in the order given and of the same order.
+    """Gives each candidate's own relevance to the query, 0 to 1, in the order given and of the same order.
 
     A weighted sum is on that scale already. RRF: the share of what an item has that every leg puts first. One leg: the
     share of the leg's best score. Union: the share of the most that its signals can give.
     """
-    return on_unit_scale([one.score for one in ranked], bests_of(found), profile)
+    return on_unit_scale([candidate.score for candidate in ranked], bests_of(found), profile)
 
 
 def bests_of(found: Found) -> dict[str, float]:
-    """By ranking, the score that counts as 1: the leg's best, and the most that a signal can be."""
+    """Gives the score that counts as 1 of each ranking: the leg's best, or the maximum of a signal."""
     return {
         name: SIGNAL_BEST if name in SIGNALS or name == REFINING else best_of(list(map(_SCORE, candidates)))
         for name, candidates in found.rankings.items()
@@ -59,8 +60,8 @@ def leg_features(ranked: Sequence[Fused], found: Found) -> dict[str, list[float]
     bests = bests_of(found)
     for name, candidates in found.rankings.items():
         if leg_of(name) == name != REFINING:
-            raw: Mapping[str, float] = {one.item_id: one.score for one in candidates}
-            features[name] = [share_of(raw.get(one.item_id), bests[name]) for one in ranked]
+            raw: Mapping[str, float] = {candidate.item_id: candidate.score for candidate in candidates}
+            features[name] = [share_of(raw.get(candidate.item_id), bests[name]) for candidate in ranked]
     return features
 
 
@@ -70,7 +71,7 @@ ONE_LEG = "none"
 _SEVERAL = 2
 
 _ROUNDING = 1e-12
-"""What adding up may take from a score that is exactly the least."""
+"""The most that rounding takes from a sum that is exactly the least score."""
 
 
 def with_refining(found: Found, profile: Profile) -> Found:
@@ -94,12 +95,16 @@ def ranked_scores(found: Found, profile: Profile, limit: int) -> list[tuple[str,
     if len(found.rankings) > 1 or profile.signals:
         weights, least = profile.weights_of(found.rankings), profile.min_score
         scored = fused_scores(found.rankings, weights, profile.fusion)[:limit]
-        return scored if least is None else [one for one in scored if one[1] >= least - _ROUNDING]
-    return [(one.item_id, one.score) for candidates in found.rankings.values() for one in candidates[:limit]]
+        return scored if least is None else [candidate for candidate in scored if candidate[1] >= least - _ROUNDING]
+    return [
+        (candidate.item_id, candidate.score)
+        for candidates in found.rankings.values()
+        for candidate in candidates[:limit]
+    ]
 
 
 def merged(each: Sequence[Found], *preferred: Sequence[Found]) -> Found:
-    """What a query and its rewritten ones brought, as one, and what they brought of each thing that is preferred.
+    """Merges the candidates of a query and its rewrites, and those of each preferred filter.
 
     The rankings of the rewritten ones are named by their number, such as ``lexical:1``; those of what is preferred are
     ``lexical:preferred``, ``lexical:1:preferred``, and of what is preferred in the second place
@@ -109,7 +114,7 @@ def merged(each: Sequence[Found], *preferred: Sequence[Found]) -> Found:
     named = [(f":{number}", one) for number, one in enumerate(others, 1)]
     for place, brought in enumerate(preferred, 1):
         suffix = PREFERRED if place == 1 else f"{PREFERRED}:{place}"
-        named += [(f":{number}{suffix}" if number else suffix, one) for number, one in enumerate(brought)]
+        named += [(f":{number}{suffix}" if number else suffix, part) for number, part in enumerate(brought)]
     if not named:
         return first
     rankings = dict(first.rankings)
@@ -117,7 +122,7 @@ def merged(each: Sequence[Found], *preferred: Sequence[Found]) -> Found:
         for leg, candidates in one.rankings.items():
             name = f"{leg}{suffix}"
             rankings[name] = [candidate._replace(leg=name) for candidate in candidates]
-    each = [*each, *(one for brought in preferred for one in brought)]
+    each = [*each, *(part for brought in preferred for part in brought)]
     return replace(
         first,
         rankings=rankings,
@@ -137,13 +142,13 @@ def _all_vectors(each: Sequence[Found]) -> PoolVectors:
     some = [one.vectors for one in each if one.vectors.places]
     if not some:
         return NO_VECTORS
-    item_ids = [item_id for one in some for item_id in one.places]
-    rows = np.concatenate([one.rows for one in some])
+    item_ids = [item_id for vectors in some for item_id in vectors.places]
+    rows = np.concatenate([vectors.rows for vectors in some])
     return PoolVectors(rows, {item_id: place for place, item_id in enumerate(item_ids)})
 
 
 def fusion_name(found: Found, profile: Profile) -> str:
-    """How the scores came about."""
+    """Names how the scores were computed."""
     return profile.fusion.kind.value if len(found.rankings) > 1 or profile.signals else ONE_LEG
 
 
@@ -151,18 +156,18 @@ def best_of_groups(ranked: Sequence[Fused], group_of: Mapping[str, Any]) -> list
     """The best of each group, in order. An item without a group is one of its own."""
     seen: set[str] = set()
     kept = []
-    for one in ranked:
-        group = group_of.get(one.item_id)
-        name = f"group {group!r}" if group is not None else f"item {one.item_id}"
+    for candidate in ranked:
+        group = group_of.get(candidate.item_id)
+        name = f"group {group!r}" if group is not None else f"item {candidate.item_id}"
         if name not in seen:
             seen.add(name)
-            kept.append(one)
+            kept.append(candidate)
     return kept
 
 
 def _good_enough(ranked: list[Fused], profile: Profile) -> list[Fused]:
     least = profile.min_score
-    return ranked if least is None else [one for one in ranked if one.score >= least - _ROUNDING]
+    return ranked if least is None else [candidate for candidate in ranked if candidate.score >= least - _ROUNDING]
 
 
 def _alone(candidate: Candidate) -> Fused:
@@ -176,7 +181,7 @@ Columns = Mapping[str, tuple[Any, ...]]
 
 def present(ranked: Sequence[Fused], columns: Columns) -> list[Fused]:
     """The candidates that are still there; others were removed since their leg found them."""
-    return [one for one in ranked if columns.get(one.item_id, (None,))[0] is not None]
+    return [candidate for candidate in ranked if columns.get(candidate.item_id, (None,))[0] is not None]
 
 
 def hits(ranked: Sequence[Fused], columns: Columns, fusion: str, slate: Sequence[Placed] = ()) -> tuple[Hit, ...]:
@@ -184,15 +189,21 @@ def hits(ranked: Sequence[Fused], columns: Columns, fusion: str, slate: Sequence
 
     ``slate`` says why items stand where they stand; of one that it does not name, the score alone brought it there.
     """
-    placed = {one.item_id: one for one in slate}
+    placed = {place.item_id: place for place in slate}
     return tuple(
-        _hit(one, columns[one.item_id], rank, fusion, placed.get(one.item_id) or Placed(one.item_id))
-        for rank, one in enumerate(ranked, 1)
+        _hit(
+            candidate,
+            columns[candidate.item_id],
+            rank,
+            fusion,
+            placed.get(candidate.item_id) or Placed(candidate.item_id),
+        )
+        for rank, candidate in enumerate(ranked, 1)
     )
 
 
 def _hit(one: Fused, columns: tuple[Any, ...], rank: int, fusion: str, placed: Placed) -> Hit:
-    title, body, kind, tags, attributes, status, source, occurred_at = columns
+    parts = dict(zip(HIT_COLUMNS, columns, strict=True))
     return Hit(
         item_id=one.item_id,
         score=one.score,
@@ -200,14 +211,7 @@ def _hit(one: Fused, columns: tuple[Any, ...], rank: int, fusion: str, placed: P
         explanation=Explanation(fusion, one.contributions),
         slot=placed.slot,
         propensity=placed.propensity,
-        title=title,
-        body=body,
-        kind=kind,
-        tags=tuple(tags),
-        attributes=attributes,
-        status=status,
-        source=source,
-        occurred_at=occurred_at,
+        **{**parts, "tags": tuple(parts["tags"])},
     )
 
 
@@ -216,7 +220,7 @@ SPREAD_HITS = 5
 
 
 class WithScore(Protocol):
-    """What was shown with a score."""
+    """An item that was shown, with its score."""
 
     @property
     def score(self) -> float:
@@ -234,7 +238,7 @@ def score_spread(hits: Sequence[WithScore]) -> float | None:
 
 
 def signals_of(contributions: Sequence[Contribution]) -> dict[str, Any]:
-    """What made a score, by name: rank, raw, weight and value of each contribution."""
+    """The parts of the score by name: rank, raw, weight and value of each contribution."""
     return {
         part.leg: {"rank": part.rank, "raw": part.raw_score, "weight": part.weight, "value": part.value}
         for part in contributions

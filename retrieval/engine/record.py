@@ -44,7 +44,7 @@ class RequestValues(NamedTuple):
 def recorded_request(request: SearchRequest) -> RequestValues:
     """The request, but for its words and its vector, which have columns of their own."""
     condition, phrases, excluded = _parted(request.condition)
-    mapping, preferred = _mapping(condition), [_mapping(one) for one in request.preferred]
+    mapping, preferred = _mapping(condition), [_mapping(wanted) for wanted in request.preferred]
     return RequestValues(
         condition=mapping or {},
         request={
@@ -60,7 +60,7 @@ def recorded_request(request: SearchRequest) -> RequestValues:
             "entities": sorted(map(list, request.entities)),
             "tags": sorted(request.tags),
             "as_of": None if request.as_of is None else request.as_of.isoformat(),
-            **({} if request.about is None else {"about": [round(one, 4) for one in request.about.tolist()]}),
+            **({} if request.about is None else {"about": [round(number, 4) for number in request.about.tolist()]}),
         },
     )
 
@@ -83,7 +83,7 @@ def request_of(recorded: RecordedSearch) -> SearchRequest | None:
 
 
 def _later(asked: Mapping[str, Any]) -> dict[str, Any]:
-    """What older records do not have."""
+    """The fields that older records do not have."""
     as_of, about = asked.get("as_of"), asked.get("about")
     return {
         "rewrites": tuple(asked.get("rewrites", ())),
@@ -96,7 +96,7 @@ def _later(asked: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _joined(condition: Mapping[str, Any], asked: Mapping[str, Any]) -> Filter | None:
-    parts: list[Filter] = [one for one in (parse_where(condition),) if one is not None]
+    parts: list[Filter] = [wanted for wanted in (parse_where(condition),) if wanted is not None]
     parts += [Contains(phrase) for phrase in asked["phrases"]]
     parts += [Not(Contains(phrase)) for phrase in asked["excluded"]]
     return And(tuple(parts)) if len(parts) > 1 else parts[0] if parts else None
@@ -137,7 +137,7 @@ NO_POLICY = "off/1"
 
 
 class Recordable(Protocol):
-    """What the recorder keeps: something that was answered."""
+    """An answer that the recorder keeps."""
 
     @property
     def retrieval_id(self) -> UUID:
@@ -153,7 +153,7 @@ class Recordable(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decided:
-    """What the learned and the exploring stage went by; as it stands, nothing was learned and nothing drawn."""
+    """The inputs of the learned and the exploring stage; by default nothing was learned and nothing was drawn."""
 
     model_version: int = 0
     policy: str = NO_POLICY
@@ -166,7 +166,7 @@ class Decided:
     scores: Mapping[str, float] = field(default_factory=dict)
     """The final score by item id, where it is not the relevance alone."""
     signals: Mapping[str, Mapping[str, float | None]] = field(default_factory=dict)
-    """What is known of the pool's items beside relevance and legs, by name and item id."""
+    """The facts about the pool's items beside relevance and legs, by name and item id."""
 
     def explored(self, policy: str, propensity: Mapping[str, float]) -> Decided:
         """The same with a slate drawn by a policy; ``propensity`` is the probability to be shown, by item id."""
@@ -190,7 +190,7 @@ class Answered:
     shown: Sequence[Fused]
     """The hits, in their order, without the texts of their items: those may be large, and records wait."""
     slate: Sequence[Placed] = ()
-    """Why the hits stand where they stand; of one that it does not name, its score brought it there."""
+    """The slots of the hits; a hit that it does not name has its place for its score."""
     timings_ms: Mapping[str, float]
     seed: int
     decided: Decided = Decided()
@@ -285,12 +285,12 @@ def _placed(ranked: Sequence[Candidate], items: Sequence[str]) -> list[tuple[Any
 
 
 _UNKNOWN: tuple[Any, ...] = ("", "", 0, None)
-"""In place of a candidate that a leg does not know."""
+"""The value of a candidate that a leg does not know."""
 _FIRST, _ITEM_ID, _RANK, _SCORE = map(itemgetter, range(4))
 
 
 def _measured(pool: Sequence[tuple[str, float]], decided: Decided) -> dict[str, list[float | None]]:
-    """What was learned of the candidates, and read to explore, by name; the score where it is not the relevance."""
+    """What was learned of the candidates and read to explore, by name; the score where it differs from relevance."""
     measured: dict[str, list[float | None]] = {
         name: [values.get(item_id) for item_id, _ in pool] for name, values in decided.signals.items()
     }
@@ -302,7 +302,7 @@ def _measured(pool: Sequence[tuple[str, float]], decided: Decided) -> dict[str, 
 def _shown(pool: Sequence[tuple[str, float]], answered: Answered) -> dict[str, Any]:
     """The columns for the hits. What made their scores is kept where it does not follow from the pool."""
     hits, pulls = answered.shown, answered.decided.pulls
-    placed = {one.item_id: one for one in answered.slate}
+    placed = {place.item_id: place for place in answered.slate}
     drawn = [placed.get(hit.item_id) or Placed(hit.item_id) for hit in hits]
     # Ranks by likeness follow from all candidates' likenesses.
     is_whole = len(answered.found.rankings.get(REFINING, ())) <= len(pool)
@@ -311,9 +311,9 @@ def _shown(pool: Sequence[tuple[str, float]], answered: Answered) -> dict[str, A
         **shown_columns(
             items=[hit.item_id for hit in hits],
             scores=[hit.score for hit in hits],
-            slots=[one.slot for one in drawn],
-            propensities=[one.propensity for one in drawn],
-            rank_propensities=[one.rank_propensity for one in drawn],
+            slots=[draw.slot for draw in drawn],
+            propensities=[draw.propensity for draw in drawn],
+            rank_propensities=[draw.rank_propensity for draw in drawn],
             pulls=[pulls.get(hit.item_id, 0.0) for hit in hits] if pulls else (),
         ),
         "shown_signals": None if is_plain else [signals_of(hit.contributions) for hit in hits],

@@ -1,4 +1,4 @@
-"""What happens behind answers: searches are recorded, and some of them are kept as samples.
+"""The work behind answers: searches are recorded, and some of them are kept as samples.
 
 A search never waits for its record, unless its profile asks for that, and never fails with it. While the database is
 away, records wait for it; those for which there is no room, or that it refuses, are counted by reason.
@@ -47,10 +47,10 @@ _PIECE = 8
 """Records that are written down at once: a millisecond or two, for which the event loop may wait."""
 
 LINGER_SECONDS = 0.05
-"""How long the first record of a batch waits for others."""
+"""Time that the first record of a batch waits for others."""
 
 WAIT_SECONDS = 5.0
-"""How long a search waits for its record, where its profile asks for that."""
+"""Time that a search waits for its record, where its profile asks for that."""
 
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.1, 5.0
 """Between attempts while the database is away: twice as long each time."""
@@ -63,7 +63,7 @@ Store = Callable[[Database, int, Sequence[bytes], Losses], Awaitable[frozenset[U
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordingState:
-    """How recording goes, since the platform was opened."""
+    """The state of recording since the platform was opened."""
 
     recorded: int
     """Searches that are in the database."""
@@ -77,9 +77,9 @@ class RecordingState:
 class _Waiting:
     answered: Recordable | WrittenDown
     number: int
-    """From 1, in the order of the searches."""
+    """The number of the search, from 1, in order."""
     stored: asyncio.Future[bool] | None = None
-    """For a search that waits for its record."""
+    """Completed when the record is stored, for a search that waits for it."""
     row: bytes | None = None
     """The record as it is sent, once it was made."""
 
@@ -93,7 +93,7 @@ class Recorder:
     most_waiting: int = MOST_WAITING
     store_together: Store = store_recordings
     observer: Observer | None = None
-    """Who is told of what was recorded, and what was not; None: nobody."""
+    """The observer that is told of stored and lost records; None: there is no observer."""
     _queue: deque[_Waiting] = field(default_factory=deque)
     _offered: int = 0
     _recorded: int = 0
@@ -105,18 +105,18 @@ class Recorder:
     _task: asyncio.Task[None] | None = None
     _hurry: asyncio.Event = field(default_factory=asyncio.Event)
     _flushes: list[tuple[int, asyncio.Future[None]]] = field(default_factory=list)
-    """Who waits until all up to a number is settled."""
+    """The callers that wait until all records up to a number are settled."""
     _is_closing: bool = False
     _pause: float = 0.0
     """Seconds until the next attempt, where the last one found no database."""
 
     @property
     def state(self) -> RecordingState:
-        """How recording goes."""
+        """The state of recording."""
         return RecordingState(recorded=self._recorded, waiting=len(self._queue), lost=dict(self._lost))
 
     def ready(self, answered: Answered, *, is_long: bool) -> Recordable | WrittenDown:
-        """What is to be offered of the search: as it is sent if it is long."""
+        """Prepares the record to be queued: it is encoded first if it is long."""
         return answered.written_down() if is_long else answered
 
     def offer(self, answered: Recordable | WrittenDown) -> bool:
@@ -218,22 +218,26 @@ class Recorder:
         for one in waiting:
             if one.stored is not None and one.stored.cancelled():
                 self._drop(one, UNREACHABLE)
-        left = [one for one in waiting if one.row is None and not (one.stored is not None and one.stored.cancelled())]
+        left = [
+            entry
+            for entry in waiting
+            if entry.row is None and not (entry.stored is not None and entry.stored.cancelled())
+        ]
         for start in range(0, len(left), _PIECE):
             piece = left[start : start + _PIECE]
-            rows = await aside(partial(_rows_of, [one.answered for one in piece]), is_long=True)
+            rows = await aside(partial(_rows_of, [entry.answered for entry in piece]), is_long=True)
             for one, row in zip(piece, rows, strict=True):
                 if row is None:
                     self._drop(one, UNWRITABLE)
                 one.row = row
-        return [one for one in islice(self._queue, BATCH) if one.row is not None]
+        return [entry for entry in islice(self._queue, BATCH) if entry.row is not None]
 
     async def _store(self, batch: Sequence[_Waiting]) -> None:
         first = batch[0].answered.retrieval_id
         if self._sent is None or self._sent[0] != first:
             self._sent = first, Counter(self._untold)
         losses = self._sent[1]  # with the same search the same, for they count once with it
-        rows = [one.row for one in batch if one.row is not None]
+        rows = [entry.row for entry in batch if entry.row is not None]
         with span("retrieval.record_searches") as traced:
             stored = await self.store_together(self.database, self.tenant_id, rows, losses)
             if traced is not None:
@@ -255,22 +259,22 @@ class Recorder:
     async def _store_apart(self, batch: Sequence[_Waiting], error: Exception) -> None:
         """One of them, or what was lost, was refused: it must not cost the others."""
         if len(batch) > 1:
-            for one in batch:
+            for entry in batch:
                 try:
-                    await self._store([one])
+                    await self._store([entry])
                 except (DatabaseUnreachableError, PoolExhaustedError):
                     raise
                 except Exception as own:  # noqa: BLE001 - as above
-                    await self._store_apart([one], own)
+                    await self._store_apart([entry], own)
         else:
             _log.warning("a search was not recorded: %s", error)
             self._drop(batch[0], REFUSED)
 
     def _put_off(self, error: RetrievalError) -> None:
         """The database is away: who waits for a record waits no longer, and at the end nobody does."""
-        for one in list(self._queue):
-            if self._is_closing or one.stored is not None:
-                self._drop(one, UNREACHABLE)
+        for entry in list(self._queue):
+            if self._is_closing or entry.stored is not None:
+                self._drop(entry, UNREACHABLE)
         if self._is_closing:
             _log.warning("%d searches were not recorded: %s", self._lost[UNREACHABLE], error)
         else:

@@ -18,6 +18,7 @@ from retrieval.domain.records.slate import Placed, Slot
 from retrieval.domain.search.fusion import Fused, fused_again, leg_features_again, on_unit_scale
 from retrieval.domain.search.profile import Profile
 from retrieval.domain.search.profile_parts import Combination
+from retrieval.domain.told import Told
 from retrieval.engine.decide import Decision, slate
 from retrieval.engine.record import Decided
 from retrieval.engine.scoring import Pool, predictions, stack_signals
@@ -54,7 +55,7 @@ def candidates_again(
 
 
 def drawn_otherwise(recorded: RecordedSearch, profile: Profile, model: LearnedModel | None) -> tuple[str, ...]:
-    """Where the policy of the profile, with the recorded seed and candidates, does not draw what was shown.
+    """Tells where the profile's policy, with recorded seed and candidates, does not draw what was shown.
 
     Nothing: it does, or nothing was drawn. Diverse pages are not drawn again: their order comes from vectors.
     """
@@ -65,9 +66,9 @@ def drawn_otherwise(recorded: RecordedSearch, profile: Profile, model: LearnedMo
     if policy != recorded.policy:
         return (f"{recorded.policy} drew then, which the profile does not ask for, or not any more: it says {policy}",)
     candidates = candidates_again(recorded, profile, model)
-    chances = [one or 0.0 for one in signals["propensity"]]
+    chances = [chance or 0.0 for chance in signals["propensity"]]
     is_whole = math.isclose(sum(chances), recorded.hits, abs_tol=1e-6)
-    if candidates is None or not is_whole or sum(one or 0 for one in signals["eligible"]) != recorded.eligible:
+    if candidates is None or not is_whole or sum(flag or 0 for flag in signals["eligible"]) != recorded.eligible:
         return ("not all that exploration drew among was kept: recording.pool is too small, or a hit was removed",)
     return _compared(recorded, _drawn(recorded, profile, candidates))
 
@@ -76,14 +77,14 @@ def _drawn(
     recorded: RecordedSearch, profile: Profile, candidates: Sequence[TargetCandidate]
 ) -> tuple[list[Placed], Mapping[str, float | None]]:
     signals, is_learned = recorded.pool_signals, "learned" in recorded.pool_signals
-    known = [one for one in candidates if signals["eligible"][one.place] is not None]
+    known = [candidate for candidate in candidates if signals["eligible"][candidate.place] is not None]
     if is_learned:
         known.sort(key=lambda one: (-signals["score"][one.place], one.item_id))
-    order = [Fused(one.item_id, one.score, ()) for one in known]
-    by_id = {one.item_id: one for one in order}
+    order = [Fused(candidate.item_id, candidate.score, ()) for candidate in known]
+    by_id = {candidate.item_id: candidate for candidate in order}
     decision = Decision(
         ranked=order,
-        candidates=[one.contender for one in known],
+        candidates=[candidate.contender for candidate in known],
         decided=Decided(),
         explained=by_id.__getitem__,
     )
@@ -93,12 +94,16 @@ def _drawn(
 
 def _compared(recorded: RecordedSearch, drawn: tuple[list[Placed], Mapping[str, float | None]]) -> tuple[str, ...]:
     placed, chances = drawn
-    for one, again in zip(recorded.impressions, placed, strict=False):
-        if (one.item_id, one.slot) != (again.item_id, again.slot):
-            shown = f"{one.item_id} ({one.slot}) was shown at rank {one.rank}"
+    for impression, again in zip(recorded.impressions, placed, strict=False):
+        if (impression.item_id, impression.slot) != (again.item_id, again.slot):
+            shown = f"{impression.item_id} ({impression.slot}) was shown at rank {impression.rank}"
             return (f"{shown}, where the policy with seed {recorded.seed} puts {again.item_id} ({again.slot})",)
-        if not _are_equal((one.propensity, one.rank_propensity), (again.propensity, again.rank_propensity)):
-            return (f"the propensity of {one.item_id} was {one.propensity:.9g} and is {again.propensity:.9g}",)
+        if not _are_equal(
+            (impression.propensity, impression.rank_propensity), (again.propensity, again.rank_propensity)
+        ):
+            return (
+                f"the propensity of {impression.item_id} was {impression.propensity:.9g} and is {again.propensity:.9g}",
+            )
     for item_id, was in zip(recorded.pool_items, recorded.pool_signals["propensity"], strict=True):
         if was is not None and not _are_equal((was,), (chances.get(item_id) or 0.0,)):
             return (f"the propensity of {item_id} was {was:.9g} and is {chances.get(item_id) or 0.0:.9g}",)
@@ -108,7 +113,7 @@ def _compared(recorded: RecordedSearch, drawn: tuple[list[Placed], Mapping[str, 
 def statistics_moved(
     recorded: RecordedSearch, profile: Profile, model: LearnedModel | None, arms: Mapping[str, ItemArms]
 ) -> tuple[str, ...]:
-    """Where what was known of the candidates does not follow from the feedback that counts today, as it was then.
+    """Tells which recorded statistics differ from those of the feedback that counts today, as of the recorded time.
 
     ``arms`` are those of ``looked_at`` in ``buckets_of``, as of the moment of the statistics, by item id.
     """
@@ -121,9 +126,9 @@ def statistics_moved(
         return (*found, f"model v{recorded.model_version} is not stored any more: its predictions are as recorded")
     predicted = predictions(_scoring_pool(recorded, places, arms), model, profile.learned.combination)
     others = [
-        f"{one.item_id} was {was:.4f} and is {one.mean:.4f}"
-        for one in predicted
-        if not math.isclose(was := signals["learned"][places[one.item_id]], one.mean, rel_tol=_ALIKE)
+        f"{prediction.item_id} was {was:.4f} and is {prediction.mean:.4f}"
+        for prediction in predicted
+        if not math.isclose(was := signals["learned"][places[prediction.item_id]], prediction.mean, rel_tol=_ALIKE)
     ]
     return (*found, _said("learned rewards", len(others), len(places), others[0])) if others else tuple(found)
 
@@ -178,7 +183,9 @@ def _pool_of(recorded: RecordedSearch, profile: Profile) -> RecordedPool:
 
 
 def _are_equal(some: tuple[float, ...], others: tuple[float, ...]) -> bool:
-    return all(math.isclose(one, other, rel_tol=_EQUAL, abs_tol=1e-12) for one, other in zip(some, others, strict=True))
+    return all(
+        math.isclose(value, other, rel_tol=_EQUAL, abs_tol=1e-12) for value, other in zip(some, others, strict=True)
+    )
 
 
 TOLERANCE = 1e-9
@@ -200,47 +207,32 @@ class Difference:
     score_then: float | None
     score_now: float | None
     why: tuple[str, ...]
-    """In words."""
+    """The reason in words."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Replay:
-    """What a replay found."""
+class Replay(Told):
+    """The result of a replay."""
+
+    told_also = ("is_same_today",)
 
     retrieval_id: UUID
     retrieved_at: datetime
     collection: str
     query: str
     is_reproduced: bool
-    """Whether the recorded ranking follows from the record."""
+    """True if the recorded ranking follows from the record."""
     why_not: tuple[str, ...]
-    """Where it does not, in words."""
+    """The places where it does not, in words."""
     changes: tuple[str, ...]
-    """What has changed since for the whole search: profile, path, model, statistics."""
+    """The changes since then that concern the whole search: profile, path, model, statistics."""
     differences: tuple[Difference, ...]
     """Item by item, in the order of today's hits and then of those that are gone."""
 
     @property
     def is_same_today(self) -> bool:
-        """Whether today's answer has the same items at the same places with the same scores."""
+        """True if today's answer has the same items at the same places with the same scores."""
         return not self.differences
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain JSON values; times are ISO 8601."""
-        return {
-            "retrieval_id": str(self.retrieval_id),
-            "retrieved_at": self.retrieved_at.isoformat(),
-            "collection": self.collection,
-            "query": self.query,
-            "is_reproduced": self.is_reproduced,
-            "why_not": list(self.why_not),
-            "is_same_today": self.is_same_today,
-            "changes": list(self.changes),
-            "differences": [
-                {name: getattr(one, name) for name in Difference.__slots__} | {"why": list(one.why)}
-                for one in self.differences
-            ],
-        }
 
 
 def rescored(
@@ -271,7 +263,7 @@ def _stacked(
         stack_signals(
             relevance=on_unit_scale(relevances, bests, profile),
             legs=leg_features_again(signals["legs"], bests),
-            logits=[one or 0.0 for one in signals["logit_mean"]],
+            logits=[mean or 0.0 for mean in signals["logit_mean"]],
             cosines=signals["cosine"],
         )
     ).tolist()
@@ -280,7 +272,7 @@ def _stacked(
 
 
 def bests_of(recorded: RecordedSearch) -> Mapping[str, float]:
-    """By leg, the score that a weighted sum takes as 1."""
+    """Gives the score that a weighted sum takes as 1, by leg."""
     bests: Mapping[str, float] = recorded.pool_signals["bests"]
     return bests
 
@@ -288,7 +280,7 @@ def bests_of(recorded: RecordedSearch) -> Mapping[str, float]:
 def why_not_reproduced(
     recorded: RecordedSearch, profile: Profile | None, model: LearnedModel | None = None
 ) -> tuple[str, ...]:
-    """Where the recorded ranking does not follow from its own record; nothing: it does.
+    """Gives the reasons why the recorded ranking does not follow from its own record; none: it follows.
 
     ``profile`` is the one that answered; None: it is not stored any more. ``model`` is the recorded version's.
     """
@@ -299,7 +291,7 @@ def why_not_reproduced(
     if profile is None:
         return (f"profile v{recorded.profile_version} is not stored any more",)
     pool, signals = recorded.pool_items, recorded.pool_signals
-    if len(pool) < min(recorded.hits, 1) or any(one.item_id not in set(pool) for one in _exploited(recorded)):
+    if len(pool) < min(recorded.hits, 1) or any(hit.item_id not in set(pool) for hit in _exploited(recorded)):
         return (f"{len(pool)} candidates were kept, and not all hits are among them: recording.pool is too small",)
     bests = bests_of(recorded)
     weights = profile.weights_of(signals["legs"])
@@ -317,13 +309,13 @@ def why_not_reproduced(
 def differences(
     then: RecordedSearch, now: RecordedSearch, items: Mapping[str, ItemState]
 ) -> tuple[tuple[str, ...], tuple[Difference, ...]]:
-    """What has changed for the whole search, and the items that stand elsewhere or with another score, each with why.
+    """Gives the changes of the whole search, and the items whose place or score differs, each with the reason.
 
     ``items``: those of both that there are today, by id.
     """
     tolerance = TOLERANCE if then.vector is None else ROUNDED
-    shown_then = {one.item_id: one for one in then.impressions}
-    shown_now = {one.item_id: one for one in now.impressions}
+    shown_then = {impression.item_id: impression for impression in then.impressions}
+    shown_now = {impression.item_id: impression for impression in now.impressions}
     found = []
     for item_id in dict.fromkeys([*shown_now, *shown_then]):
         one, other = shown_then.get(item_id), shown_now.get(item_id)
@@ -379,7 +371,9 @@ def _reasons(
 
 def _redrawn(item_id: str, then: RecordedSearch, now: RecordedSearch) -> list[str]:
     drawn = {
-        name: next((one.slot for one in search.impressions if one.item_id == item_id), Slot.EXPLOIT)
+        name: next(
+            (impression.slot for impression in search.impressions if impression.item_id == item_id), Slot.EXPLOIT
+        )
         for name, search in (("then", then), ("now", now))
     }
     return [
@@ -390,7 +384,7 @@ def _redrawn(item_id: str, then: RecordedSearch, now: RecordedSearch) -> list[st
 
 
 def _moved_by_leg(item_id: str, then: RecordedSearch, now: RecordedSearch, tolerance: float) -> list[str]:
-    """By leg, how the item's raw score or rank has moved."""
+    """Tells how the item's raw score or rank has moved, by leg."""
     found = []
     for leg in then.pool_signals["legs"].keys() & now.pool_signals["legs"].keys():
         raw_then, raw_now = _signal(then, "legs", leg, item_id), _signal(now, "legs", leg, item_id)
@@ -410,7 +404,7 @@ def _signal(search: RecordedSearch, name: str, leg: str, item_id: str) -> Any:
 
 
 def _score_of(search: RecordedSearch, item_id: str, shown: Impression | None) -> float | None:
-    """As it was shown, or else as it stands in the pool."""
+    """The score that was shown, or else the score in the pool."""
     if shown is not None:
         return shown.score
     try:
@@ -421,7 +415,7 @@ def _score_of(search: RecordedSearch, item_id: str, shown: Impression | None) ->
 
 
 def _exploited(recorded: RecordedSearch) -> list[Impression]:
-    return [one for one in recorded.impressions if one.slot is Slot.EXPLOIT]
+    return [impression for impression in recorded.impressions if impression.slot is Slot.EXPLOIT]
 
 
 def _unequal(recorded: RecordedSearch, again: Sequence[float]) -> list[str]:
@@ -433,10 +427,10 @@ def _unequal(recorded: RecordedSearch, again: Sequence[float]) -> list[str]:
 
 
 def _out_of_order(recorded: RecordedSearch, profile: Profile, scores: Mapping[str, float]) -> list[str]:
-    """Where the hits that their scores brought do not stand in the order of the scores."""
+    """Tells which hits placed by score are not in the order of the scores."""
     shown = _exploited(recorded)
-    wrong = [one for one in shown if not _is_equal(one.score, scores[one.item_id])]
-    found = [f"the score of hit {one.item_id} is not that of its candidate" for one in wrong[:1]]
+    wrong = [hit for hit in shown if not _is_equal(hit.score, scores[hit.item_id])]
+    found = [f"the score of hit {hit.item_id} is not that of its candidate" for hit in wrong[:1]]
     if profile.diversity.relevance_share is not None or "propensity" in recorded.pool_signals:
         return found  # diverse hits stand in an order of their own, and those of a drawing in that of the policy
     ordered = sorted(shown, key=lambda one: (-scores[one.item_id], one.item_id))
@@ -449,11 +443,11 @@ def _out_of_order(recorded: RecordedSearch, profile: Profile, scores: Mapping[st
 def _passed_over(recorded: RecordedSearch, profile: Profile, scores: Mapping[str, float]) -> list[str]:
     """A candidate that is better than the last hit and was not shown, where nothing passes candidates over."""
     is_passing_over = recorded.request["group_by"] is not None or not profile.diversity.is_off
-    has_drawn = any(one.slot is not Slot.EXPLOIT for one in recorded.impressions)
+    has_drawn = any(impression.slot is not Slot.EXPLOIT for impression in recorded.impressions)
     if is_passing_over or has_drawn or recorded.hits < recorded.request["limit"]:
         return []
-    shown = {one.item_id for one in recorded.impressions}
-    lowest = min((one.score for one in recorded.impressions), default=math.inf)
+    shown = {impression.item_id for impression in recorded.impressions}
+    lowest = min((impression.score for impression in recorded.impressions), default=math.inf)
     # What was learned chose among the most relevant; the rest of the pool was no candidate.
     learned = recorded.pool_signals.get("learned") or [0.0] * len(recorded.pool_items)
     chosen_from = [item for item, mean in zip(recorded.pool_items, learned, strict=True) if mean is not None]

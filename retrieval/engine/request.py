@@ -1,4 +1,4 @@
-"""What is asked of a search, checked once at the door, and the vectors that it looks for."""
+"""The request of a search, checked once where it comes in, and the vectors that it searches with."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ MAX_PREFERRED = 4
 """Filters whose matches one search ranks higher."""
 
 MAX_ENTITIES = 100
-"""What one question is about."""
+"""The most entities that one question names."""
 
 MAX_TAGS = 100
 """The same, by tag."""
@@ -103,11 +103,11 @@ class SearchRequest:
     rewrites: tuple[str, ...] = ()
     """Other wordings of the query: every leg runs once more for each."""
     preferred: tuple[Filter, ...] = ()
-    """What is to be ranked higher, the most preferred first: every leg runs once more within each."""
+    """The filters whose items rank higher, the most preferred first: every leg runs once more within each."""
     entities: frozenset[Entity] = frozenset()
-    """What the question is about."""
+    """The entities that the question is about."""
     tags: frozenset[str] = frozenset()
-    """What it is about, by tag."""
+    """The tags that the question is about."""
     as_of: datetime | None = None
     """The moment that signals take as now; None: the clock's."""
     about: Vector | None = None
@@ -122,7 +122,7 @@ class SearchRequest:
     def narrowed(self) -> tuple[SearchRequest, ...]:
         """The request for each thing that is preferred, alone."""
         always = () if self.condition is None else (self.condition,)
-        return tuple(replace(self, condition=And((*always, one)), preferred=()) for one in self.preferred)
+        return tuple(replace(self, condition=And((*always, wanted)), preferred=()) for wanted in self.preferred)
 
 
 def checked_request(
@@ -182,7 +182,7 @@ def checked_preferred(prefer: object) -> tuple[Filter, ...]:
     each = prefer if isinstance(prefer, list | tuple) else (prefer,)
     if len(each) > MAX_PREFERRED:
         raise InvalidRequestError(f"{len(each)} filters in prefer; at most {MAX_PREFERRED}, each is a search more")
-    return tuple(dict.fromkeys(one for one in map(parse_where, each) if one is not None))
+    return tuple(dict.fromkeys(wanted for wanted in map(parse_where, each) if wanted is not None))
 
 
 def checked_entities(entities: object) -> frozenset[Entity]:
@@ -225,7 +225,7 @@ def _checked_rewrites(rewrites: object, words: str, vector: object, bounds: Sear
         raise InvalidRequestError(f"{len(rewrites)} rewrites; at most {MAX_REWRITES}")
     if rewrites and (not words or vector is not None):
         raise InvalidRequestError("rewrites are other words for the query: give its words, and no vector")
-    checked = tuple(checked_words(one, bounds, ("rewrites", place)) for place, one in enumerate(rewrites))
+    checked = tuple(checked_words(rewrite, bounds, ("rewrites", place)) for place, rewrite in enumerate(rewrites))
     if not all(checked):
         raise InvalidRequestError("a rewrite is empty; leave it out")
     return checked
@@ -246,7 +246,7 @@ def checked_requests(
         raise InvalidRequestError("the queries come in a list such as ['first', 'second']")
     if len(queries) > MAX_QUERIES:
         raise InvalidRequestError(f"{len(queries)} queries in one call; at most {MAX_QUERIES}, send them in parts")
-    bounds.check_queries(one for one in queries if isinstance(one, str))
+    bounds.check_queries(query for query in queries if isinstance(query, str))
     given = [None] * len(queries) if vectors is None else list(vectors)  # type: ignore[call-overload]
     if len(given) != len(queries):
         raise InvalidRequestError(f"{len(queries)} queries and {len(given)} vectors; give one vector a query")
@@ -375,7 +375,7 @@ def _without_order(name: str, value: Scalar, seen: Sequence[str]) -> str:
 
 
 SPOKEN_TYPES = {"number": "numbers", "string": "texts", "boolean": "true or false"}
-"""What people call the JSON types that are no lists or objects."""
+"""The everyday names of the JSON types that are neither lists nor objects."""
 
 
 def _of_field(name: str, error: InvalidFilterError) -> InvalidFilterError:
@@ -412,7 +412,7 @@ _HINTS = {
 
 
 def _meaning(value: Scalar) -> tuple[str, Scalar]:
-    """What the value says, as a number or as its spelling: a command line gives 26 as both, in one list."""
+    """Gives the value as a number or as its spelling: a command line gives 26 as both, in one list."""
     said: object = value
     if isinstance(value, str):
         try:
@@ -477,7 +477,7 @@ class QueryVectors:
 
     vectors: tuple[Vector | None, ...]
     why_none: str | None = None
-    """Why there are not all of them."""
+    """The reason why some vectors are missing."""
 
 
 async def query_vectors(
@@ -494,7 +494,7 @@ async def query_vectors(
             vectors.append(None if one.vector is None else unit_query_vector(one.vector, collection))
         except RetrievalError as error:
             raise error if len(requests) == 1 else type(error)(f"query {len(vectors) + 1}: {error}") from None
-    wanting = [place for place, one in enumerate(requests) if one.vector is None]
+    wanting = [place for place, request in enumerate(requests) if request.vector is None]
     made, why_none = await _made(collection, embedder, [requests[place] for place in wanting])
     for place, vector in zip(wanting, made, strict=True):
         vectors[place] = vector
@@ -509,11 +509,11 @@ async def _made(
         return none, None
     profile = requests[0].profile or collection.profile
     why_none = _why_no_vectors(collection, embedder, profile)
-    if not all(one.query for one in requests):
+    if not all(request.query for request in requests):
         why_none = why_none or f"{_lost(profile)}: there are no words to embed"
     if why_none is not None or embedder is None:
         return none, why_none
-    vectors, error = await embedder.try_queries([one.query for one in requests])
+    vectors, error = await embedder.try_queries([request.query for request in requests])
     if error is None:
         return vectors, None
     if not any(weight for leg, weight in profile.legs.items() if leg != LegName.DENSE):
@@ -532,10 +532,10 @@ def _why_no_vectors(collection: StoredCollection, embedder: CachedEmbedder | Non
 
 
 def weighs_vectors(profile: Profile) -> bool:
-    """Whether the score tells of the query's vector, whatever the legs are."""
+    """True if the score depends on the query's vector, whatever the legs are."""
     return any(isinstance(signal, VectorSimilarity) and signal.weight for signal in profile.signals)
 
 
 def _lost(profile: Profile) -> str:
-    """What a search without a vector does without."""
+    """Names what a search without a vector does without."""
     return "the dense leg did not run" if profile.legs.get(LegName.DENSE) else "vector_similarity is 0"

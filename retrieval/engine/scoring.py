@@ -34,13 +34,13 @@ class Pool:
     """0 to 1, by leg; none where there is one leg, which relevance tells."""
     arms: Sequence[ItemArms]
     cosines: Sequence[float | None]
-    """Of the query and those that the item was rewarded for; None: it never was."""
+    """Cosines of the query and the queries that each item was rewarded for; None: it never was."""
     buckets: tuple[str, ...]
     """The context buckets of the search."""
 
 
 def predictions(pool: Pool, model: LearnedModel, combination: Combination) -> list[Prediction]:
-    """What each candidate is expected to earn, as the combination needs it."""
+    """Predicts the reward of each candidate, as the combination needs it."""
     if combination is Combination.SUM:
         return model.reward.predict(pool.buckets, pool.arms, pool.relevance, signals=pool.legs)
     return model.by_item.predict(pool.buckets, pool.arms)
@@ -51,9 +51,9 @@ class PoolScores:
     """The scores of a pool, and what each is made of; only what is shown is worth explaining."""
 
     scores: Sequence[float]
-    """In the order of the pool."""
+    """The scores in the order of the pool."""
     parts: Callable[[int], tuple[Contribution, ...]]
-    """What the score of the candidate at that place of the pool is made of."""
+    """The parts of the score of the candidate at that place of the pool."""
 
     def order(self, pool: Pool) -> list[int]:
         """The places of the candidates, the best first; equal scores are ordered by item id."""
@@ -75,16 +75,16 @@ def combined(pool: Pool, model: LearnedModel, learned: Learned, predicted: Seque
 
 def pool_signals(pool: Pool, predicted: Sequence[Prediction]) -> dict[str, Floats]:
     """The stack's signals of the pool, by name."""
-    logits = [one.logit_mean for one in predicted]
+    logits = [prediction.logit_mean for prediction in predicted]
     return stack_signals(relevance=pool.relevance, legs=pool.legs, logits=logits, cosines=pool.cosines)
 
 
 def learned_signals(pool: Pool, predicted: Sequence[Prediction]) -> dict[str, dict[str, float | None]]:
     """What was learned of the candidates, by name and item id, as it is recorded."""
     return {
-        "learned": {one.item_id: one.mean for one in predicted},
-        "effective_sample_size": {one.item_id: one.effective_sample_size for one in predicted},
-        "logit_mean": {one.item_id: one.logit_mean for one in predicted},
+        "learned": {prediction.item_id: prediction.mean for prediction in predicted},
+        "effective_sample_size": {prediction.item_id: prediction.effective_sample_size for prediction in predicted},
+        "logit_mean": {prediction.item_id: prediction.logit_mean for prediction in predicted},
         "cosine": {one.item_id: cosine for one, cosine in zip(pool.ranked, pool.cosines, strict=True)},
     }
 
@@ -103,7 +103,7 @@ def stack_signals(
 
 
 def _summed(pool: Pool, share: float, predicted: Sequence[Prediction]) -> PoolScores:
-    means = np.array([one.mean for one in predicted])
+    means = np.array([prediction.mean for prediction in predicted])
     ranks = _ranks(means)
 
     def parts(place: int) -> tuple[Contribution, ...]:
@@ -181,19 +181,21 @@ def scored(
         return [
             Ranked(
                 item_id=item.item_id,
-                score=(1 - learned.share) * relevance + learned.share * one.mean,
+                score=(1 - learned.share) * relevance + learned.share * prediction.mean,
                 relevance=relevance,
                 learned_share=learned.share,
                 eligible=is_eligible(item.anywhere, item.created_at, now, exploration),
                 arm=item.anywhere,
-                reward_mean=one.mean,
-                effective_sample_size=one.effective_sample_size,
-                uncertainty=one.uncertainty,
+                reward_mean=prediction.mean,
+                effective_sample_size=prediction.effective_sample_size,
+                uncertainty=prediction.uncertainty,
             )
-            for item, relevance, one in zip(pool.arms, pool.relevance, predicted, strict=True)
+            for item, relevance, prediction in zip(pool.arms, pool.relevance, predicted, strict=True)
         ]
     chances = model.stack.probability(pool_signals(pool, predicted), np.ones(len(pool.arms)))
-    means, sizes = np.array([(one.mean, one.effective_sample_size) for one in predicted]).reshape(-1, 2).T
+    means, sizes = (
+        np.array([(prediction.mean, prediction.effective_sample_size) for prediction in predicted]).reshape(-1, 2).T
+    )
     sizes = model.stack.sample_sizes(chances, means, sizes)
     return [
         Ranked(
@@ -204,9 +206,9 @@ def scored(
             arm=item.anywhere,
             reward_mean=chance,
             effective_sample_size=size,
-            uncertainty=one.uncertainty,
+            uncertainty=prediction.uncertainty,
         )
-        for item, relevance, one, chance, size in zip(
+        for item, relevance, prediction, chance, size in zip(
             pool.arms, pool.relevance, predicted, chances.tolist(), sizes.tolist(), strict=True
         )
     ]
@@ -238,7 +240,7 @@ def predicted(
     items: Sequence[ItemArms],
     relevance: Mapping[str, float],
 ) -> dict[str, Expectation]:
-    """What the model says of the items, as a search with that combination would have it. Pure."""
+    """Gives the model's predictions for the items, as a search with that combination computes them. Pure."""
     if learned.combination is Combination.SUM:
         known = [relevance.get(item.item_id) for item in items]
         found = model.reward.predict(buckets, items, known)

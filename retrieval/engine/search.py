@@ -58,15 +58,15 @@ class PlannedSearch:
     queries: tuple[Query, ...]
     """The query, and after it the rewritten ones."""
     seed: int
-    """What chance goes by in this search."""
+    """The seed of everything random in this search."""
     is_recorded: bool
-    """Whether its record is wanted."""
+    """True if the search is to be recorded."""
     preferred: tuple[CandidateRequest, ...] = ()
-    """What is asked once more, within each thing that is preferred."""
+    """The filters within each of which every leg runs once more."""
 
     @property
     def requests(self) -> tuple[CandidateRequest, ...]:
-        """What is asked of the store."""
+        """The requests to the store."""
         return (self.plan.request, *self.preferred)
 
     @property
@@ -76,7 +76,7 @@ class PlannedSearch:
 
     @property
     def profile(self) -> Profile:
-        """What it goes by; what is not recorded explores nothing, as nothing could be learned from it."""
+        """The profile in effect; a search that is not recorded explores nothing, as nothing can be learned from it."""
         profile = self.plan.profile
         is_as_it_is = self.is_recorded or profile.exploration.is_off
         return profile if is_as_it_is else replace(profile, exploration=Exploration())
@@ -100,11 +100,11 @@ class Final:
     slate: Sequence[Placed]
     decided: Decided
     shown: list[Fused]
-    """In the order of the slate, each with the parts of its score."""
+    """The items in the order of the slate, each with the parts of its score."""
 
 
 def tell_search(traced: Span, tenant_id: int, collection: StoredCollection, results: Sequence[SearchResult]) -> None:
-    """Whose searches they were, and how many; which way the first one went, and what came of it."""
+    """Puts tenant, number, path and result of the searches on the span."""
     first = results[0]
     traced.set_attributes(
         {
@@ -115,7 +115,7 @@ def tell_search(traced: Span, tenant_id: int, collection: StoredCollection, resu
             "retrieval.path": first.path.value,
             "retrieval.why": first.why,
             "retrieval.weighed": first.weighed,
-            "retrieval.hits": sum(len(one) for one in results),
+            "retrieval.hits": sum(len(result) for result in results),
             "retrieval.notes": len(first.notes),
         }
     )
@@ -124,7 +124,7 @@ def tell_search(traced: Span, tenant_id: int, collection: StoredCollection, resu
 
 
 def tell_candidates(traced: Span | None, asked: Sequence[PlannedSearch], each: Sequence[Found]) -> None:
-    """What each leg brought, an event a leg: one statement finds the candidates of all of them."""
+    """Puts the candidates of each leg on the span, an event a leg: one statement finds those of all legs."""
     if traced is None:
         return
     traced.set_attributes(
@@ -145,7 +145,7 @@ def tell_candidates(traced: Span | None, asked: Sequence[PlannedSearch], each: S
 
 
 _DEEPER = 4
-"""How many times the candidates when groups or near-duplicates leave too few."""
+"""The factor by which more candidates are fetched when groups or near-duplicates leave too few."""
 
 _POOL = 4
 """Candidates for each hit wanted, from which diverse ones are chosen."""
@@ -163,20 +163,20 @@ NOT_RECORDED = "the search was not recorded; retrieval status says how many were
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Searcher:
-    """What answers the searches of one collection."""
+    """Answers the searches of one collection."""
 
     database: Database
     tenant_id: int
     collection: StoredCollection
     embedder: CachedEmbedder | None
     sampler: Sampler | None = None
-    """Who keeps some of the searches; None: nobody."""
+    """Keeps some of the searches as samples; None: none is kept."""
     recorder: Recorder | None = None
-    """Who records the searches; None: nobody."""
+    """Records the searches; None: none is recorded."""
     decider: Decider | None = None
-    """Who knows what was learned; None: relevance alone makes the order."""
+    """Knows what was learned; None: relevance alone makes the order."""
     observer: Observer | None = None
-    """Who is told of each search; None: nobody."""
+    """The observer that is told of each search; None: there is no observer."""
     chance: random.Random = field(default_factory=random.Random)
     clock: Clock = time.perf_counter
     wall_clock: Clock = time.time
@@ -223,7 +223,7 @@ class Searcher:
                 self.sampler.offer(one.plan.request, one.query, found)
         with part(traced, "retrieval.rank"):
             each = await self._signalled(asked, each)
-            rankings = [await self._ranked(one, found, is_long) for one, found in zip(asked, each, strict=True)]
+            rankings = [await self._ranked(search, found, is_long) for search, found in zip(asked, each, strict=True)]
         with part(traced, "retrieval.learn"):
             finals = await self._finals(asked, rankings, context)
         watch.lap("learn")
@@ -236,8 +236,8 @@ class Searcher:
                 lambda: [self._answer(*one, columns, context, timings) for one in zip(asked, finals, strict=True)],
                 is_long=is_long,
             )
-            answered = [one for one, _ in answers]
-            kept = await self._recorded(answered, [one.is_recorded for one in asked], is_long)
+            answered = [answer for answer, _ in answers]
+            kept = await self._recorded(answered, [search.is_recorded for search in asked], is_long)
         results = [
             self._result(*answer, *one) for answer, one in zip(answers, zip(each, kept, strict=True), strict=True)
         ]
@@ -258,18 +258,18 @@ class Searcher:
         return (await find_candidates_of_each(self.database, self.tenant_id, bare, [query]))[0].rankings
 
     def _is_long(self, requests: Sequence[SearchRequest]) -> bool:
-        """Whether Python has so much to do for them that it leaves the event loop."""
+        """True if Python has so much to do for them that it leaves the event loop."""
         things = 0
-        for one in requests:
-            profile = one.profile or self.collection.profile
-            rankings = len(profile.legs) * (1 + len(one.rewrites)) * (1 + len(one.preferred))
-            asked = [extent(part).values for part in (one.condition, *one.preferred) if part is not None]
-            things += rankings * max(profile.depth, one.limit) + sum(asked)
+        for request in requests:
+            profile = request.profile or self.collection.profile
+            rankings = len(profile.legs) * (1 + len(request.rewrites)) * (1 + len(request.preferred))
+            asked = [extent(part).values for part in (request.condition, *request.preferred) if part is not None]
+            things += rankings * max(profile.depth, request.limit) + sum(asked)
         return things >= LONG
 
     def _asked_each(self, requests: Sequence[SearchRequest], vectors: QueryVectors) -> list[PlannedSearch]:
         given = iter(vectors.vectors)
-        return [self._asked(one, [next(given) for _ in one.wordings], vectors.why_none) for one in requests]
+        return [self._asked(request, [next(given) for _ in request.wordings], vectors.why_none) for request in requests]
 
     def _asked(self, request: SearchRequest, vectors: Sequence[Vector | None], why_none: str | None) -> PlannedSearch:
         now = self._now()
@@ -281,7 +281,7 @@ class Searcher:
             queries = tuple(query for query in queries if query.vector is not None)
             plan = replace(plan, notes=(*plan.notes, _FEWER_REWRITES.format(why_none)))
         is_recorded = self.recorder is not None and self._is_wanted(plan.profile.recording)
-        preferred = tuple(self._planned_preferred(one, why_no_vector, plan) for one in request.narrowed)
+        preferred = tuple(self._planned_preferred(wanted, why_no_vector, plan) for wanted in request.narrowed)
         return PlannedSearch(request, plan, queries, self.chance.getrandbits(63), is_recorded, preferred)
 
     def _plan(self, request: SearchRequest, why_no_vector: str | None) -> SearchPlan:
@@ -308,10 +308,10 @@ class Searcher:
         return merged(*each)
 
     async def _find_each(self, asked: Sequence[PlannedSearch], is_long: bool) -> list[Found]:  # noqa: FBT001 - of one call
-        """Those that plan alike share a round trip; one without words or without a vector plans differently."""
+        """Finds candidates: searches with the same plan share a round trip; the plan depends on words and vector."""
         answers: list[list[list[Found]]] = [[] for _ in asked]
-        for request in dict.fromkeys(request for one in asked for request in one.requests):
-            places = [place for place, one in enumerate(asked) if request in one.requests]
+        for request in dict.fromkeys(request for search in asked for request in search.requests):
+            places = [place for place, search in enumerate(asked) if request in search.requests]
             queries = [query for place in places for query in asked[place].queries]
             found = iter(await find_candidates_of_each(self.database, self.tenant_id, request, queries))
             for place in places:
@@ -320,7 +320,7 @@ class Searcher:
 
     async def _signalled(self, asked: Sequence[PlannedSearch], each: list[Found]) -> list[Found]:
         """The candidates that have not expired, with the profile's signals; the searches of one call have one."""
-        profile, queries, now = asked[0].plan.profile, [one.query for one in asked], self._now()
+        profile, queries, now = asked[0].plan.profile, [search.query for search in asked], self._now()
         if not profile.signals and not self.collection.has_expiring:
             return each
         from retrieval.engine.signals import Signaller
@@ -354,7 +354,7 @@ class Searcher:
             [found] = await self._signalled([one], [await self._find(one, requests)])
 
     def _pool_size(self, one: PlannedSearch) -> int:
-        """How many candidates are looked at closely."""
+        """The number of candidates that are kept for a closer look."""
         if self.decider is None or not may_decide(self.collection, one.plan.profile):
             return one.request.limit
         return max(one.request.limit, pool_of(one.plan.profile))
@@ -364,18 +364,20 @@ class Searcher:
     ) -> list[Final]:
         """The hits to be, after what was learned and what is explored."""
         has_clusters = self.collection.clustered_at is not None
-        if self.decider is None or not (has_clusters or any(may_decide(self.collection, one.profile) for one in asked)):
+        if self.decider is None or not (
+            has_clusters or any(may_decide(self.collection, search.profile) for search in asked)
+        ):
             return [_as_ranked(ranked) for ranked in rankings]
         undecided = [
             Undecided(
-                profile=one.profile,
+                profile=search.profile,
                 context=context,
-                vector=one.query.vector,
-                about=one.query.vector if one.request.about is None else one.request.about,
+                vector=search.query.vector,
+                about=search.query.vector if search.request.about is None else search.request.about,
                 ranked=ranked.pool,
                 found=ranked.found,
             )
-            for one, ranked in zip(asked, rankings, strict=True)
+            for search, ranked in zip(asked, rankings, strict=True)
         ]
         decisions = await self.decider.decide(self.collection, undecided, moment(self.wall_clock()))
         return [_final(*one) for one in zip(asked, rankings, decisions, strict=True)]
@@ -385,10 +387,12 @@ class Searcher:
     ) -> Columns:
         """The columns of all hits; read once for all of them, unless they came with the candidates."""
         columns: dict[str, tuple[Any, ...]] = {}
-        for one, found in zip(asked, each, strict=True):
-            if one.plan.request.with_items:
+        for search, found in zip(asked, each, strict=True):
+            if search.plan.request.with_items:
                 columns |= found.rows
-        missing = dict.fromkeys(one.item_id for ranked in rankings for one in ranked if one.item_id not in columns)
+        missing = dict.fromkeys(
+            candidate.item_id for ranked in rankings for candidate in ranked if candidate.item_id not in columns
+        )
         if missing:
             collection_id = self.collection.collection_id
             set_already = settings(asked[0].plan.request)
@@ -398,7 +402,7 @@ class Searcher:
     def _answer(
         self, one: PlannedSearch, final: Final, columns: Columns, context: Context, timings: Mapping[str, float]
     ) -> tuple[Answered, tuple[Hit, ...]]:
-        """What is kept of the search, and its hits, whose texts are not."""
+        """Gives the record of the search, and its hits without their texts."""
         found, shown = final.ranked.found, present(final.shown, columns)
         fusion = fusion_name(found, one.plan.profile)
         if final.decided.model_version:
@@ -426,7 +430,7 @@ class Searcher:
         is_wanted: Sequence[bool],
         is_long: bool,  # noqa: FBT001 - of one call
     ) -> list[bool | None]:
-        """Whether each search is recorded, or will be after its answer; None: no record is wanted."""
+        """Tells whether each search is recorded, or will be after its answer; None: no record is wanted."""
         if self.recorder is None or not any(is_wanted):
             return [None] * len(answered)
         wanted, recorder = list(compress(answered, is_wanted)), self.recorder
@@ -434,9 +438,9 @@ class Searcher:
         if wanted[0].plan.profile.recording.wait:  # the searches of one call have one profile
             kept = await recorder.store(ready)
         else:
-            kept = [recorder.offer(one) for one in ready]
+            kept = [recorder.offer(record) for record in ready]
         outcome = {one.retrieval_id: is_kept for one, is_kept in zip(wanted, kept, strict=True)}
-        return [outcome.get(one.retrieval_id) for one in answered]
+        return [outcome.get(answer.retrieval_id) for answer in answered]
 
     def _is_wanted(self, recording: Recording) -> bool:
         return recording.rate >= 1 or (recording.rate > 0 and self.chance.random() < recording.rate)
@@ -469,9 +473,13 @@ def _final(one: PlannedSearch, ranked: RankedSearch, decision: Decision) -> Fina
     first = _diverse(profile.diversity, ranked.found, decision.ranked, limit)
     names = {candidate.item_id for candidate in first}
     # A diverse page may be short on purpose: what was passed over is not explored either.
-    rest = [] if not profile.diversity.is_off else [one for one in decision.ranked if one.item_id not in names]
+    rest = (
+        []
+        if not profile.diversity.is_off
+        else [candidate for candidate in decision.ranked if candidate.item_id not in names]
+    )
     placed, decided = slate(decision, [*first, *rest], profile, limit, one.seed)
-    return Final(ranked, placed, decided, [decision.explained(one.item_id) for one in placed])
+    return Final(ranked, placed, decided, [decision.explained(candidate.item_id) for candidate in placed])
 
 
 def _diverse(wanted: Diversity, found: Found, ranked: Sequence[Fused], limit: int) -> list[Fused]:
@@ -485,8 +493,8 @@ def _diverse(wanted: Diversity, found: Found, ranked: Sequence[Fused], limit: in
 
 
 def _diverse_of(wanted: Diversity, found: Found, pool: Sequence[Fused], limit: int) -> list[Fused]:
-    similarities = PairSimilarities([one.item_id for one in pool], found.vectors)
-    return [pool[place] for place in diversified([one.score for one in pool], similarities, wanted, limit)]
+    similarities = PairSimilarities([candidate.item_id for candidate in pool], found.vectors)
+    return [pool[place] for place in diversified([candidate.score for candidate in pool], similarities, wanted, limit)]
 
 
 def _in_order(one: PlannedSearch, found: Found, wanted: int | None) -> list[Fused]:
@@ -525,4 +533,4 @@ def _could_rise(one: PlannedSearch, found: Found, shown: Sequence[Fused]) -> boo
 
 def _as_ranked(ranked: RankedSearch) -> Final:
     """The hits as relevance has them."""
-    return Final(ranked, [Placed(one.item_id) for one in ranked.shown], Decided(), ranked.shown)
+    return Final(ranked, [Placed(candidate.item_id) for candidate in ranked.shown], Decided(), ranked.shown)

@@ -51,7 +51,7 @@ class SharedCalls:
     async def result(
         self, key: Hashable, make: Callable[[], Coroutine[Any, Any, Any]], seconds: float | None = None
     ) -> Any:
-        """What the call gives or raises: of the one under way with that key, or else of a new one.
+        """Gives the result, or the error, of the call under way with that key, or else of a new call.
 
         Raises ``TimeoutError`` when it takes longer than ``seconds`` (it goes on), and ``LLMUnavailableError`` when
         too many are under way, or when all are ended. Who is cancelled while nobody else waits ends the call too.
@@ -105,7 +105,7 @@ class RewriteCache:
     wall_clock: Clock
     """Seconds since 1970."""
     days: float
-    """How long rewrites are used."""
+    """Days for which rewrites are used."""
 
     async def read(self, model: str, query: str, *, instructions: str) -> list[str] | None:
         """The rewrites of a query by that model under those instructions; None where none are kept, or expired."""

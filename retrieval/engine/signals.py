@@ -21,7 +21,7 @@ from retrieval.domain.search.signals import EntityOverlap, VectorSimilarity
 
 @dataclass(frozen=True, slots=True)
 class Signaller:
-    """What knows the candidates of one collection."""
+    """Reads the facts about the candidates of one collection."""
 
     database: Database
     tenant_id: int
@@ -30,7 +30,7 @@ class Signaller:
     async def signalled(
         self, each: Sequence[Found], profile: Profile, queries: Sequence[Query], now: datetime
     ) -> list[Found]:
-        """Of several searches by one profile the candidates, with their signals' rankings.
+        """Gives the candidates of several searches by one profile, with their signals' rankings.
 
         A signal that a query gives nothing to compare is told too, whatever it weighs: by the record, another profile
         can be judged that weighs it. ``now`` is the clock's: an item that is gone, or has expired by then, is a
@@ -62,7 +62,7 @@ class Signaller:
         )
 
     async def unexpired(self, each: Sequence[Found], now: datetime) -> list[Found]:
-        """Of several searches the candidates that have not expired by ``now``."""
+        """Gives the candidates of several searches that have not expired by ``now``."""
         all_ids = list(dict.fromkeys(item_id for found in each for item_id in _ids(found)))
         expiries = await read_expiries(self.database, self.tenant_id, self.collection.collection_id, all_ids)
         if not expiries:
@@ -103,7 +103,7 @@ def _asked(query: Query, now: datetime) -> Question:
 
 
 def _ids(found: Found) -> list[str]:
-    return list(dict.fromkeys(one.item_id for candidates in found.rankings.values() for one in candidates))
+    return list(dict.fromkeys(candidate.item_id for candidates in found.rankings.values() for candidate in candidates))
 
 
 def _has_expired(one: Known, now: datetime) -> bool:

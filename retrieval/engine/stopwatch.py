@@ -1,4 +1,4 @@
-"""How long each stage of a search took."""
+"""Measures the time of each stage of a search."""
 
 from __future__ import annotations
 

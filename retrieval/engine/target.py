@@ -26,15 +26,15 @@ class TargetCandidate(NamedTuple):
 
     item_id: str
     score: float
-    """What it is ranked by."""
+    """The score that it is ranked by."""
     relevance: float
     """0 to 1."""
     place: int
-    """In the recorded pool."""
+    """The place in the recorded pool."""
     legs: Mapping[str, float]
     """Its score in each leg, 0 to 1; none where there is one leg."""
     contender: Ranked
-    """As exploration sees it."""
+    """The candidate as exploration sees it."""
 
 
 def knows_likeness(pool: RecordedPool, profile: Profile) -> bool:
@@ -90,9 +90,9 @@ def with_learned(
     if not _is_about_the_same(pool, learned, model):
         return None
     # What was learned chose among the most relevant; the rest of the pool was never a candidate.
-    candidates = [one for one in candidates if _at(pool.learned, one.place) is not None]
+    candidates = [candidate for candidate in candidates if _at(pool.learned, candidate.place) is not None]
     if learned.combination is Combination.SUM:
-        return [_summed(one, pool, learned.share) for one in candidates]
+        return [_summed(candidate, pool, learned.share) for candidate in candidates]
     return None if model is None else _stacked(candidates, pool, model)
 
 
@@ -102,7 +102,7 @@ def in_order(candidates: list[TargetCandidate]) -> list[TargetCandidate]:
 
 
 def _is_about_the_same(pool: RecordedPool, learned: Learned, model: LearnedModel | None) -> bool:
-    """Whether the recorded predictions are those that the combination needs.
+    """True if the recorded predictions are those that the combination needs.
 
     The stack is about items alone; what a sum adds may know of relevance too.
     """
@@ -144,29 +144,31 @@ def _summed(one: TargetCandidate, pool: RecordedPool, share: float) -> TargetCan
 def _stacked(
     candidates: list[TargetCandidate], pool: RecordedPool, model: LearnedModel
 ) -> list[TargetCandidate] | None:
-    """As ``retrieval.engine.scoring.scored`` has them; None: a candidate's signals were not recorded."""
-    logits = [_at(pool.logit_mean, one.place) for one in candidates]
+    """The scores as ``retrieval.engine.scoring.scored`` computes them; None: a signal was not recorded."""
+    logits = [_at(pool.logit_mean, candidate.place) for candidate in candidates]
     known = [logit for logit in logits if logit is not None]
     if len(known) < len(candidates):
         return None
     signals = stack_signals(
-        relevance=[one.relevance for one in candidates],
-        legs={leg: [one.legs[leg] for one in candidates] for leg in (candidates[0].legs if candidates else ())},
+        relevance=[candidate.relevance for candidate in candidates],
+        legs={
+            leg: [candidate.legs[leg] for candidate in candidates] for leg in (candidates[0].legs if candidates else ())
+        },
         logits=known,
-        cosines=[_at(pool.cosine, one.place) for one in candidates],
+        cosines=[_at(pool.cosine, candidate.place) for candidate in candidates],
     )
     scores = model.stack.score(signals).tolist()
     chances = model.stack.probability(signals, np.ones(len(candidates)))
     means, sizes = (
-        np.array([_at(column, one.place) or 0.0 for one in candidates])
+        np.array([_at(column, candidate.place) or 0.0 for candidate in candidates])
         for column in (pool.learned, pool.effective_sample_size)
     )
     drawn = model.stack.sample_sizes(chances, means, sizes)
     return [
-        one._replace(
+        candidate._replace(
             score=score,
             contender=replace(
-                one.contender,
+                candidate.contender,
                 score=chance,
                 learned_share=1.0,
                 reward_mean=chance,
@@ -174,7 +176,7 @@ def _stacked(
                 uncertainty=uncertainty_of(own),
             ),
         )
-        for one, score, chance, size, own in zip(
+        for candidate, score, chance, size, own in zip(
             candidates, scores, chances.tolist(), drawn.tolist(), sizes.tolist(), strict=True
         )
     ]
@@ -185,7 +187,7 @@ def _at(column: Optional | Sequence[float], place: int) -> float | None:
 
 
 class Unanswerable(StrEnum):
-    """Why a recorded search cannot tell what a profile would have shown."""
+    """The reason why a recorded search cannot tell what a profile would have shown."""
 
     COMPOSED = "an application put it together itself"
     NO_POOL = "no candidates were recorded with it"
@@ -204,7 +206,7 @@ class NamedProfile:
     name: str
     profile: Profile
     version: int | None = None
-    """Of the stored one; None: it is not stored."""
+    """The version of the stored profile; None: it is not stored."""
 
 
 def target_slate(
@@ -245,7 +247,7 @@ def _slate(ranked: list[TargetCandidate], pool: RecordedPool, profile: Profile) 
     """The slate of a ranking under the profile's exploration; its posterior draws go by the search's own seed."""
     exploration = profile.exploration
     if exploration.policy is PolicyName.OFF:  # swaps change who stands where, not who is there
-        return {one.item_id: 1.0 for one in ranked[: pool.limit]}
+        return {candidate.item_id: 1.0 for candidate in ranked[: pool.limit]}
     contenders = _contenders(ranked, pool, profile)
     if contenders is None:
         return Unanswerable.NO_ELIGIBLE
@@ -256,21 +258,21 @@ def _slate(ranked: list[TargetCandidate], pool: RecordedPool, profile: Profile) 
 def _contenders(ranked: list[TargetCandidate], pool: RecordedPool, profile: Profile) -> list[Ranked] | None:
     """The candidates as the profile's policy sees them; None: the record does not tell all that it goes by."""
     exploration, found = profile.exploration, []
-    for one in ranked:
-        contender = one.contender
+    for candidate in ranked:
+        contender = candidate.contender
         if exploration.policy is PolicyName.THOMPSON_SLOTS:
-            eligible = _is_eligible(one.place, pool, exploration)
+            eligible = _is_eligible(candidate.place, pool, exploration)
             if eligible is None:
                 return None
             contender = replace(contender, eligible=eligible)
-        if not _is_uncertainty_told(one, pool, exploration):
+        if not _is_uncertainty_told(candidate, pool, exploration):
             return None
         found.append(contender)
     return found
 
 
 def _is_uncertainty_told(one: TargetCandidate, pool: RecordedPool, exploration: Exploration) -> bool:
-    """Whether the record has how uncertain the candidate was: the model's word, or without one its uses."""
+    """True if the record has the candidate's uncertainty: the model's, or without a model its uses."""
     is_thompson = exploration.policy is PolicyName.THOMPSON_SLOTS
     if one.contender.reward_mean is None or (is_thompson and exploration.posterior is PosteriorKind.BETA):
         return bool(pool.uses) and pool.uses[one.place] is not None
@@ -278,7 +280,7 @@ def _is_uncertainty_told(one: TargetCandidate, pool: RecordedPool, exploration: 
 
 
 def _is_eligible(place: int, pool: RecordedPool, wanted: Exploration) -> bool | None:
-    """Whether the profile might explore the candidate; None: how old it was is not known.
+    """True if the profile might explore the candidate; None: its age is not known.
 
     What was recorded is whether it was used less, or younger, than the profile of the search asked for.
     """

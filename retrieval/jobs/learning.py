@@ -70,14 +70,14 @@ async def read_examples(workplace: Workplace, target: JobTarget, *, until: datet
     """The verdicts that were there by then, with the searches that they are about."""
     database, tenant_id, collection_id = workplace.database, target.tenant_id, target.collection.collection_id
     verdicts = await read_verdicts(database, tenant_id, collection_id, until=until)
-    ids = list(dict.fromkeys(one.retrieval_id for one in verdicts if one.retrieval_id))[:MOST_SEARCHES]
+    ids = list(dict.fromkeys(verdict.retrieval_id for verdict in verdicts if verdict.retrieval_id))[:MOST_SEARCHES]
     searches: dict[UUID, _Search] = {}
     rated = _items_by_search(verdicts)
     async for page in read_rated_searches(database, tenant_id, collection_id, ids):
-        searches |= {one.retrieval_id: _reduced(one, rated[one.retrieval_id]) for one in page}
+        searches |= {verdict.retrieval_id: _reduced(verdict, rated[verdict.retrieval_id]) for verdict in page}
     vectors = await _vectors(workplace, target, searches)
     half_life = timedelta(days=(await read_decay(database, tenant_id, collection_id)).half_life_days)
-    seen = {item for search in searches.values() for item in search.shown} | {one.item_id for one in verdicts}
+    seen = {item for search in searches.values() for item in search.shown} | {verdict.item_id for verdict in verdicts}
     return Examples(
         rated=_rated(verdicts, searches, vectors, until, half_life),
         slates=_slates(verdicts, searches, vectors),
@@ -93,16 +93,16 @@ class _Search(NamedTuple):
     vector: Vector | None
     shown: Sequence[str]
     relevance: Mapping[str, float]
-    """By item: those shown or rated that its record knows."""
+    """Relevance by item: of items that were shown or rated and that the record knows."""
     legs: Mapping[str, Mapping[str, float]]
     """The same of each leg's scores from 0 to 1; of one leg alone, none."""
 
 
 def _items_by_search(verdicts: Sequence[Rated]) -> dict[UUID, set[str]]:
     items: dict[UUID, set[str]] = defaultdict(set)
-    for one in verdicts:
-        if one.retrieval_id is not None:
-            items[one.retrieval_id].add(one.item_id)
+    for verdict in verdicts:
+        if verdict.retrieval_id is not None:
+            items[verdict.retrieval_id].add(verdict.item_id)
     return items
 
 
@@ -155,16 +155,16 @@ def _rated(
     until: datetime,
     half_life: timedelta,
 ) -> list[Example]:
-    found = [searches.get(one.retrieval_id) if one.retrieval_id else None for one in verdicts]
+    found = [searches.get(verdict.retrieval_id) if verdict.retrieval_id else None for verdict in verdicts]
     events = faded(map(_event, verdicts, found), until, half_life)
     return [
         Example(
             event=event,
-            question=search.question if search else None if one.retrieval_id else "",
-            vector=vectors.get(one.retrieval_id) if one.retrieval_id else None,
-            received_at=one.received_at,
+            question=search.question if search else None if verdict.retrieval_id else "",
+            vector=vectors.get(verdict.retrieval_id) if verdict.retrieval_id else None,
+            received_at=verdict.received_at,
         )
-        for one, event, search in zip(verdicts, events, found, strict=True)
+        for verdict, event, search in zip(verdicts, events, found, strict=True)
     ]
 
 
@@ -188,10 +188,10 @@ def _event(one: Rated, search: _Search | None) -> Event:
 
 def _slates(verdicts: Sequence[Rated], searches: Mapping[UUID, _Search], vectors: Mapping[UUID, Vector]) -> list[Slate]:
     said: dict[UUID, list[Rated]] = defaultdict(list)
-    for one in verdicts:
-        if one.retrieval_id is not None and one.retrieval_id in searches:
-            said[one.retrieval_id].append(one)
-    return [_slate(searches[one], said[one], vectors.get(one)) for one in said]
+    for verdict in verdicts:
+        if verdict.retrieval_id is not None and verdict.retrieval_id in searches:
+            said[verdict.retrieval_id].append(verdict)
+    return [_slate(searches[key], said[key], vectors.get(key)) for key in said]
 
 
 def _slate(search: _Search, verdicts: Sequence[Rated], vector: Vector | None) -> Slate:
@@ -202,23 +202,23 @@ def _slate(search: _Search, verdicts: Sequence[Rated], vector: Vector | None) ->
         item_ids=search.shown,
         relevance=[search.relevance[item] for item in search.shown],
         legs={leg: [scores[item] for item in search.shown] for leg, scores in search.legs.items()},
-        rewards=[_mean([one for one in verdicts if one.item_id == item]) for item in search.shown],
+        rewards=[_mean([verdict for verdict in verdicts if verdict.item_id == item]) for item in search.shown],
     )
 
 
 def _mean(verdicts: Sequence[Rated]) -> float | None:
-    total = sum(one.weight for one in verdicts)
-    return sum(one.weight * one.reward for one in verdicts) / total if total else None
+    total = sum(verdict.weight for verdict in verdicts)
+    return sum(verdict.weight * verdict.reward for verdict in verdicts) / total if total else None
 
 
 LEAST_VERDICTS = 50
-"""So many new verdicts make a new model worth fitting."""
+"""The number of new verdicts that make a new model worth fitting."""
 
 UNUSED = "the profile does not use what is learned"
 
 
 class _Tried(NamedTuple):
-    """What a trial was about, and how it went."""
+    """The profile of a trial and its outcome."""
 
     outcomes: Mapping[Combination, TrialOutcome]
     incumbent: Incumbent | None
@@ -227,7 +227,7 @@ class _Tried(NamedTuple):
 
 
 async def is_there_to_learn(workplace: Workplace, target: JobTarget) -> bool:
-    """Whether enough verdicts came since a model was fitted last, or those are gone that one is trusted by."""
+    """True if enough verdicts came since the last fit, or verdicts are gone that the model in use is trusted by."""
     least = min(LEAST_VERDICTS, target.collection.profile.learned.trusted_from or LEAST_VERDICTS)
     count = await count_new_verdicts(workplace.database, target.tenant_id, target.collection.collection_id, most=least)
     return count >= least or await _is_trust_lost(workplace, target)
@@ -276,7 +276,7 @@ async def learn(workplace: Workplace, target: JobTarget, advance: Advance = unhe
 
 
 async def _is_trust_lost(workplace: Workplace, target: JobTarget) -> bool:
-    """Whether the model in use is trusted by more verdicts than are left, and may be taken out of use."""
+    """True if the model in use is trusted by more verdicts than are left, and may be taken out of use."""
     collection = target.collection
     trusted_from = collection.profile.learned.trusted_from
     where = (workplace.database, target.tenant_id, collection.collection_id)
@@ -348,7 +348,7 @@ async def _stored(
 
 
 def _reason(outcome: TrialOutcome | None, made: LearnedModel, learned: Learned) -> str:
-    """Why the model is used, or is not."""
+    """Gives the reason why the model is used, or is not."""
     if outcome is None:
         return UNUSED
     if not outcome.passed and made.is_trusted(learned):
@@ -369,11 +369,11 @@ TOLERANCE = 1e-9
 """Relative difference of a decayed sum that is rounding and no drift."""
 
 MOST_HALF_LIVES = 100
-"""How far the moment may be from the landmark before that is moved."""
+"""The most half-lives between landmark and now before the landmark is moved."""
 
 
 async def has_feedback(workplace: Workplace, target: JobTarget) -> bool:
-    """Whether the collection has any arm or event."""
+    """True if the collection has any arm or event."""
     where = (workplace.database, target.tenant_id, target.collection.collection_id)
     return bool(await items_with_feedback(*where, after="", most=1))
 
@@ -424,7 +424,7 @@ _SEED = 1
 
 
 async def are_clusters_needed(workplace: Workplace, target: JobTarget) -> bool:
-    """Whether there is feedback to learn by cluster, and items without one or centroids that are out of date."""
+    """True if there is feedback to learn by cluster, and items without a cluster or outdated centroids."""
     collection, space = target.collection, target.collection.space
     if space is None or collection.documents < LEAST_ITEMS:
         return False

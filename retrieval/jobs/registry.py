@@ -44,7 +44,7 @@ class Job:
     what: str
     """A line for people."""
     noun: str
-    """What it counts while it goes, in the singular."""
+    """The unit of its progress, in the singular."""
     run: Callable[[Workplace, JobTarget, Advance], Awaitable[dict[str, Any]]]
     """Gives what it did, as plain JSON values."""
     is_needed: Callable[[Workplace, JobTarget], Awaitable[bool]]
@@ -93,7 +93,7 @@ def job_named(name: str) -> Job:
 
 
 def lock_of(job: str, target: JobTarget) -> str:
-    """What keeps two runs of a job apart: the collection, or of indexes the table, whose builds wait for each other."""
+    """Names the lock that keeps two runs apart: the collection's, or an index job's table, whose builds take turns."""
     space = target.collection.space
     if job in {"indexes", "reindex"} and space is not None:
         return f"indexes:{space.table_name}"

@@ -19,6 +19,7 @@ from retrieval.adapters.store.records.job_runs import INTERRUPTED, JobRun, begin
 from retrieval.adapters.tracing import span
 from retrieval.domain.errors import RetrievalError
 from retrieval.domain.records.schedule import schedule
+from retrieval.domain.told import Told
 from retrieval.jobs.registry import JOBS, Job, job_named
 from retrieval.services.workplace import Advance, JobTarget, StoppedError, Workplace, unheeded
 
@@ -28,18 +29,14 @@ DONE, FAILED, ELSEWHERE = "done", "failed", "running elsewhere"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunReport:
-    """What became of a run."""
+class RunReport(Told):
+    """The outcome of a run."""
 
     job: str
     collection: str
     outcome: str
     """``done``, ``failed``, ``interrupted`` or ``running elsewhere``."""
     details: Mapping[str, Any] = field(default_factory=dict)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        return {"job": self.job, "collection": self.collection, "outcome": self.outcome, "details": dict(self.details)}
 
 
 async def run_job(workplace: Workplace, job: Job, target: JobTarget, advance: Advance = unheeded) -> RunReport:
@@ -92,7 +89,7 @@ class PlannedJob:
     last: JobRun | None
     """Its last run over any of the tenant's collections."""
     next_at: datetime | None
-    """When a worker looks next whether it is needed."""
+    """The time when a worker next checks whether it is needed."""
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON values; times are ISO 8601."""
@@ -123,7 +120,7 @@ async def planned_jobs(workplace: Workplace, tenant_id: int, *, now: datetime) -
 
 
 def next_time(cron: str, now: datetime) -> datetime:
-    """When the expression comes true next, in the zone of ``now``."""
+    """Gives the next time that matches the cron expression, in the zone of ``now``."""
     found: datetime = croniter(cron, now).get_next(datetime)
     return found
 
@@ -148,7 +145,7 @@ async def learn_now(workplace: Workplace, tenant_id: int, refresh: Refresh) -> d
 
 
 async def _clusters(workplace: Workplace, tenant_id: int, refresh: Refresh) -> int:
-    """How many there are, where another process is finding them."""
+    """Gives the number of clusters, where another process is finding them."""
     stored = await refresh()
     if stored.space is None:
         return 0

@@ -116,12 +116,12 @@ _WEIGHTS_NEEDED = Compiled("""
 
 
 async def always(_workplace: Workplace, _target: JobTarget) -> bool:
-    """Whether there is something to do cannot be told without doing it."""
+    """True: only doing the job shows whether there is something to do."""
     return True
 
 
 async def are_weights_off(workplace: Workplace, target: JobTarget) -> bool:
-    """Whether items wait to be weighed again, or differences to be added to the statistics."""
+    """True if items wait to be weighed again, or differences wait to be added to the statistics."""
     statement = _WEIGHTS_NEEDED.bind(id=target.collection.collection_id, drift=DRIFT)
     return bool((await workplace.database.read(target.tenant_id, statement))[0][0])
 
@@ -144,7 +144,7 @@ async def weigh_all(workplace: Workplace, target: JobTarget, advance: Advance = 
 
 
 async def is_index_in_question(_workplace: Workplace, target: JobTarget) -> bool:
-    """Whether the collection has an index, or is large enough to be asked about one."""
+    """True if the collection has an index, or is large enough to need one."""
     collection = target.collection
     return collection.ann_index is not None or collection.documents >= LEAST_INDEXED
 
@@ -168,7 +168,7 @@ async def recount(workplace: Workplace, target: JobTarget, advance: Advance = un
 
 
 async def is_anything_pending(workplace: Workplace, target: JobTarget) -> bool:
-    """Whether items wait, and somebody could embed them."""
+    """True if items are pending and there is an embedder."""
     space = target.collection.space
     if space is None or workplace.embedder_of(target.tenant_id, space) is None:
         return False
@@ -205,7 +205,7 @@ class _Kept:
     time: str
     days: int
     of_tenant: bool = False
-    """Whether the rows are the tenant's and not the collection's."""
+    """True if the rows are the tenant's and not the collection's."""
 
 
 def _kept(settings: Settings) -> tuple[_Kept, ...]:
@@ -245,7 +245,7 @@ async def prune(workplace: Workplace, target: JobTarget, advance: Advance = unhe
 
 
 async def are_months_due(workplace: Workplace, _target: JobTarget) -> bool:
-    """Whether a month is missing, or may go."""
+    """True if a month is missing, or may be dropped."""
     return await are_months_in_question(workplace.database, workplace.settings.retention_retrievals_days)
 
 

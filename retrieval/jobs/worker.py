@@ -61,7 +61,7 @@ async def take_up_stalled(app: App, seconds: float) -> int:
 
 
 MAKE_UP_SECONDS = 400 * 86400.0
-"""How long ago a job may have been due and is still made up for, once, when a worker starts."""
+"""The age up to which a job that was missed is made up for, once, when a worker starts."""
 
 _LOOK = json.dumps({"type": "job_inserted", "job_id": 0})
 """The notification that makes a worker look for jobs; it reads no more of it than the type."""
@@ -192,7 +192,7 @@ def add_schedule(registry: PeriodicRegistry, app: App, changes: Mapping[str, str
 
 
 SIGNS_OF_LIFE = 3
-"""How many a worker gives in the time after which it counts as stalled."""
+"""The number of signs of life in the time after which a worker counts as stalled."""
 
 
 async def work(workplace: Workplace, stop: asyncio.Event, *, report: Report) -> None:

@@ -43,7 +43,7 @@ class ArmTable:
     """The index in ``clusters``; -1: not known."""
     clusters: tuple[int, ...]
     kinds: tuple[BucketArms, ...]
-    """By name."""
+    """The kinds of buckets by name."""
 
 
 def kind_of(bucket: str) -> str:

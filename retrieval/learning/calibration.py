@@ -1,4 +1,4 @@
-"""How honest predictions are: log-loss, calibration error, coverage; and each event's rate before the event. Pure.
+"""The calibration of predictions: log-loss, calibration error, coverage; and each event's rate before it. Pure.
 
 The logistic model learns from the rate before each event, without seeing the answer.
 

@@ -19,7 +19,7 @@ _ROUNDS = 25
 
 
 def number_of_clusters(items: int) -> int:
-    """How many clusters so many items make: √(items / 2), 2 to 64."""
+    """The number of clusters of so many items: √(items / 2), 2 to 64."""
     return max(2, min(MOST_CLUSTERS, round(math.sqrt(items / 2))))
 
 

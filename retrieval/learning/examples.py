@@ -1,4 +1,4 @@
-"""What a model is fitted on and tried on: events, rated items with their signals, and their slates. Pure."""
+"""The data for fitting and trying a model: events, rated items with their signals, and their slates. Pure."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ class Event:
 
     item_id: str
     buckets: tuple[str, ...]
-    """As ``Context.buckets`` gives them; ``ANYWHERE`` may be left out."""
+    """The buckets as ``Context.buckets`` gives them; ``ANYWHERE`` may be left out."""
     reward: float
     """0 to 1."""
     weight: float = 1.0
-    """At least 0: how far the verdict is trusted, and by how much its age has faded it."""
+    """The weight, at least 0: the trust in the verdict times the decay by its age."""
     relevance: float | None = None
     """0 to 1: how well the item fitted the query by itself; None: not known."""
     signals: Mapping[str, float] = field(default_factory=dict)
     """Scores of the legs by name, 0 to 1, as far as they were logged."""
     rank: int | None = None
-    """Where it stood, from 1; None: not known."""
+    """The item's rank, from 1; None: not known."""
     occurred_at: datetime | None = None
 
     def __post_init__(self) -> None:
@@ -80,7 +80,7 @@ def arms_of(events: Iterable[Event], clusters: Mapping[str, int] | None = None) 
 
 
 def in_order(events: Sequence[Event]) -> list[Event]:
-    """By time; those without one come first, and ties stay as they are."""
+    """Sorts events by time; those without a time come first, and ties stay as they are."""
     return sorted(events, key=lambda event: event.occurred_at.timestamp() if event.occurred_at else -math.inf)
 
 
@@ -112,12 +112,12 @@ class Example:
 
     event: Event
     question: str | None
-    """What the search asked, the same for the same words; empty: the verdict came without a search; None: the search
+    """The question's words as one key; empty: the verdict came without a search; None: the search
     is not kept any more, so it may be any question."""
     vector: Vector | None = None
-    """Of the question, unit length, shape (dimensions,)."""
+    """The question's vector, unit length, shape (dimensions,)."""
     received_at: datetime | None = None
-    """When the verdict came; None: always there."""
+    """The time when the verdict came; None: always there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,14 +144,14 @@ class Examples:
     """The embedding cluster by item, where it is known."""
 
     def of(self, questions: frozenset[str], *, wanted: bool) -> Examples:
-        """Those of these questions, or of all others; a verdict without a search is there to fit on.
+        """The examples of these questions, or of all others; a verdict without a search is there to fit on.
 
         One whose question is not known is in neither: it could give the answer away.
         """
-        known = [one for one in self.rated if one.question is not None]
+        known = [example for example in self.rated if example.question is not None]
         return Examples(
-            rated=[one for one in known if (one.question in questions) == wanted],
-            slates=[one for one in self.slates if (one.question in questions) == wanted],
+            rated=[example for example in known if (example.question in questions) == wanted],
+            slates=[slate for slate in self.slates if (slate.question in questions) == wanted],
             clusters=self.clusters,
         )
 
@@ -166,22 +166,22 @@ class Direction:
 
 
 def directions(rated: Sequence[Example], until: datetime | None = None) -> dict[str, Direction]:
-    """By item, the sum of the questions that it was rewarded for (Rocchio, 1971), as known by then."""
+    """The sum of the questions that each item was rewarded for (Rocchio, 1971), as known by then."""
     totals: dict[str, Vector] = {}
     rewards: dict[str, float] = defaultdict(float)
-    for one in rated:
-        earned = one.event.weight * one.event.reward
-        is_later = until is not None and one.received_at is not None and one.received_at > until
-        if one.vector is None or earned <= 0 or is_later:
+    for example in rated:
+        earned = example.event.weight * example.event.reward
+        is_later = until is not None and example.received_at is not None and example.received_at > until
+        if example.vector is None or earned <= 0 or is_later:
             continue
-        item_id = one.event.item_id
-        totals[item_id] = totals.get(item_id, np.zeros_like(one.vector)) + np.float32(earned) * one.vector
+        item_id = example.event.item_id
+        totals[item_id] = totals.get(item_id, np.zeros_like(example.vector)) + np.float32(earned) * example.vector
         rewards[item_id] += earned
     return {item_id: Direction(total, rewards[item_id]) for item_id, total in totals.items()}
 
 
 def cosine(query: Vector | None, total: Vector | None) -> float | None:
-    """Of a unit vector and a sum; None where one is missing or the sum is nothing."""
+    """The cosine of a unit vector and a sum; None where one is missing or the sum is zero."""
     if query is None or total is None:
         return None
     length = float(np.linalg.norm(total))
@@ -189,13 +189,13 @@ def cosine(query: Vector | None, total: Vector | None) -> float | None:
 
 
 def without_own(rated: Sequence[Example], known: Mapping[str, Direction]) -> list[float | None]:
-    """For each example, how near its question is to the others that its item was rewarded for."""
+    """Gives, for each example, the cosine of its question and the others that its item was rewarded for."""
     own: dict[tuple[str | None, str], Vector] = {}
-    for one in rated:
-        earned = one.event.weight * one.event.reward
-        if one.vector is not None and earned > 0:
-            key = (one.question, one.event.item_id)
-            own[key] = own.get(key, np.zeros_like(one.vector)) + np.float32(earned) * one.vector
+    for example in rated:
+        earned = example.event.weight * example.event.reward
+        if example.vector is not None and earned > 0:
+            key = (example.question, example.event.item_id)
+            own[key] = own.get(key, np.zeros_like(example.vector)) + np.float32(earned) * example.vector
     found: list[float | None] = []
     for one in rated:
         direction, its_own = known.get(one.event.item_id), own.get((one.question, one.event.item_id))
@@ -209,9 +209,9 @@ def without_own(rated: Sequence[Example], known: Mapping[str, Direction]) -> lis
 def columns(rated: Sequence[Example]) -> tuple[Floats, Floats, Floats]:
     """Rewards, weights and ranks of the examples, each of shape (examples,); an unknown rank counts as the first."""
     return (
-        np.array([one.event.reward for one in rated], dtype=np.float64),
-        np.array([one.event.weight for one in rated], dtype=np.float64),
-        np.array([one.event.rank or 1 for one in rated], dtype=np.float64),
+        np.array([example.event.reward for example in rated], dtype=np.float64),
+        np.array([example.event.weight for example in rated], dtype=np.float64),
+        np.array([example.event.rank or 1 for example in rated], dtype=np.float64),
     )
 
 

@@ -19,30 +19,30 @@ from retrieval.learning.stack import AFFINITY, LEARNED, RELEVANCE, LogitStack, a
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fitted:
-    """What was learned from some examples."""
+    """A model fitted to some examples."""
 
     reward: LearnedReward
     by_item: LearnedReward
     stack: LogitStack
     arms: Mapping[str, ItemArms]
-    """By item, of the examples alone; and every item of a known cluster."""
+    """The arms of the examples alone, by item; and every item of a known cluster."""
     directions: Mapping[str, Direction]
 
 
 def fit(examples: Examples) -> Fitted:
     """Learn from the examples."""
-    events = [one.event for one in examples.rated]
+    events = [example.event for example in examples.rated]
     arms = arms_of(events, examples.clusters)
     known = directions(examples.rated)
     by_item = learn(events, arms, kind=shrinkage.KIND)
-    shown = [one for one in examples.rated if one.event.relevance is not None]
+    shown = [example for example in examples.rated if example.event.relevance is not None]
     return Fitted(
         reward=learn(events, arms),
         by_item=by_item,
         stack=fit_stack(_signals(examples, shown, known, by_item), *columns(shown)) if shown else LogitStack(),
         arms={
             **{item: ItemArms(item_id=item, cluster=cluster) for item, cluster in examples.clusters.items()},
-            **{one.item_id: one for one in arms},
+            **{item.item_id: item for item in arms},
         },
         directions=known,
     )
@@ -52,20 +52,20 @@ def _signals(
     examples: Examples, shown: Sequence[Example], known: Mapping[str, Direction], by_item: LearnedReward
 ) -> dict[str, Floats]:
     """The stack's signals of rated items, each without what its own question taught: else it would know the answer."""
-    legs = sorted({leg for one in shown for leg in one.event.signals})
+    legs = sorted({leg for example in shown for leg in example.event.signals})
     signals = {
-        RELEVANCE: np.array([one.event.relevance or 0.0 for one in shown]),
+        RELEVANCE: np.array([example.event.relevance or 0.0 for example in shown]),
         LEARNED: _logits_without_own(examples, shown, by_item),
         AFFINITY: affinity_signal(without_own(shown, known)),
     }
-    return signals | {leg: np.array([one.event.signals.get(leg, 0.0) for one in shown]) for leg in legs}
+    return signals | {leg: np.array([example.event.signals.get(leg, 0.0) for example in shown]) for leg in legs}
 
 
 def _logits_without_own(examples: Examples, shown: Sequence[Example], by_item: LearnedReward) -> Floats:
     all_sums, own_sums = _sums(examples.rated, by_question=False), _sums(shown, by_question=True)
     groups: dict[tuple[str, ...], list[int]] = defaultdict(list)
-    for place, one in enumerate(shown):
-        groups[tuple(sorted(one.event.contexts))].append(place)
+    for place, example in enumerate(shown):
+        groups[tuple(sorted(example.event.contexts))].append(place)
     logits = np.zeros(len(shown))
     for buckets, places in groups.items():
         items = []
@@ -83,10 +83,10 @@ def _logits_without_own(examples: Examples, shown: Sequence[Example], by_item: L
 
 def _sums(shown: Sequence[Example], *, by_question: bool) -> dict[tuple[str | None, str, str], tuple[float, float]]:
     sums: dict[tuple[str | None, str, str], tuple[float, float]] = defaultdict(lambda: (0.0, 0.0))
-    for one in shown:
-        event = one.event
+    for example in shown:
+        event = example.event
         for bucket in (ANYWHERE, *event.contexts):
-            key = (one.question if by_question else "", event.item_id, bucket)
+            key = (example.question if by_question else "", event.item_id, bucket)
             successes, failures = sums[key]
             sums[key] = successes + event.weight * event.reward, failures + event.weight * (1 - event.reward)
     return sums

@@ -9,21 +9,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from retrieval.domain.errors import InvalidLimitError
 from retrieval.domain.learning.off_policy import QUANTILE
+from retrieval.domain.told import ToldFigures
 
 MOST = 20
 """The longest slate: the chances of each item are worked out exactly, for at most 2^10 ways the coins can fall."""
 
 
 class Team(StrEnum):
-    """Whose ranking brought an item."""
+    """The profile whose ranking brought an item."""
 
     FIRST = "a"
     SECOND = "b"
@@ -52,13 +53,13 @@ def team_draft(first: Sequence[str], second: Sequence[str], limit: int, rng: np.
     """
     check_draft(limit)
     drawn: tuple[_Pick, ...] = ()
-    while len(drawn) < limit and (rounds := _rounds(first, second, frozenset(one.item_id for one in drawn))):
+    while len(drawn) < limit and (rounds := _rounds(first, second, frozenset(draw.item_id for draw in drawn))):
         drawn += rounds[int(rng.integers(2))]
     chances = _chances(first, second, limit)
     shown = drawn[:limit]
     return [
-        Drafted(one.item_id, one.team, math.fsum(chances[one.item_id]), chances[one.item_id][place])
-        for place, one in enumerate(shown)
+        Drafted(drafted.item_id, drafted.team, math.fsum(chances[drafted.item_id]), chances[drafted.item_id][place])
+        for place, drafted in enumerate(shown)
     ]
 
 
@@ -80,7 +81,7 @@ def _rounds(
 def _picks(order: tuple[tuple[Team, Sequence[str]], ...], taken: frozenset[str]) -> tuple[_Pick, ...]:
     picked: tuple[_Pick, ...] = ()
     for team, ranking in order:
-        gone = taken.union(one.item_id for one in picked)
+        gone = taken.union(item.item_id for item in picked)
         best = next((item_id for item_id in ranking if item_id not in gone), None)
         if best is not None:
             picked += (_Pick(best, team),)
@@ -107,8 +108,8 @@ def _chances(first: Sequence[str], second: Sequence[str], limit: int) -> dict[st
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Preference:
-    """Which of two profiles' hits earned more, search by search."""
+class Preference(ToldFigures):
+    """The comparison of two profiles by which one's hits earned more, search by search."""
 
     first: int
     """Searches that the first won."""
@@ -116,9 +117,9 @@ class Preference:
     even: int
     """Searches in which both earned the same."""
     p_value: float
-    """Of the two-sided sign test: how often a fair coin decides as unevenly. 1 without a decided search."""
+    """The p-value of the two-sided sign test: how often a fair coin decides as unevenly. 1 without a decided search."""
     share: float
-    """Of the decided searches that the first won; NaN without one."""
+    """The share of decided searches that the first profile won; NaN without one."""
     low: float
     """Ends of the share's 95 % interval (Wilson 1927)."""
     high: float
@@ -128,19 +129,15 @@ class Preference:
         """Searches that either won."""
         return self.first + self.second
 
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON; None for what no search decided."""
-        return {name: value if math.isfinite(value) else None for name, value in asdict(self).items()}
-
 
 def preference(earned: Iterable[tuple[float, float]]) -> Preference:
     """The preference in what the first's and the second's hits earned, a pair a search that had feedback."""
     first = second = even = 0
-    for one, other in earned:
+    for reward, other in earned:
         # Sums of the same rewards in another order may differ in their last bits.
-        if math.isclose(one, other, rel_tol=1e-12, abs_tol=1e-12):
+        if math.isclose(reward, other, rel_tol=1e-12, abs_tol=1e-12):
             even += 1
-        elif one > other:
+        elif reward > other:
             first += 1
         else:
             second += 1

@@ -40,13 +40,13 @@ ENOUGH_FOR_LOGISTIC = 2_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LearnedReward:
-    """What was learned. Made by ``learn``; without anything learned it expects one half, with all uncertainty."""
+    """A learned reward, made by ``learn``; without events it expects one half, with full uncertainty."""
 
     shrinkage: Shrinkage = field(default_factory=Shrinkage)
     logistic: Logistic | None = None
     """None: the shrunk rate is the prediction."""
     events: int = 0
-    """How many were learned from."""
+    """The number of events that it was learned from."""
 
     @property
     def kind(self) -> str:
@@ -89,7 +89,7 @@ class LearnedReward:
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> Self:
-        """What ``as_dict`` gave. Raises ``InvalidRequestError`` for anything else, such as an unknown kind."""
+        """Reads what ``as_dict`` gave. Raises ``InvalidRequestError`` for anything else, such as an unknown kind."""
         kind = stored.get("kind")
         if kind not in (shrinkage.KIND, logistic.KIND):
             raise InvalidRequestError(f"a stored model is of kind {kind!r:.80}; learn it anew with this release")
@@ -157,28 +157,28 @@ class LearnedModel:
 
     version: int
     reward: LearnedReward
-    """What the sum adds to relevance; it knows of relevance, where that predicts better."""
+    """The reward of the sum; it includes relevance, where that predicts better."""
     by_item: LearnedReward
-    """What the stack weighs beside relevance: the item and its like alone."""
+    """The reward of the stack beside relevance: by the item and similar items alone."""
     stack: LogitStack
     passed: frozenset[Combination]
     """The combinations that were better than what they replace, on searches that they were not fitted on."""
     share: float = LEARNED_SHARE
-    """Of the learned reward in the sum that was tried."""
+    """The share of the learned reward in the sum that was tried."""
     space_id: int | None = None
     """The embedding space of the queries that items were rewarded for; None: none."""
 
     def serves(self, learned: Learned) -> bool:
-        """Whether what a profile asks for is what was tried and passed, or is trusted without that."""
+        """True if the profile's setting is the one that was tried and passed, or is trusted without a trial."""
         return self.has_passed(learned) or self.is_trusted(learned)
 
     def has_passed(self, learned: Learned) -> bool:
-        """Whether what a profile asks for is what was tried and passed."""
+        """True if the profile's setting is the one that was tried and passed."""
         is_tried = learned.combination is not Combination.SUM or learned.share == self.share
         return is_tried and learned.combination in self.passed
 
     def is_trusted(self, learned: Learned) -> bool:
-        """Whether the profile uses a model of so many verdicts whatever its trial said."""
+        """True if the profile uses a model of so many verdicts whatever its trial said."""
         if learned.trusted_from is None or self.reward.events < learned.trusted_from:
             return False
         # A stack that was fitted on no impression weighs nothing.
@@ -199,7 +199,7 @@ class LearnedModel:
 
     @classmethod
     def from_dict(cls, version: int, stored: Mapping[str, Any]) -> Self:
-        """What ``as_dict`` gave, as that version. Raises ``InvalidRequestError`` for what another release stored."""
+        """Reads what ``as_dict`` gave, as that version. Raises ``InvalidRequestError`` for another release's model."""
         try:
             return cls(
                 version=version,

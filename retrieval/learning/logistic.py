@@ -52,9 +52,9 @@ class Logistic:
 
     intercept: float
     slopes: Mapping[str, Slope] = field(default_factory=dict)
-    """Of the logits of ``relevance``, of the signals and of the shrunk rate, and of ln ``rank``."""
+    """The slopes of the logits of ``relevance``, of the signals and of the shrunk rate, and of ln ``rank``."""
     effects: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    """By group, such as ``item in domain=physics``, and within it by item, cluster or bucket."""
+    """The effects by group, such as ``item in domain=physics``, and within it by item, cluster or bucket."""
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON values; see ``from_dict``."""
@@ -66,7 +66,7 @@ class Logistic:
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> Self:
-        """What ``as_dict`` gave. Raises ``InvalidRequestError`` for anything else."""
+        """Reads what ``as_dict`` gave. Raises ``InvalidRequestError`` for anything else."""
         try:
             return cls(
                 intercept=float(stored["intercept"]),
@@ -97,11 +97,11 @@ def groups_of(contexts: Sequence[str], item_id: str, cluster: int | None) -> lis
 
 
 class LogitMean(NamedTuple):
-    """What is expected of each item; arrays (items,)."""
+    """The expected logit of each item; arrays (items,)."""
 
     logit: Floats
     parts: tuple[tuple[str, Floats], ...]
-    """What each effect and number added, by name; they add up to ``logit``."""
+    """The part of each effect and number, by name; the parts add up to ``logit``."""
 
 
 def logistic_mean(
@@ -181,7 +181,7 @@ class Design:
     columns: tuple[tuple[str, str], ...]
     """(p,): group and key; a slope's group is empty."""
     centres: Mapping[str, float]
-    """By slope: see ``Slope``."""
+    """The centres by slope: see ``Slope``."""
 
 
 def design_of(events: Sequence[Event], clusters: Mapping[str, int], shrunk: Floats | None = None) -> Design:
@@ -392,7 +392,7 @@ def _rows(design: Design, rows: Ints) -> Design:
 
 
 def _some(rows: Ints, most: int) -> Ints:
-    """At most so many of the rows, evenly spread."""
+    """Gives at most so many of the rows, evenly spread."""
     if len(rows) <= most:
         return rows
     return rows[np.linspace(0, len(rows) - 1, most).astype(np.int64)]

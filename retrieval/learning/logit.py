@@ -22,7 +22,7 @@ def logit(rates: Floats) -> Floats:
 
 
 def moderation(variance: Floats) -> Floats:
-    """What a logit of this variance is multiplied by, so that its sigmoid is the mean of the sigmoids.
+    """The factor of a logit of this variance by which its sigmoid is the mean of the sigmoids.
 
     MacKay, The Evidence Framework Applied to Classification Networks (Neural Computation 4, 1992), equation 10.
     """

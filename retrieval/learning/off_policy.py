@@ -21,14 +21,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.learning.off_policy import CLIP, Estimate, Estimator, Weighing
+from retrieval.domain.told import Told
 from retrieval.learning.interleaving import Preference
 
 Floats = NDArray[np.float64]
@@ -60,7 +61,7 @@ class Traffic:
 
     def __post_init__(self) -> None:
         each = (self.retrieval, self.propensity, self.target, self.reward, self.modelled)
-        if any(one.shape != self.retrieval.shape or one.ndim != 1 for one in each):
+        if any(column.shape != self.retrieval.shape or column.ndim != 1 for column in each):
             raise InvalidRequestError("traffic needs one retrieval, propensity, target, reward and model an impression")
         if self.expected.ndim != 1 or self.expected.shape != self.direct.shape:
             raise InvalidRequestError("traffic needs one expected slate size and one direct estimate a retrieval")
@@ -161,10 +162,10 @@ def _mean_error(values: Floats) -> float:
 
 
 PSEUDO_USES = 10.0
-"""How many rewards of its own an item needs to count as much as all items together."""
+"""The number of own rewards at which an item counts as much as all items together."""
 
 UNKNOWN = 0.5
-"""What is expected where nothing was rated."""
+"""The expected reward where nothing was rated."""
 
 
 class _Sum(NamedTuple):
@@ -183,7 +184,7 @@ _NONE = _Sum()
 
 @dataclass(slots=True)
 class RewardModel:
-    """What items earned, remembered by retrieval, so that each retrieval can be left out."""
+    """The rewards of items by retrieval, so that each retrieval can be left out."""
 
     _items: dict[str, _Sum] = field(default_factory=dict)
     _retrievals: dict[Hashable, Mapping[str, float]] = field(default_factory=dict)
@@ -199,7 +200,7 @@ class RewardModel:
             self._all = self._all.and_one(reward)
 
     def predict(self, retrieval_id: Hashable, item_id: str) -> float:
-        """What the item is expected to earn in that retrieval, 0 to 1, by all the others."""
+        """Predicts the item's reward in that retrieval, 0 to 1, from all the others."""
         own = self._retrievals.get(retrieval_id, {})
         others = self._all.without(_Sum(sum(own.values()), len(own)))
         mean = others.rewards / others.uses if others.uses else UNKNOWN
@@ -212,7 +213,7 @@ class RewardModel:
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What each retrieval adds to an estimate: the value is Σ numerator / Σ denominator."""
+    """The terms of an estimate by retrieval: the value is Σ numerator / Σ denominator."""
 
     numerator: Floats
     """Shape (retrievals,)."""
@@ -237,7 +238,7 @@ class Terms:
 
 
 def estimates(traffic: Traffic, *, clip: float | None = None) -> dict[Estimator, Estimate]:
-    """What the target would have earned, by estimator. ``clip``: the most that a weight counts."""
+    """Estimates what the target would have earned, by estimator. ``clip``: the most that a weight counts."""
     return {estimator: terms.estimate() for estimator, terms in all_terms(traffic, clip=clip).items()}
 
 
@@ -251,7 +252,7 @@ def differences(first: Traffic, second: Traffic, *, clip: float | None = None) -
 
 
 def all_terms(traffic: Traffic, *, clip: float | None = None) -> Mapping[Estimator, Terms]:
-    """What each rated retrieval adds, by estimator.
+    """Gives each rated retrieval's terms, by estimator.
 
     IPS and DR divide by the impressions that the target would have shown, times the share of the retrieval's
     impressions that are rated; with every impression rated, that is the target's expected slate size.
@@ -291,18 +292,14 @@ SIGNIFICANT = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class Verdict(Told):
     """A conclusion in one sentence."""
 
     is_conclusive: bool
-    """Whether the traffic can tell at all; a difference that can be chance is a conclusion too."""
+    """True if the traffic can decide at all; a difference that can be chance is a conclusion too."""
     better: str | None
     """The name of the better one; None: neither is shown to be, or nothing can be concluded."""
     text: str
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        return asdict(self)
 
 
 def judge(names: tuple[str, str], weighings: tuple[Weighing, Weighing], difference: Estimate) -> Verdict:
@@ -320,7 +317,7 @@ def judge(names: tuple[str, str], weighings: tuple[Weighing, Weighing], differen
 
 
 def refused(objections: Sequence[str]) -> Verdict:
-    """No conclusion, and why."""
+    """Gives a verdict without a conclusion, and the reason."""
     return Verdict(is_conclusive=False, better=None, text=f"no conclusion: {'; '.join(objections)}")
 
 

@@ -1,4 +1,4 @@
-"""What is expected of an item, how sure that is, and which level said how much.
+"""The expected reward of an item, its uncertainty, and the part of each level.
 
 The reward of an item is believed to be Beta(m n, (1 - m) n), with the mean m and the effective sample size n. So its
 standard deviation is √(m (1 - m) / (n + 1)), which is never more than its mean allows.
@@ -18,7 +18,7 @@ from retrieval.learning.shrinkage import Posterior
 
 
 class LevelPart(NamedTuple):
-    """What one level added to the logit of the mean."""
+    """The part of one level in the logit of the mean."""
 
     level: str
     """``collection``, ``item cluster``, ``item``, ``domain=physics``, ``item in domain=physics`` and the like."""
@@ -40,7 +40,7 @@ class Prediction:
     """ln(mean / (1 - mean))."""
     levels: tuple[str, ...]
     logits: tuple[float, ...]
-    """By level; they add up to ``logit_mean``."""
+    """The parts of the levels; they add up to ``logit_mean``."""
 
     @property
     def uncertainty(self) -> float:
@@ -49,7 +49,7 @@ class Prediction:
 
     @property
     def parts(self) -> tuple[LevelPart, ...]:
-        """Which level gave how much; they add up to ``logit_mean``."""
+        """The part of each level; the parts add up to ``logit_mean``."""
         return tuple(LevelPart(level, logit) for level, logit in zip(self.levels, self.logits, strict=True))
 
     @property

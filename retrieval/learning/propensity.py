@@ -37,7 +37,7 @@ class Lottery:
 
     @property
     def slots(self) -> int:
-        """How many are drawn, at most ``size``."""
+        """The number of draws, at most ``size``."""
         return int(self.tops.shape[1])
 
     @property
@@ -72,8 +72,8 @@ LEAST = 1e-6
 
 def score_draws(candidates: Sequence[Ranked], posterior: PosteriorKind, rows: int, rng: np.random.Generator) -> Floats:
     """Shape (rows, candidates): (1 - learned share) × relevance + learned share × a reward drawn from its posterior."""
-    relevance = np.array([one.relevance for one in candidates], dtype=float)
-    share = np.array([one.learned_share for one in candidates], dtype=float)
+    relevance = np.array([candidate.relevance for candidate in candidates], dtype=float)
+    share = np.array([candidate.learned_share for candidate in candidates], dtype=float)
     drawn: Floats = (1 - share) * relevance + share * reward_draws(candidates, posterior, rows, rng)
     return drawn
 
@@ -84,7 +84,9 @@ def reward_draws(candidates: Sequence[Ranked], posterior: PosteriorKind, rows: i
     The shrunk posterior is the Beta distribution of the learned reward. A candidate of which nothing is learned has
     that of its raw counts instead, so exploration begins with the first item and not with the first model.
     """
-    pairs = [_learned(one) if posterior is PosteriorKind.SHRUNK else _counted(one) for one in candidates]
+    pairs = [
+        _learned(candidate) if posterior is PosteriorKind.SHRUNK else _counted(candidate) for candidate in candidates
+    ]
     first, second = np.array(pairs, dtype=float).reshape(-1, 2).T
     return rng.beta(first, second, (rows, len(candidates)))
 

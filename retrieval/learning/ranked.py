@@ -15,25 +15,25 @@ class Ranked:
 
     item_id: str
     score: float = 0.0
-    """What it is ranked by; from 0 to 1 where the uncertainty bonus is used, which is added to it."""
+    """The score that it is ranked by; 0 to 1 where the uncertainty bonus is used, which is added to it."""
     relevance: float = 0.0
     """The part of the score that is not learned, 0 to 1."""
     learned_share: float = 1.0
-    """Of the learned reward in the score, 0 to 1: score = (1 - share) × relevance + share × reward."""
+    """The share of the learned reward in the score, 0 to 1: score = (1 - share) × relevance + share × reward."""
     eligible: bool = False
-    """Whether Thompson slots may pick it; see ``is_eligible``."""
+    """True if Thompson slots may pick it; see ``is_eligible``."""
     arm: Arm = NO_ARM
     """Its raw counts are what the Beta posterior is made of."""
     reward_mean: float | None = None
-    """Of the learned reward's Beta distribution, 0 to 1; None: nothing is learned, raw counts are all that is known."""
+    """The mean of the learned reward's Beta distribution, 0 to 1; None: only raw counts are known."""
     effective_sample_size: float = 0.0
     """The sum of that distribution's two parameters: above 0 where something is learned."""
     uncertainty: float = 0.0
-    """Of the learned reward, 0 to 0.5: what the uncertainty bonus rewards; see ``Prediction.uncertainty``."""
+    """The uncertainty of the learned reward, 0 to 0.5, for the uncertainty bonus; see ``Prediction.uncertainty``."""
 
 
 def is_eligible(arm: Arm, created_at: datetime | None, now: datetime, exploration: Exploration) -> bool:
-    """Whether an item was hardly used, or is young: what Thompson slots are for.
+    """True if an item was hardly used, or is young: Thompson slots are for such items.
 
     Uses are raw counts over all contexts: what was learned long ago was learned. An item without a time of storage is
     not young.

@@ -36,14 +36,14 @@ class ShrunkEstimate(NamedTuple):
 
 
 class Level(NamedTuple):
-    """What is known of all buckets of one kind, such as ``domain``."""
+    """The statistics of all buckets of one kind, such as ``domain``."""
 
     concentration: float
     """Pseudo-uses that the item's own rate weighs against its events in a bucket."""
     bucket_variance: float
-    """Of the shift of a bucket that was never seen."""
+    """The variance of the shift of a bucket that was never seen."""
     cluster_variance: float
-    """Of the shift of an item cluster in a bucket where it was never seen."""
+    """The variance of the shift of an item cluster in a bucket where it was never seen."""
 
 
 UNSEEN_KIND = Level(8.0, 0.05, 0.4)
@@ -63,7 +63,7 @@ NOTHING_KNOWN = ShrunkEstimate(0.0, 0.5)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shrinkage:
-    """What a collection's events say about items as such; an item's own arms are added by ``posterior``."""
+    """The beliefs about items that a collection's events justify; ``posterior`` adds an item's own arms."""
 
     anywhere: ShrunkEstimate = NOTHING_KNOWN
     """An item without uses and of no known cluster; with no events at all, a rate of one half."""
@@ -74,11 +74,11 @@ class Shrinkage:
     clusters: Mapping[int, ShrunkEstimate] = field(default_factory=dict)
     """An item without uses, by item cluster."""
     levels: Mapping[str, Level] = field(default_factory=dict)
-    """By kind of bucket."""
+    """The levels by kind of bucket."""
     buckets: Mapping[str, ShrunkEstimate] = field(default_factory=dict)
     """The shift of all items in a bucket."""
     cluster_shifts: Mapping[str, Mapping[int, ShrunkEstimate]] = field(default_factory=dict)
-    """By bucket and item cluster, beside the bucket's own shift."""
+    """The shifts by bucket and item cluster, beside the bucket's own shift."""
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON values; see ``from_dict``."""
@@ -94,7 +94,7 @@ class Shrinkage:
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> Self:
-        """What ``as_dict`` gave. Raises ``InvalidRequestError`` for anything else."""
+        """Reads what ``as_dict`` gave. Raises ``InvalidRequestError`` for anything else."""
         try:
             return cls(
                 anywhere=ShrunkEstimate(*stored["anywhere"]),
@@ -118,7 +118,7 @@ class Posterior:
     effective_sample_size: Floats
     """The sum of the Beta's two parameters, above 0."""
     parts: tuple[tuple[str, Floats], ...]
-    """What each level added, by name; they add up to ``logit_mean``."""
+    """The part of each level, by name; the parts add up to ``logit_mean``."""
 
 
 def posterior(model: Shrinkage, buckets: Sequence[str], items: Sequence[ItemArms]) -> Posterior:
@@ -158,7 +158,7 @@ class _Estimates(NamedTuple):
 
 
 class _Counts(NamedTuple):
-    """What items earned; arrays (items,)."""
+    """The rewards of items; arrays (items,)."""
 
     successes: Floats
     failures: Floats
@@ -189,7 +189,7 @@ def _moved(logit: Floats, variance: Floats, shifts: Sequence[_Estimates]) -> Flo
 def _added(
     inside: _Counts, whole: _Counts, like: _Estimates, shift: _Estimates, concentrations: tuple[float, float]
 ) -> Floats:
-    """What the items' events in a bucket add to their logits.
+    """The shift of the items' logits by their events in a bucket.
 
     ``like`` is what the items' like earn, ``concentrations`` are those in the bucket and of the items. Events in the
     bucket are compared with those elsewhere alone: one on both sides would count twice, and the pseudo-failures of an
@@ -204,7 +204,7 @@ def _added(
 
 
 def _doubts(concentration: float, base: _Estimates, levels: Sequence[Level], shifts: Sequence[_Estimates]) -> Floats:
-    """How far each level may be from the one above, in variances of one event, (items, 1 + buckets); above 0.
+    """The variance of each level around the one above, in variances of one event, (items, 1 + buckets); above 0.
 
     The levels are the item and the item in each bucket. A concentration of m is a variance of 1 / m. No event of the
     item itself plays a part.
@@ -236,7 +236,7 @@ def _effective_sample_size(uses: Floats, doubts: Floats) -> Floats:
 
 
 def _in_series(size: Floats, doubt: Floats | float) -> Floats:
-    """What so many events are worth a level further down."""
+    """The number of events that so many are worth a level further down."""
     return np.asarray(size / (1.0 + size * doubt), dtype=np.float64)
 
 
@@ -271,7 +271,7 @@ def _numbered(rows: Sequence[Sequence[float]]) -> dict[int, ShrunkEstimate]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Priors:
-    """What is believed before the first event; variances are of logits."""
+    """The beliefs before the first event; variances are of logits."""
 
     concentration: float = 8.0
     """The median of a lognormal prior on each level's concentration, in pseudo-uses."""
@@ -280,7 +280,7 @@ class Priors:
     most_concentration: float = 12.0
     """The cap."""
     collection_variance: float = 0.1
-    """Of the collection's rate around one half: from 35 to 65 % in 19 of 20 cases. First events are of few items."""
+    """The variance of the collection's rate around one half: 35 to 65 % in 19 of 20 cases. First events are few."""
     between_variance: float = 0.4
     """Between item clusters, and between clusters in a bucket."""
     bucket_variance: float = 0.05
@@ -288,7 +288,7 @@ class Priors:
     between_weight: float = 4.0
     """Either weighs like so many clusters or buckets."""
     uses_coefficient: float = 0.15
-    """Of ln(1 + uses): what is shown and used more is usually better, and speaks for the rest too loudly."""
+    """The coefficient of ln(1 + uses): what is used more is usually better, and speaks for the rest too loudly."""
     uses_variance: float = 0.01
 
 

@@ -13,7 +13,7 @@ from retrieval.learning.ranked import Ranked
 
 
 def compose(ranked: Sequence[Ranked], limit: int, exploration: Exploration, rng: np.random.Generator) -> list[Placed]:
-    """What to show of the candidates, the best of which comes first: ``limit`` of them, or all where there are fewer.
+    """Composes the slate of candidates given best first: ``limit`` of them, or all where there are fewer.
 
     A candidate that comes twice counts where it comes first. The same generator state gives the same slate with the
     same propensities, and ``slate_probabilities`` gives those of everybody else.
@@ -30,7 +30,9 @@ def drawn_slate(
         Placed(candidates[one].item_id, slot, float(pull.propensities[one]), float(stood))
         for one, slot, stood in zip(pull.drawn.picked, pull.drawn.slots, pull.rank_propensities, strict=True)
     ]
-    return placed, {one.item_id: float(chance) for one, chance in zip(candidates, pull.propensities, strict=True)}
+    return placed, {
+        candidate.item_id: float(chance) for candidate, chance in zip(candidates, pull.propensities, strict=True)
+    }
 
 
 def slate_probabilities(
@@ -43,11 +45,11 @@ def slate_probabilities(
     """
     candidates = _each_once(ranked)
     plan = policy_for(exploration).plan(candidates, max(limit, 0), rng)
-    return {one.item_id: float(chance) for one, chance in zip(candidates, plan.propensities, strict=True)}
+    return {candidate.item_id: float(chance) for candidate, chance in zip(candidates, plan.propensities, strict=True)}
 
 
 def _each_once(ranked: Sequence[Ranked]) -> list[Ranked]:
     first: dict[str, Ranked] = {}
-    for one in ranked:
-        first.setdefault(one.item_id, one)
+    for candidate in ranked:
+        first.setdefault(candidate.item_id, candidate)
     return list(first.values())

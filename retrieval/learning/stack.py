@@ -8,19 +8,20 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from retrieval.domain.told import Told
 from retrieval.learning.arm_table import Floats
 from retrieval.learning.logit import sigmoid
 
 RELEVANCE, LEARNED, AFFINITY = "relevance", "learned", "affinity"
-"""How well an item fits by itself (0 to 1); the logit of what it is expected to earn; how near the query is to those
-that it was rewarded for (cosine above 0.3)."""
+"""An item's own relevance (0 to 1); the logit of its expected reward; the likeness of the query to those that it was
+rewarded for (cosine above 0.3)."""
 
 AFFINITY_FROM = 0.3
 """Cosines up to here say nothing: two questions of one collection are that alike by chance."""
 
 
 LEAST_VARIANCE = 1e-9
-"""Where the learned reward weighs nothing, a probability is as good as certain."""
+"""The variance where the learned reward weighs nothing: a probability is as good as certain."""
 
 
 class _Prior(NamedTuple):
@@ -41,20 +42,20 @@ _POSITION = _Prior(0.0, 0.5, None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LogitStack:
+class LogitStack(Told):
     """logit P(reward) = intercept + Σ weight × signal + position × ln(rank), the last of which a ranking leaves out."""
 
     weights: Mapping[str, float] = field(default_factory=dict)
     intercept: float = 0.0
     position: float = 0.0
-    """What a place further down takes away: from what was shown and rated, not from what an item is worth."""
+    """The slope of the rank: it corrects what was shown and rated, and is no part of an item's own score."""
 
     def parts(self, signals: Mapping[str, Floats]) -> dict[str, Floats]:
-        """What each signal adds to the score, by name; arrays of shape (items,). One without a weight adds nothing."""
+        """Gives each signal's part of the score, by name; arrays of shape (items,). Without a weight a part is zero."""
         return {name: self.weights.get(name, 0.0) * values for name, values in signals.items()}
 
     def score(self, signals: Mapping[str, Floats]) -> Floats:
-        """What to rank by, shape (items,): the sum of the parts."""
+        """The score to rank by, shape (items,): the sum of the parts."""
         total: Floats = np.sum(list(self.parts(signals).values()), axis=0)
         return total
 
@@ -71,13 +72,9 @@ class LogitStack:
         scaled = self.weights.get(LEARNED, 0.0) ** 2 * probabilities * (1.0 - probabilities)
         return np.asarray(sizes * means * (1.0 - means) / np.maximum(scaled, LEAST_VARIANCE), dtype=np.float64)
 
-    def as_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        return {"weights": dict(self.weights), "intercept": self.intercept, "position": self.position}
-
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> Self:
-        """What ``as_dict`` gave."""
+        """Reads what ``as_dict`` gave."""
         return cls(weights=stored["weights"], intercept=stored["intercept"], position=stored["position"])
 
 
@@ -91,8 +88,8 @@ def fit_stack(signals: Mapping[str, Floats], rewards: Floats, weights: Floats, r
     names = list(signals)
     design = np.column_stack([np.ones(len(rewards)), *signals.values(), np.log(ranks)])
     priors = [_INTERCEPT, *(_PRIORS.get(name, _LEG) for name in names), _POSITION]
-    mean = np.array([one.mean for one in priors])
-    precision = np.array([one.sd for one in priors]) ** -2.0
+    mean = np.array([prior.mean for prior in priors])
+    precision = np.array([prior.sd for prior in priors]) ** -2.0
 
     def loss(coefficients: Floats) -> tuple[float, Floats]:
         logits = design @ coefficients
@@ -101,7 +98,7 @@ def fit_stack(signals: Mapping[str, Floats], rewards: Floats, weights: Floats, r
         likelihood = float(np.sum(weights * (np.logaddexp(0, logits) - rewards * logits)))
         return likelihood + 0.5 * float(precision @ off**2), design.T @ errors + precision * off
 
-    found = minimize(loss, mean, jac=True, method="L-BFGS-B", bounds=[(one.least, None) for one in priors]).x
+    found = minimize(loss, mean, jac=True, method="L-BFGS-B", bounds=[(prior.least, None) for prior in priors]).x
     return LogitStack(
         weights=dict(zip(names, map(float, found[1:-1]), strict=True)),
         intercept=float(found[0]),
@@ -110,5 +107,5 @@ def fit_stack(signals: Mapping[str, Floats], rewards: Floats, weights: Floats, r
 
 
 def affinity_signal(cosines: Sequence[float | None]) -> Floats:
-    """How far each cosine is above what chance gives, shape (items,); None: the item was never rewarded."""
-    return np.array([max(0.0, one - AFFINITY_FROM) if one is not None else 0.0 for one in cosines])
+    """The excess of each cosine over chance, shape (items,); None: the item was never rewarded."""
+    return np.array([max(0.0, cosine - AFFINITY_FROM) if cosine is not None else 0.0 for cosine in cosines])

@@ -30,7 +30,7 @@ ONE_SIDED_95 = 1.645
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialOutcome:
-    """How one combination did in the trial."""
+    """The result of one combination in the trial."""
 
     passed: bool
     reason: str
@@ -93,11 +93,11 @@ def trial(
 
 
 def relevance_alone(examples: Examples) -> LogitStack:
-    """What relevance by itself says about rewards."""
-    shown = [one for one in examples.rated if one.event.relevance is not None]
+    """Predicts rewards from relevance alone."""
+    shown = [example for example in examples.rated if example.event.relevance is not None]
     if not shown:
         return LogitStack(weights={RELEVANCE: 1.0})
-    return fit_stack({RELEVANCE: np.array([one.event.relevance or 0.0 for one in shown])}, *columns(shown))
+    return fit_stack({RELEVANCE: np.array([example.event.relevance or 0.0 for example in shown])}, *columns(shown))
 
 
 def _folds(examples: Examples, seed: int) -> list[frozenset[str]]:
@@ -142,7 +142,7 @@ def _sum_way(reward: LearnedReward, arms: Mapping[str, ItemArms], share: float) 
             signals=slate.legs,
             ranks=range(1, len(slate.item_ids) + 1) if shown else None,
         )
-        return np.array([one.mean for one in found])
+        return np.array([outcome.mean for outcome in found])
 
     return _Way(
         lambda slate: (1 - share) * np.array(slate.relevance) + share * means(slate, shown=False),
@@ -158,7 +158,7 @@ def _stack_way(
         totals = [known[item].total if item in known else None for item in slate.item_ids]
         return {
             RELEVANCE: np.array(slate.relevance),
-            LEARNED: np.array([one.logit_mean for one in predicted]),
+            LEARNED: np.array([prediction.logit_mean for prediction in predicted]),
             AFFINITY: affinity_signal([cosine(slate.vector, total) for total in totals]),
         } | {leg: np.array(scores) for leg, scores in slate.legs.items()}
 
@@ -177,7 +177,7 @@ def _items(slate: Slate, arms: Mapping[str, ItemArms]) -> list[ItemArms]:
 
 
 def _examination(stack: LogitStack) -> float:
-    """How fast attention sinks with the rank: 1 / rank to this power, 0 to 1."""
+    """The exponent by which attention sinks with the rank: 1 / rank to this power, 0 to 1."""
     return min(1.0, max(0.0, -stack.position))
 
 

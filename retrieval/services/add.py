@@ -39,6 +39,7 @@ from retrieval.domain.errors import (
 )
 from retrieval.domain.items.embedding import Vector, Vectors
 from retrieval.domain.items.item import Became, Item, text_hash
+from retrieval.domain.told import Told
 
 _log = logging.getLogger(__name__)
 
@@ -59,8 +60,10 @@ MOST_REFUSED = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AddReport:
+class AddReport(Told):
     """The outcome of an addition."""
+
+    untold = frozenset({"stopped", "settled"})
 
     added: int = 0
     changed: int = 0
@@ -69,6 +72,8 @@ class AddReport:
     """Vectors stored."""
     pending: int = 0
     """Items stored and searchable by words, that wait for their vector."""
+    cut: int = 0
+    """Items embedded whose text is longer than their model reads: their vector is that of its beginning."""
     stopped: bool = False
     """Whether the embedder is away, so that asking it again at once is no use."""
     notes: tuple[str, ...] = field(default=())
@@ -82,15 +87,11 @@ class AddReport:
             unchanged=self.unchanged + other.unchanged,
             embedded=self.embedded + other.embedded,
             pending=self.pending + other.pending,
+            cut=self.cut + other.cut,
             stopped=self.stopped or other.stopped,
             notes=tuple(dict.fromkeys(self.notes + other.notes)),
             settled=_later(self.settled, other.settled),
         )
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain JSON values: the counts and the notes."""
-        counts = {name: getattr(self, name) for name in AddReport.__slots__ if name not in _NO_COUNTS}
-        return {**counts, "notes": list(self.notes)}
 
 
 _NO_COUNTS = {"notes", "stopped", "settled"}
@@ -220,7 +221,8 @@ class Writer:
                 done = _Part(_refused(part[0], error, refused))
             else:
                 given = {i.item_id: (text_hash(i.text), one) for i, one in zip(part, vectors, strict=True)}
-                done = _Part(AddReport(embedded=len(part)), given)
+                cut = await asyncio.to_thread(self.embedder.measure.number_cut, [i.text for i in part])
+                done = _Part(AddReport(embedded=len(part), cut=cut), given)
             yield done
             if done.report.stopped:
                 yield _Part(AddReport(pending=sum(map(len, parts))))

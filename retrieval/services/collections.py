@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from retrieval.adapters.store.database import Database
@@ -20,6 +20,7 @@ from retrieval.adapters.store.search.recall import Measurement
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.attribute import checked_filterable, checked_name
 from retrieval.domain.items.collection import Neighbours, checked_neighbours
+from retrieval.domain.told import Told
 from retrieval.engine.collection_handle import FRESH_SECONDS, CollectionHandle, told_if_gone
 from retrieval.services.indexes import drop_indexes, flush_lexical
 from retrieval.services.textsearch import TextsearchOutcome, drop_textsearch_index
@@ -28,7 +29,7 @@ from retrieval.services.workplace import Advance, JobTarget, Workplace, unheeded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CollectionStatus:
+class CollectionStatus(Told):
     """One collection."""
 
     name: str
@@ -47,16 +48,6 @@ class CollectionStatus:
     """The last run's measurements."""
     unrecorded: Mapping[str, int]
     """Searches that were to be recorded and were not, by reason."""
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain JSON values; times are ISO 8601."""
-        return {
-            **{name: getattr(self, name) for name in ("name", "documents", "space", "pending", "weights_pending")},
-            "indexes": [asdict(one) for one in self.indexes],
-            "runs": [run_as_dict(one) for one in self.runs],
-            "recall": [_measurement_as_dict(one) for one in self.recall],
-            "unrecorded": dict(self.unrecorded),
-        }
 
 
 async def collection_statuses(workplace: Workplace, tenant_id: int) -> list[CollectionStatus]:
@@ -80,24 +71,8 @@ async def collection_statuses(workplace: Workplace, tenant_id: int) -> list[Coll
     ]
 
 
-def run_as_dict(run: JobRun) -> dict[str, Any]:
-    """Plain JSON values; times are ISO 8601."""
-    return {
-        "job": run.job,
-        "started_at": run.started_at.isoformat(),
-        "seconds": run.seconds,
-        "outcome": run.outcome,
-        "details": dict(run.details),
-    }
-
-
 def _space_name(collection: StoredCollection) -> str | None:
     return collection.space.space.name if collection.space else None
-
-
-def _measurement_as_dict(one: Measurement) -> dict[str, Any]:
-    measured_at = one.measured_at.isoformat() if one.measured_at else None
-    return {**asdict(one), "measured_at": measured_at}
 
 
 _STEP = 500

@@ -162,7 +162,7 @@ async def ingest(
         )
         if progress:
             progress(report, batch.offset)
-    report = await _embed_pending(writer, report)
+    report = replace(report, items=await embed_pending(writer, report.items))
     if prune and report.rejected:
         report = _with_note(report, "nothing was pruned, because lines were rejected; mend them and run again")
     elif prune and not report.read:
@@ -198,16 +198,15 @@ def _next_batch(lines: Iterator[InputLine], *, skip: bool) -> _Batch | None:
     return _Batch(items, rejected, cleaned, offset) if items or rejected else None
 
 
-async def _embed_pending(writer: Writer, report: IngestReport) -> IngestReport:
+async def embed_pending(writer: Writer, report: AddReport) -> AddReport:
     """Embed what is without a vector, unless the embedder is away or has refused items of this run already."""
-    if report.items.pending:
+    if report.pending:
         return report
     after = ""
-    items = report.items
-    while not items.stopped and (page := await writer.next_pending(after)):
-        items += await writer.embed(page)
+    while not report.stopped and (page := await writer.next_pending(after)):
+        report += await writer.embed(page)
         after = page[-1].item_id
-    return replace(report, items=items)
+    return report
 
 
 async def _prune(writer: Writer, seen: np.ndarray[tuple[int], np.dtype[np.uint64]]) -> int:

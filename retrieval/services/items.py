@@ -42,7 +42,7 @@ async def add(handle: CollectionHandle, items: Iterable[Item | Mapping[str, Any]
         vectors = checked_vectors(embeddings, space.space, [item.item_id for item in batch])
     report = await adding.add_in_parts(await writer_of(handle), batch, vectors)
     told = without_text_notes(batch) if vectors is None else ()
-    return replace(report, notes=(*report.notes, *told, *await _keep_indexed(handle, report)))
+    return replace(report, notes=(*report.notes, *told, *await keep_indexed(handle, report)))
 
 
 @told_if_gone
@@ -52,7 +52,7 @@ async def add_new(handle: CollectionHandle, items: Iterable[Item | Mapping[str, 
     Raises ``InvalidItemError``, also for an id that is there, archived or not. Else as ``Collection.add``.
     """
     report = await adding.add_new(await writer_of(handle), as_items(items))
-    return replace(report, notes=report.notes + await _keep_indexed(handle, report))
+    return replace(report, notes=report.notes + await keep_indexed(handle, report))
 
 
 @told_if_gone
@@ -61,7 +61,7 @@ async def add_each(handle: CollectionHandle, items: Sequence[Item | Mapping[str,
     added = await adding.add_each(await writer_of(handle), items)
     if more:
         return added
-    notes = await _keep_indexed(handle, added.report)
+    notes = await keep_indexed(handle, added.report)
     return replace(added, report=added.report + AddReport(notes=notes))
 
 
@@ -77,7 +77,7 @@ async def ingest(
     """See ``Collection.ingest``."""
     checked_lines(lines)
     report = await ingest_lines(await writer_of(handle), lines, rejected=rejected, prune=prune, progress=progress)
-    notes = await _keep_indexed(handle, report.items)
+    notes = await keep_indexed(handle, report.items)
     return replace(report, items=report.items + AddReport(notes=notes))
 
 
@@ -111,7 +111,7 @@ async def _put(handle: CollectionHandle, item_id: str, what: Item | Make, versio
         stored, report = await changing.put_whole(writer, what)
     else:
         stored, report = await changing.put(writer, item_id, lambda _: what, version)
-    await _keep_indexed(handle, report)
+    await keep_indexed(handle, report)
     return stored
 
 
@@ -130,7 +130,7 @@ async def change(
         report = await changing.change(writer, keys, decide, keeps_time=keeps_time)
     if keeps_time or report.is_nothing:
         return report
-    notes = await _keep_indexed(handle, report.written)
+    notes = await keep_indexed(handle, report.written)
     return replace(report, written=report.written + AddReport(notes=notes))
 
 
@@ -178,7 +178,7 @@ async def writer_of(handle: CollectionHandle) -> Writer:
     return Writer(handle.database, handle.tenant_id, await handle.fresh(), handle.embedder)
 
 
-async def _keep_indexed(handle: CollectionHandle, written: AddReport) -> tuple[str, ...]:
+async def keep_indexed(handle: CollectionHandle, written: AddReport) -> tuple[str, ...]:
     """After a write of new or changed items: weights and indexes follow the collection's size."""
     if written.settled is None:
         return ()

@@ -14,7 +14,7 @@ from retrieval.adapters.store.items.collections import (
     set_space,
 )
 from retrieval.adapters.store.search.vectors import StoredSpace, register_space
-from retrieval.domain.errors import UnknownCollectionError
+from retrieval.domain.errors import Advice, UnknownCollectionError
 from retrieval.domain.items.collection import Neighbours
 from retrieval.domain.items.embedding import EmbeddingSpace
 from retrieval.domain.search.profile import Profile
@@ -31,9 +31,8 @@ async def find(database: Database, tenant_id: int, name: str) -> StoredCollectio
         return stored
     known = [one.name for one in await all_collections(database, tenant_id)]
     there_are = f"there are: {', '.join(known[:20])}" if known else "there is none yet"
-    raise UnknownCollectionError(
-        f"there is no collection {name!r}; {there_are}; make it with: retrieval ingest {name} FILE"
-    )
+    unknown = UnknownCollectionError(f"there is no collection {name!r}; {there_are}")
+    raise unknown.advising(Advice.MAKE_COLLECTION, name=name, file="FILE")
 
 
 async def find_or_make(

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from retrieval.domain.errors import InvalidRequestError
+from retrieval.domain.told import Told
 
 SIGNIFICANT = 0.05
 """Differences with a p-value below this are called significant."""
@@ -24,8 +24,10 @@ _Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
+class Comparison(Told):
     """System A against system B on the same queries."""
+
+    told_also = ("significant",)
 
     name_a: str
     name_b: str
@@ -52,10 +54,6 @@ class Comparison:
             f"(95 % interval {self.low:+.4f} to {self.high:+.4f}), "
             f"p = {self.p_value:.4f}, {self.queries} queries"
         )
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        return asdict(self) | {"significant": self.significant}
 
 
 def compare(

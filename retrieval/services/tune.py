@@ -28,6 +28,7 @@ from retrieval.domain.items.item import Item
 from retrieval.domain.search.fusion import Candidate, fused_ids, refined
 from retrieval.domain.search.profile import DEPTH, MAX_DEPTH, RRF_K, Fusion, FusionKind, LegName, Profile, leg_name
 from retrieval.domain.search.refining import NO_VECTORS, REFINING, PoolVectors, Refining
+from retrieval.domain.told import Told
 from retrieval.engine.collection_handle import CollectionHandle
 from retrieval.engine.collection_search import leg_rankings
 from retrieval.engine.profiles import set_profile
@@ -64,7 +65,7 @@ _Scores = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class Setting(Told):
     """Legs with weights, their fusion and refining: the part of a profile that tuning may change.
 
     Raises ``InvalidProfileError`` without a weight above 0, or for one that is negative or not finite.
@@ -110,17 +111,9 @@ class Setting:
             return fused_ids(refined(found, weights, self.fusion, depth, vectors), weights, self.fusion)
         return fused_ids(found, weights, self.fusion)
 
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        return {
-            "legs": dict(self.legs),
-            "fusion": {"kind": self.fusion.kind.value, "k": self.fusion.k},
-            "refining": {"share": self.refining.share},
-        }
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TuningReport:
+class TuningReport(Told):
     """The result of tuning."""
 
     metric: str
@@ -143,15 +136,7 @@ class TuningReport:
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
         return {
-            "metric": self.metric,
-            "queries": self.queries,
-            "seed": self.seed,
-            "current": self.current.as_dict(),
-            "proposal": self.proposal.as_dict(),
-            "improves": self.improves,
-            "reason": self.reason,
-            "chosen": [setting.as_dict() for setting in self.chosen],
-            "comparisons": [comparison.as_dict() for comparison in self.comparisons],
+            **Told.as_dict(self),
             "means": [{**setting.as_dict(), "mean": mean} for setting, mean in self.means],
         }
 

@@ -42,6 +42,9 @@ _OF_LENGTH = {
 }
 """What is said of a length, the name of the bound, and what is counted."""
 
+_ALSO_CALLED = {"filter": "where", "filters": "where", "k": "limit", "top_k": "limit", "text": "query", "q": "query"}
+"""The names that other search services have for what is called otherwise here."""
+
 _KINDS = ((bool, _TRUTH), (int, _NUMBER), (float, _NUMBER), (str, _TEXT), (Mapping, "an object"), (list, "a list"))
 
 
@@ -65,7 +68,8 @@ def refusal_of(found: Mapping[str, Any]) -> str:
 def names_there_are(name: object, names: Iterable[str]) -> str:
     """The names that could have been meant, the nearest first: ``did you mean 'limit'? There are: query, limit``."""
     known = list(names)
-    near = difflib.get_close_matches(str(name), known, n=1)
+    same = _ALSO_CALLED.get(str(name))
+    near = [same] if same in known else difflib.get_close_matches(str(name), known, n=1)
     listed = f"here are: {', '.join(known)}"
     return (f"did you mean {near[0]!r}? T" if near else "t") + listed if known else "there is none"
 

@@ -203,7 +203,7 @@ class SyncMetaphorCorpus(Mirror[metaphors.MetaphorCorpus]):
 
     @property
     def collection(self) -> SyncCollection:
-        """Where the metaphors lie."""
+        """The collection that holds the metaphors."""
         return SyncCollection(self.twin.collection, self.door)
 
     static: list[Metaphor] = fact(metaphors.MetaphorCorpus.static)

@@ -27,6 +27,7 @@ class SyncCollection(Mirror[Collection]):
     interleave = waiting(Collection.interleave)
     preview = waiting(Collection.preview)
     complete = waiting(Collection.complete)
+    passages = waiting(Collection.passages)
 
     def unrecorded(self) -> SyncCollection:
         """The same collection without recording, for trials and measurements; its searches explore nothing either."""
@@ -35,10 +36,13 @@ class SyncCollection(Mirror[Collection]):
     add = waiting(Collection.add)
     add_each = waiting(Collection.add_each)
     ingest = waiting(Collection.ingest)
+    ingest_documents = waiting(Collection.ingest_documents)
+    add_documents = waiting(Collection.add_documents)
     put = waiting(Collection.put)
     patch = waiting(Collection.patch)
     change = waiting(Collection.change)
     delete = waiting(Collection.delete)
+    delete_documents = waiting(Collection.delete_documents)
     remove = waiting(Collection.remove)
     get = waiting(Collection.get)
     stored = waiting(Collection.stored)

@@ -8,6 +8,8 @@ import pytest
 
 from tests.acceptance.conftest import ROOT, Program, program_in
 
+UNKNOWN = "01890a5d-ac96-774b-bcce-b302099a8057"
+
 
 @pytest.fixture(scope="module")
 def ready(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Program:
@@ -23,6 +25,11 @@ def ready(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Program:
     ("arguments", "reason"),
     [
         (("search", "nothing", "disk"), "there is no collection 'nothing'; there are: notes"),
+        (("feedback", "-c", "nothing", "1", "--helpful"), "there is no collection 'nothing'; there are: notes"),
+        (("collections", "remove", "nothing", "--yes"), "there is no collection 'nothing'; there are: notes"),
+        (("replay", UNKNOWN, "-c", "nothing"), "there is no collection 'nothing'; there are: notes"),
+        (("tickets", "search", "x", "--collection", "nothing"), "there is no collection 'nothing'; there are: notes"),
+        (("feedback", "-c", "notes", "1"), "--helpful, --not-helpful, --reward R"),
         (("search", "notes", ""), "the query is empty"),
         (("search", "notes", "disk", "--limit", "0"), "limit is 0; it must be a whole number from 1 to 1000"),
         (("search", "notes", "disk", "--limit", "1001"), "limit is 1001"),
@@ -111,8 +118,7 @@ def test_a_traceback_is_shown_only_with_debug(ready: Program) -> None:
 def test_a_fault_of_the_program_is_one_line_and_exit_code_70(program: Program) -> None:
     """Its type is named; more is shown on request."""
     (program.folder / "sitecustomize.py").write_text(
-        "import retrieval.surfaces.cli.commands.collections as command\n"
-        "command.collections_table = command._infos = None\n"
+        "import retrieval.surfaces.cli.commands.collections as command\ncommand.answer = None\n"
     )
     line = program.alone().using(PYTHONPATH=f"{program.folder}:{ROOT}").fails("collections", code=70)
     assert line.startswith("error: unexpected TypeError: ")

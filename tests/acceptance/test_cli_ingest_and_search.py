@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.acceptance.conftest import ROOT, SECONDS, Program
+from tests.support.documents import write_handbook
 from tests.support.openai_server import OpenAIServer, status
 
 TICKETS = ROOT / "examples" / "data" / "tickets"
@@ -374,3 +375,54 @@ def test_a_file_of_tickets_needs_no_mapping(program: Program) -> None:
     }
     (second,) = program.json("search", "tickets", "login", "--where", '{"domain": "42"}')["hits"]
     assert second["attributes"] == {"priority": "Unheard", "domain": "42"}
+
+
+def test_a_folder_of_documents_is_ingested_and_gives_passages(program: Program, tmp_path: Path) -> None:
+    """What cannot be read is told and stops no other; what is gone is removed when asked."""
+    handbook = write_handbook(tmp_path / "handbook")
+    report = program.json("ingest", "docs", handbook)
+    assert (report["added"], report["failed"], report["empty"]) == (6, [], ["handbook/team/empty.md"])
+    rows = [line.split() for line in program.succeeds("ingest", "docs", handbook).splitlines()]
+    assert ["unchanged", "6", "0"] in rows
+
+    (handbook / "policy.pdf").unlink()
+    (handbook / "broken.pdf").write_bytes(b"%PDF-1.4 broken")
+    done = program("ingest", "docs", handbook, "--prune")
+    assert done.returncode == 1
+    assert "failed: handbook/broken.pdf: cannot be read as pdf" in done.stderr
+    assert "error: 1 document could not be read" in done.stderr
+    hits = program.json("search", "docs", "flights need a permit", "--group-by", "document")["hits"]
+    assert "handbook/policy.pdf" not in {hit["attributes"]["document"] for hit in hits}
+
+    page = program.succeeds("passages", "docs", "how long are backups kept?", "--max-tokens", 200, "--limit", 1)
+    assert "Source: handbook/" in page
+    found = program.json("passages", "docs", "who restores a backup?", "--where", "document=handbook/backups.md")
+    assert found["passages"][0]["document"] == "handbook/backups.md"
+    assert found["tokens"] <= 2000
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "said"),
+    [
+        (["gone.md"], 1, "gone.md: there is no such file or folder"),
+        (["handbook", "--map", "text=x"], 1, "--map is for files of items"),
+        (["handbook", "--overlap", "100"], 2, "overlap is 100; it must be a whole number from 0 to 64"),
+        (["handbook", "--chunk-tokens", "3"], 2, "max_tokens is 3; it must be a whole number from 32"),
+        (["handbook", "notes.jsonl"], 1, "notes.jsonl: the name does not tell what document it is"),
+    ],
+)
+def test_what_cannot_be_meant_of_documents_is_refused(
+    program: Program, tmp_path: Path, options: list[str], code: int, said: str
+) -> None:
+    """In one line."""
+    write_handbook(tmp_path / "handbook")
+    (tmp_path / "notes.jsonl").write_text("")
+    places = [str(tmp_path / word) if word in {"handbook", "notes.jsonl"} else word for word in options]
+    assert said in program.fails("ingest", "docs", *places, code=code)
+
+
+def test_items_that_are_too_long_for_the_model_are_told(program: Program) -> None:
+    """The local model reads 256 tokens."""
+    path = program.write("long.jsonl", {"_id": "long", "text": "word " * 300}, {"_id": "short", "text": "word"})
+    done = program.using(RETRIEVAL_EMBEDDER="minilm")("ingest", "long", path)
+    assert "1 item longer than the model reads" in done.stderr

@@ -204,3 +204,15 @@ def test_a_schedule_that_cannot_be_read_is_one_line(program: Program) -> None:
     """With the variable that holds it."""
     said = program.using(RETRIEVAL_JOBS_SCHEDULE="hourly").fails("worker", "--once")
     assert said.startswith("error: RETRIEVAL_JOBS_SCHEDULE: it must be JSON such as")
+
+
+def test_the_doctor_runs_the_job_that_mends_if_it_is_told_to(program: Program, admin: Admin) -> None:
+    """It is the command that it gives as advice; nobody is there to be asked."""
+    collection = make_pending(program, admin)
+    assert "retrieval jobs run embed --collection docs" in program.succeeds("doctor", "docs")
+    assert "give --yes to run it" in program.fails("doctor", "docs", "--fix")
+    assert embedded(admin, collection) == 0
+    mended = program("doctor", "docs", "--fix", "--yes")
+    assert "running retrieval jobs run embed --collection docs" in mended.stderr
+    assert f"✓ collection: 'docs': {ITEMS:,} items, nothing waits" in mended.stdout
+    assert embedded(admin, collection) == ITEMS

@@ -36,12 +36,20 @@ def test_it_runs(example: str, home: Path) -> None:
     assert done.stdout
 
 
-def test_the_demo_answers_five_questions_and_explains_them(home: Path) -> None:
-    """Each has hits with the parts of their score, the path, why, timings; a second run finds everything in place."""
-    first, second = (run("demo.py", home, RETRIEVAL_EMBEDDER="hashing", RETRIEVAL_TENANT="demo") for _ in range(2))
-    shown = first.stdout
+DEMO = {"RETRIEVAL_EMBEDDER": "hashing", "RETRIEVAL_TENANT": "demo"}
 
-    assert (first.returncode, first.stderr) == (0, "")
+
+@pytest.fixture(scope="module")
+def demo(home: Path) -> subprocess.CompletedProcess[str]:
+    """The first run of the demo."""
+    return run("demo.py", home, **DEMO)
+
+
+def test_the_demo_answers_five_questions_and_explains_them(home: Path, demo: subprocess.CompletedProcess[str]) -> None:
+    """Each has hits with the parts of their score, the path, why, timings; a second run finds everything in place."""
+    shown, second = demo.stdout, run("demo.py", home, **DEMO)
+
+    assert (demo.returncode, demo.stderr) == (0, "")
     assert all(f"\n{number}. " in shown for number in range(1, 6))
     assert "\n6. " not in shown
     assert " dense (rank 1, score " in shown
@@ -56,13 +64,12 @@ def test_the_demo_answers_five_questions_and_explains_them(home: Path) -> None:
     assert " unchanged; 0 embedded " in second.stdout
 
 
-def test_what_the_demo_says_to_type_next_works(home: Path) -> None:
+def test_what_the_demo_says_to_type_next_works(home: Path, demo: subprocess.CompletedProcess[str]) -> None:
     """Each command as it is printed, in the folder where the demo ran."""
-    variables = {"RETRIEVAL_EMBEDDER": "hashing", "RETRIEVAL_TENANT": "typed"}
-    shown = run("demo.py", home, **variables).stdout
-    commands = [shlex.split(line)[1:] for line in shown.splitlines() if line.startswith("  ") and "retrieval " in line]
+    lines = [line for line in demo.stdout.splitlines() if line.startswith("  ") and "retrieval " in line]
+    commands = [shlex.split(line)[1:] for line in lines]
     assert [words[0] for words in commands] == ["search", "search", "ingest", "--help"]
-    program = Program(home, {"RETRIEVAL_HOME": str(home), **variables})
+    program = Program(home, {"RETRIEVAL_HOME": str(home), **DEMO})
     assert [program(*words).returncode for words in commands] == [0] * 4
 
 

@@ -2,7 +2,8 @@
 
 Every ``python`` block runs, top-level ``await`` included, with ``items`` at hand: three tickets as dictionaries. Of the
 pages for newcomers each block runs with nothing at hand, and the first is a program: a file in an empty folder.
-In ``sh`` blocks, the lines that start with ``retrieval`` run in order, in a folder with a part of the sample tickets.
+In ``sh`` blocks, the lines that start with ``retrieval`` run in order, in a folder with a part of the sample tickets
+and the pages of ``docs/concepts``.
 The blocks of a page share one tenant, which no other page sees, on an embedded server with the hashing embedder.
 
 A shell block that cannot run by itself has a comment of its own on the line above its fence, with the reason::
@@ -63,6 +64,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where the commands run: the sample is smaller, and every query has what was judged relevant to it."""
     place = tmp_path_factory.mktemp("pages")
     shutil.copytree(ROOT / TICKETS, place / TICKETS)
+    shutil.copytree(ROOT / "docs" / "concepts", place / "docs" / "concepts")
     asked = (ROOT / TICKETS / "queries.jsonl").read_text(encoding="utf-8").splitlines()[:ASKED]
     (place / TICKETS / "queries.jsonl").write_text("\n".join(asked), encoding="utf-8")
     queries = {json.loads(line)["_id"] for line in asked}
@@ -130,20 +132,16 @@ def test_every_command_runs(page: Path) -> None:
 @pytest.mark.usefixtures("variables")
 @pytest.mark.parametrize("page", FIRST_PAGES, ids=lambda page: page.stem)
 def test_the_first_code_is_a_program(page: Path, tmp_path: Path) -> None:
-    """Copied into an empty folder and run as a file, with the embedder of whoever configures nothing, it finds."""
-    run = run_first(page, tmp_path)
+    """Copied into an empty folder and run as a file, with the embedder of whoever configures nothing, it finds.
+
+    The README shows what it prints, but for the figures, which depend on the machine's arithmetic.
+    """
+    run = run_program(blocks(page, "python")[0].text, tmp_path)
 
     assert (run.returncode, run.stderr) == (0, "")
     assert run.stdout.startswith("1")
-
-
-@pytest.mark.usefixtures("variables")
-def test_the_readme_shows_what_its_first_code_prints(tmp_path: Path) -> None:
-    """But for the figures, which hang on the machine's arithmetic, it is the block behind it."""
-    shown = blocks(ROOT / "README.md", "")
-    printed = run_first(ROOT / "README.md", tmp_path).stdout
-
-    assert without_figures(printed) in [without_figures(block.text) for block in shown]
+    shown = [without_figures(block.text) for block in blocks(page, "")]
+    assert page.stem != "README" or without_figures(run.stdout) in shown
 
 
 @pytest.mark.usefixtures("variables")
@@ -186,11 +184,6 @@ def store_a_ticket() -> None:
     """What the recipes look for."""
     with connect() as platform:
         platform.collection("tickets").add([{"id": "T-9", "title": "Printer offline"}])
-
-
-def run_first(page: Path, folder: Path) -> subprocess.CompletedProcess[str]:
-    """The page's first python block, run as a program in an empty folder."""
-    return run_program(blocks(page, "python")[0].text, folder)
 
 
 def run_program(text: str, folder: Path) -> subprocess.CompletedProcess[str]:

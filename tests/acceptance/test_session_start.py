@@ -22,7 +22,7 @@ from retrieval.apps.principles import PrincipleStore
 from tests.acceptance.conftest import ROOT, SECONDS, Program
 from tests.support.markdown import blocks
 
-HEAVY = {"alembic", "anyio", "numpy", "openai", "pgvector", "psycopg_pool", "pydantic", "rich", "sqlalchemy", "typer"}
+HEAVY = {"alembic", "anyio", "numpy", "openai", "pgvector", "procrastinate", "psycopg_pool", "sqlalchemy"}
 
 
 async def _fill(url: str, tenant: str) -> None:
@@ -82,7 +82,7 @@ def test_a_session_is_given_what_fits_its_project(program: Program) -> None:
 
 
 def test_nothing_is_loaded_that_it_does_not_need(program: Program) -> None:
-    """The standard library, the driver, and this package's light modules."""
+    """The driver, the settings, the arguments' parser, and this package's light modules."""
     done = program.using(PYTHONPROFILEIMPORTTIME="1").alone()("session-start")
     loaded = set(re.findall(r"\| +([\w.]+)$", done.stderr, re.MULTILINE))
     assert "(exploring)" in done.stdout
@@ -94,6 +94,21 @@ def test_nothing_is_loaded_that_it_does_not_need(program: Program) -> None:
                      "installation.embedded.lock", "installation.embedded.place", "installation.revisions",
                      "installed_sql", "records", "records.recording_statement", "records.session_start")
     } | {"retrieval.adapters.store"}  # fmt: skip
+
+
+def test_a_start_computes_for_less_than_a_second(program: Program) -> None:
+    """From the start of the process to its end, with what it has git do; the best of five, in seconds of processors."""
+
+    def seconds() -> float:
+        used = os.times()
+        return used.children_user + used.children_system
+
+    spent = []
+    for _ in range(5):
+        before = seconds()
+        program.succeeds("session-start")
+        spent.append(seconds() - before)
+    assert min(spent) < 1.0, spent
 
 
 def test_json_tells_the_whole_context(program: Program) -> None:
@@ -168,23 +183,23 @@ def test_a_database_that_does_not_answer_is_not_waited_for(program: Program, sil
 @pytest.mark.parametrize(
     ("arguments", "changed", "reason"),
     [
-        (("session-start", "--bogus"), {}, "'--bogus' is no option; see: retrieval session-start --help"),
+        (("session-start", "--bogus"), {}, "No such option: --bogus (see: retrieval session-start --help)"),
         (("-tnobody", "session-start"), {}, "there is no collection 'principles' yet"),
-        (("session-end", "--outcome", "meh"), {}, "it must be success or failure"),
+        (("session-end", "--outcome", "meh"), {}, "'success', 'failure'"),
         (
             ("session-end", "--cwd", "/nowhere/at/all", "--session", "s"),
             {},
             "no folder, and no tags are given; nothing",
         ),
-        (("--bogus", "session-start"), {}, "'--bogus' is no option; see: retrieval --help"),
+        (("--bogus", "session-start"), {}, "No such option: --bogus (see: retrieval --help)"),
         (("session-start",), {"RETRIEVAL_SCHEMA": 'a"b'}, "run: retrieval db upgrade"),
         (("session-start", "--collection", "none"), {}, "there is no collection 'none' yet"),
         (("session-start",), {"RETRIEVAL_TENANT": "nobody"}, "there is no collection 'principles' yet"),
         (("session-start",), {"RETRIEVAL_SCHEMA": "other"}, "run: retrieval db upgrade"),
         (("session-start",), {"RETRIEVAL_DATABASE_URL": "postgresql://me:secret@127.0.0.1:1/x"}, "cannot reach"),
         (("session-end",), {"RETRIEVAL_DATABASE_URL": "postgresql://me:secret@127.0.0.1:1/x"}, "cannot reach"),
-        (("session-start",), {"RETRIEVAL_DATABASE_URL": "mysql://me:secret@db"}, "RETRIEVAL_DATABASE_URL must be"),
-        (("session-start",), {"RETRIEVAL_SESSION_START_SECONDS": "0"}, "RETRIEVAL_SESSION_START_SECONDS is '0'"),
+        (("session-start",), {"RETRIEVAL_DATABASE_URL": "mysql://me:secret@db"}, "RETRIEVAL_DATABASE_URL: "),
+        (("session-start",), {"RETRIEVAL_SESSION_START_SECONDS": "0"}, "RETRIEVAL_SESSION_START_SECONDS: "),
     ],
 )
 def test_what_goes_wrong_is_a_hint(

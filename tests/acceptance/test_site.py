@@ -56,11 +56,14 @@ def test_what_the_pages_link_to_in_the_repository_is_there(site: Path) -> None:
 
 
 def test_the_reference_is_made_of_the_docstrings(site: Path) -> None:
-    """Each public call of a collection, those that it inherits too, with what its docstring says."""
+    """Each public call of a collection, ``search`` first, with its types and what its docstring says."""
     page = (site / "reference" / "python" / "collection.html").read_text()
 
-    assert {"search", "get", "make_filterable"} <= set(re.findall(r'id="retrieval\.Collection\.(\w+)"', page))
-    assert "The best hits for the words" in page
+    calls = re.findall(r'id="retrieval\.Collection\.(\w+)"', page)
+    assert calls[0] == "search"
+    assert {"search", "get", "make_filterable"} <= set(calls)
+    assert "Search by words, or by a precomputed vector" in page
+    assert ">SearchResult</a>" in page
 
 
 def test_no_page_loads_anything_from_elsewhere(site: Path) -> None:

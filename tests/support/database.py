@@ -12,6 +12,7 @@ import contextlib
 import os
 import socket
 import time
+import uuid
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from pathlib import Path
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit
 
 import psycopg
+import sqlalchemy as sa
 from psycopg import sql
 
 from retrieval import Platform, Settings, connect
@@ -171,6 +173,30 @@ async def act_as(connection: psycopg.AsyncConnection[Any], tenant_id: int | None
         "set_config('retrieval.tenant', %s, true)",
         (role, f'"{SCHEMA}", public, pg_temp', "" if tenant_id is None else str(tenant_id)),
     )
+
+
+@contextlib.contextmanager
+def login(database: str, options: str = "") -> Iterator[tuple[str, str]]:
+    """A login of its own: its name, and its URL for the database."""
+    name = f"login_{uuid.uuid4().hex[:12]}"
+    with opened(database) as connection:
+        connection.execute(sql.SQL("CREATE ROLE {} LOGIN PASSWORD 'secret' " + options).format(sql.Identifier(name)))
+        try:
+            yield name, with_password(database, name)
+        finally:
+            for (role,) in connection.execute(
+                "SELECT m.roleid::regrole::text FROM pg_auth_members m WHERE m.member = %s::regrole", (name,)
+            ).fetchall():
+                connection.execute(f"REVOKE {role} FROM {name} CASCADE")
+            connection.execute(f"REASSIGN OWNED BY {name} TO CURRENT_USER")
+            connection.execute(f"DROP OWNED BY {name} CASCADE")
+            connection.execute(f"DROP ROLE {name}")
+
+
+def with_password(url: str, user: str, password: str = "secret") -> str:  # noqa: S107
+    """The URL for that login."""
+    name = sa.make_url(url).database or ""
+    return database_url(url, name, user=user).replace(f"//{user}@", f"//{user}:{password}@")
 
 
 @contextlib.contextmanager

@@ -13,6 +13,43 @@ from psycopg.types.json import Jsonb
 from retrieval.adapters.store.database import Connection
 from tests.support.pools import columns_of, items_of
 
+TRACES = (
+    (
+        "INSERT INTO retrievals (collection_id, retrieval_id, retrieved_at, query, condition, request, "
+        "profile_version, model_version, policy, statistics_at, seed, eligible, hits, path, notes, timings_ms, "
+        "retrieval_time_ms, generation_triggered, backtrack_count, pool_items, shown_items, shown_scores) "
+        "VALUES (%(own)s, gen_random_uuid(), now(), "
+        "'q', '{}', '{}', 1, 0, 'off/1', now(), 1, 0, 1, 'exact', '{}', '{}', 1, false, 0, '{1}', '{1}', '{1}')"
+    ),
+    "INSERT INTO recording_losses (collection_id, day, reason) VALUES (%(own)s, now(), 'overflow')",
+    (
+        "INSERT INTO feedback (collection_id, item_id, feedback_key, subject, kind, reward, weight, contexts, "
+        "occurred_at) VALUES (%(own)s, '1', gen_random_uuid(), gen_random_uuid(), 'rating', 1, 1, '{\"\"}', now())"
+    ),
+    "INSERT INTO arms (collection_id, item_id, context, successes, failures) VALUES (%(own)s, '1', '', 1, 0)",
+    "INSERT INTO learning_states (collection_id) VALUES (%(own)s)",
+    "INSERT INTO quarantines (collection_id, actor) VALUES (%(own)s, 'spammer')",
+    (
+        "INSERT INTO learned_models (collection_id, version, kind, definition, metrics, events, statistics_at, "
+        "is_published, reason) VALUES (%(own)s, 1, 'shrinkage', '{}', '{}', 0, now(), true, 'better')"
+    ),
+    "INSERT INTO rewarded_queries VALUES (%(own)s, '1', 1, '[1]', 1)",
+    "INSERT INTO memories VALUES (%(own)s, '1', now())",
+    "INSERT INTO memory_links VALUES (%(own)s, 'questions', 'q1', '1', now())",
+    "INSERT INTO item_places VALUES (%(own)s, '1', 'talk', 1, '')",
+    (
+        "INSERT INTO own_vectors "
+        "SELECT collection_id, '1', space_id, '[1]', '' FROM collections WHERE collection_id = %(own)s"
+    ),
+    (
+        "INSERT INTO cluster_centroids (collection_id, space_id, cluster, centroid, items) "
+        "SELECT collection_id, space_id, 0, '[1]', 1 FROM collections WHERE collection_id = %(own)s"
+    ),
+    "INSERT INTO item_clusters (collection_id, item_id, cluster) VALUES (%(own)s, '1', 0)",
+    "INSERT INTO arm_baselines (collection_id, item_id, context, successes, failures) VALUES (%(own)s, '1', '', 1, 0)",
+)
+"""A row in each table of what searches, feedback and learning leave behind, of the collection ``own``."""
+
 _RETRIEVAL = """
     INSERT INTO retrievals (
         collection_id, retrieval_id, retrieved_at, query, condition, request, profile_version, model_version, policy,

@@ -90,6 +90,23 @@ def test_changed_settings_are_checked_like_the_rest() -> None:
         settings.changed(tenant="")
 
 
+def test_changed_settings_are_those_that_were_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The environment is not read again, and the result is frozen and comparable like any other."""
+    monkeypatch.setenv("RETRIEVAL_SCHEMA", "search")
+    settings = Settings()
+
+    def read_again(*_: object, **__: object) -> None:
+        pytest.fail("the environment is read again")
+
+    monkeypatch.setattr(Settings, "settings_customise_sources", read_again)
+    changed = settings.changed(tenant="acme")
+
+    assert (changed.database_schema, changed.tenant) == ("search", "acme")
+    assert changed.changed(tenant=settings.tenant) == settings
+    with pytest.raises(ValidationError, match="frozen"):
+        changed.tenant = "another"
+
+
 def test_a_language_model_that_is_set_to_nothing_is_not_set(monkeypatch: pytest.MonkeyPatch) -> None:
     """As compose files leave what nobody filled in."""
     monkeypatch.setenv("RETRIEVAL_LLM", "")

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retrieval.domain.errors import EmbedderRejectedError
-from retrieval.domain.items.embedding import EmbeddingSpace, TextRole
+from retrieval.domain.items.embedding import Embedder, EmbeddingSpace, TextRole, TokenMeasure
 
 
 def prepared(texts: Sequence[str], role: TextRole, space: EmbeddingSpace) -> list[str]:
@@ -59,6 +59,24 @@ def estimated_tokens(text: str) -> int:
     rare scripts can have fewer than 3, so it is no upper bound.
     """
     return max(1, -(-len(text.encode()) // 3))
+
+
+_AROUND = 16
+"""Tokens that models put around a text, and more."""
+
+
+def estimated_measure(texts: Sequence[str]) -> list[int]:
+    """The estimated tokens of each text."""
+    return [estimated_tokens(text) if text else 0 for text in texts]
+
+
+def measure_of(embedder: Embedder | None) -> TokenMeasure:
+    """How long texts are for its model, as far as it tells; else, and without one, by estimate."""
+    count = getattr(embedder, "count_tokens", None)
+    if embedder is None or count is None:
+        return TokenMeasure(estimated_measure)
+    prefix = len(embedder.space.prefix(TextRole.DOCUMENT).encode())
+    return TokenMeasure(count, getattr(embedder, "max_tokens", None), _AROUND + prefix)
 
 
 def batches(sizes: Sequence[int], *, max_items: int, max_size: int) -> Iterator[range]:

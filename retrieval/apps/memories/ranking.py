@@ -1,4 +1,4 @@
-"""How memories are ranked, said as profiles, and a memory as it was retrieved."""
+"""The ranking of memories as profiles, and a memory as it was retrieved."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ STRATEGIES: Mapping[str, Profile] = MappingProxyType(
 """The strategies by name; each of the first four is one signal alone."""
 
 PROFILES: Mapping[str, Profile] = MappingProxyType({**STRATEGIES, "semantic": SEMANTIC_PROFILE})
-"""What ``strategy`` may name: the strategies, and the hybrid with meaning."""
+"""The values of ``strategy``: the strategies, and the hybrid with meaning."""
 
 TIMELINE_PROFILE = Profile(
     legs=MappingProxyType({"recent": 1.0}),
@@ -92,7 +92,7 @@ class RelevantMemory(Memory):
     computed_relevance_score: float
     """The sum of the signals' contributions: 0 to 1 where the weights sum to 1. Higher is better."""
     rank: int
-    """From 1."""
+    """The rank, from 1."""
     explanation: Explanation
     """The signals with their values and weights, and the legs that brought it."""
     retrieval_id: UUID | None = None

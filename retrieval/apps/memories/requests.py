@@ -1,4 +1,4 @@
-"""What is asked of the memories, checked at the door and said as a filter. Pure."""
+"""The requests to the memories, checked where they come in and turned into a filter. Pure."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def estimated_tokens(text: str) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """What a text has to keep to. Raises ``InvalidRequestError`` for a bound that is no whole number of at least 1."""
+    """The bounds of a text. Raises ``InvalidRequestError`` for a bound that is no whole number of at least 1."""
 
     max_characters: int | None = None
     """None: as many as it takes."""
@@ -46,7 +46,7 @@ class Bounds:
             raise InvalidRequestError(f"count_tokens is {self.count_tokens!r:.80}; it must be a function of a text")
 
     def fits(self, text: str) -> bool:
-        """Whether the text keeps to them."""
+        """True if the text keeps to the bounds."""
         if self.max_characters is not None and len(text) > self.max_characters:
             return False
         return self.max_tokens is None or self._tokens(text) <= self.max_tokens
@@ -70,7 +70,7 @@ def _is_length(value: object) -> TypeGuard[int]:
 
 
 UNBOUNDED = Bounds()
-"""As long as it takes."""
+"""The bounds of a text of any length."""
 
 
 def entity_set(entities: Links | None) -> frozenset[Entity]:
@@ -79,7 +79,7 @@ def entity_set(entities: Links | None) -> frozenset[Entity]:
     Raises ``InvalidRequestError`` for what is no mapping of lists of ids.
     """
     given = checked_links(entities or {})
-    return frozenset((entity_type, one) for entity_type, ids in given.items() for one in ids)
+    return frozenset((entity_type, entity_id) for entity_type, ids in given.items() for entity_id in ids)
 
 
 _PROTOCOLS = ("protocols", "protocol")
@@ -96,7 +96,7 @@ RELATED_TYPES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "experiments": (*_EXPERIMENTS, *_PLANS, *_PROTOCOLS, "insights"),
     }
 )
-"""What is worth reading before a task, its own kind first.
+"""The types worth reading before a task of each type, its own first.
 
 Insights build on what was found, summed up and sorted out before; a summary on earlier ones, what was found and what is
 planned; sorting out on how it was done before and why; a protocol on protocols, the plans that use them and the papers
@@ -132,8 +132,8 @@ def checked_types(interaction_types: object) -> list[str]:
         raise InvalidRequestError(
             f"interaction_types come in a list such as ['insights'], not {interaction_types!r:.80}"
         )
-    for one in interaction_types:
-        checked_name("an interaction type", one)
+    for kind in interaction_types:
+        checked_name("an interaction type", kind)
     return list(dict.fromkeys(interaction_types))
 
 
@@ -181,7 +181,7 @@ def check_start(profile: Profile, entities: Links | None) -> None:
 
 
 def checked_match(match_entities: object) -> bool:
-    """Whether entities filter. Raises ``InvalidRequestError`` for anything but ``filter`` and ``prefer``."""
+    """True if entities filter. Raises ``InvalidRequestError`` for anything but ``filter`` and ``prefer``."""
     if match_entities not in ("filter", "prefer"):
         raise InvalidRequestError(f"match_entities is {match_entities!r:.80}; it must be 'filter' or 'prefer'")
     return match_entities == "filter"

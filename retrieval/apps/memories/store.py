@@ -59,7 +59,7 @@ class MemoryPage(Sequence[Memory]):
 
     memories: tuple[Memory, ...]
     next: str | None
-    """What to give as ``after`` for the next page; None: this is the last."""
+    """The value of ``after`` for the next page; None: this is the last."""
 
     @overload
     def __getitem__(self, index: int) -> Memory: ...
@@ -121,7 +121,7 @@ MOST = 20
 """Memories that are compared with a new one, of each way to find them; those that have expired are among them."""
 
 _QUERY_CHARACTERS = 2000
-"""So much of a text is looked up; all of it is compared."""
+"""The number of characters of a text that are searched for; all of them are compared."""
 
 
 UNCHANGED: Any = object()
@@ -208,7 +208,7 @@ class MemoryStore:
         how = duplicates_named(duplicates)
         if not isinstance(memories, Iterable):
             raise InvalidRequestError(f"memories come in a list of mappings, not {memories!r:.80}")
-        checked = [self._from_record(one) for one in memories]
+        checked = [self._from_record(memory) for memory in memories]
         for memory in checked:
             memory.item()  # what no item can hold is refused before anything is stored
         if how is Duplicates.KEEP:
@@ -231,7 +231,11 @@ class MemoryStore:
         """The memories of those ids that there are and that have not expired, by id, in the order asked for."""
         found = await self._read(memory_ids)
         now = self._platform.now
-        return {one: found[one] for one in memory_ids if one in found and not has_expired(found[one], now)}
+        return {
+            memory_id: found[memory_id]
+            for memory_id in memory_ids
+            if memory_id in found and not has_expired(found[memory_id], now)
+        }
 
     async def list_memories(
         self,
@@ -356,8 +360,8 @@ class MemoryStore:
         if how is not Duplicates.KEEP:
             joins = how is Duplicates.MERGE
             found = await near_memories(await self._collection(), writer, memory, self._threshold, joins=joins)
-            known = await self.get_memories([one.memory_id for one in found]) if found else {}
-            near = [one for one in found if one.memory_id in known]
+            known = await self.get_memories([memory.memory_id for memory in found]) if found else {}
+            near = [memory for memory in found if memory.memory_id in known]
             look = Look(near, self._platform.now, joins=joins)
         return await writer.store(memory, look)
 
@@ -380,10 +384,10 @@ class MemoryStore:
         return MemoryWriter(Writer(workplace.database, tenant_id, stored, embedder))
 
     def _from_record(self, record: Mapping[str, Any]) -> NewMemory:
-        """What ``store_memory`` would store for these arguments."""
+        """Gives the memory that ``store_memory`` would store for these arguments."""
         if not isinstance(record, Mapping):
             raise InvalidRequestError(f"a memory is a mapping of store_memory's arguments, not {record!r:.80}")
-        own = {one.name for one in fields(NewMemory)} - {"status", "links", "text"}
+        own = {field_.name for field_ in fields(NewMemory)} - {"status", "links", "text"}
         given = {name: value for name, value in record.items() if name in own and value is not None}
         linked = {name: value for name, value in record.items() if name not in own and name != "links"}
         for name in ("project_id", "interaction_type", "content"):

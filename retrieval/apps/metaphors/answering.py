@@ -40,12 +40,12 @@ class Entry:
     metaphor: Metaphor
     score: float
     relevance: float
-    """How well it fits by itself, 0 to 1: what a model of the learned reward is told of it."""
+    """The metaphor's own relevance, 0 to 1, as a model of the learned reward reads it."""
     explanation: Explanation
 
     @property
     def shown(self) -> ShownItem:
-        """As it is recorded."""
+        """The item as it is recorded."""
         return ShownItem(item_id=self.metaphor.id, score=self.score, signals={"relevance": self.relevance})
 
 
@@ -129,13 +129,13 @@ def relevance_of(hit: Hit) -> float:
 
 
 RELEVANCE_MAX = 1 + 1e-6
-"""What rounding may make of a cosine of 1."""
+"""The most that rounding makes of a cosine of 1."""
 
 
 def relevance_of_each(found: Iterable[Entry]) -> dict[str, float]:
-    """How well each fits by itself, 0 to 1, by id. Raises ``InvalidRequestError`` for scores that are no cosines."""
-    relevance = {one.metaphor.id: one.relevance for one in found}
-    if any(not 0 <= one <= RELEVANCE_MAX for one in relevance.values()):
+    """Gives the relevance of each, 0 to 1, by id. Raises ``InvalidRequestError`` for scores that are no cosines."""
+    relevance = {entry.metaphor.id: entry.relevance for entry in found}
+    if any(not 0 <= value <= RELEVANCE_MAX for value in relevance.values()):
         raise InvalidRequestError(
             "the profile of the corpus's collection gives scores outside 0 to 1, which nothing learned can be "
             "weighed against; set METAPHORS_PROFILE, or one of your own with the leg dense alone and the fusion union"
@@ -147,43 +147,45 @@ def learned_entries(
     metaphors: Iterable[Metaphor], expected: Mapping[str, Expectation], relevance: Mapping[str, float]
 ) -> list[Entry]:
     """The metaphors by the reward that is expected of them; those of which nothing is known are left out."""
-    known = [one for one in metaphors if one.id in expected]
+    known = [metaphor for metaphor in metaphors if metaphor.id in expected]
     best = sorted(known, key=lambda one: (-expected[one.id].mean, one.id))
     return [
-        _entry(one, relevance.get(one.id, 0.0), [_part("learned", rank, expected[one.id].mean)])
-        for rank, one in enumerate(best, 1)
+        _entry(metaphor, relevance.get(metaphor.id, 0.0), [_part("learned", rank, expected[metaphor.id].mean)])
+        for rank, metaphor in enumerate(best, 1)
     ]
 
 
 def explored_entries(base: Sequence[Entry], expected: Mapping[str, Expectation], rate: float) -> list[Entry]:
     """The entries by score + rate × uncertainty of the expected reward, best first; equal ones by id."""
-    bonus = {one.metaphor.id: expected[one.metaphor.id].uncertainty for one in base if one.metaphor.id in expected}
+    bonus = {
+        entry.metaphor.id: expected[entry.metaphor.id].uncertainty for entry in base if entry.metaphor.id in expected
+    }
     surest = sorted(bonus, key=lambda key: (-bonus[key], key))
     ranks = {key: rank for rank, key in enumerate(surest, 1)}
     found = [
         _entry(
-            one.metaphor,
-            one.relevance,
-            [*one.explanation.contributions, _part("uncertainty", ranks[key], bonus[key], rate)] if key in bonus else
-            list(one.explanation.contributions),
+            entry.metaphor,
+            entry.relevance,
+            [*entry.explanation.contributions, _part("uncertainty", ranks[key], bonus[key], rate)] if key in bonus else
+            list(entry.explanation.contributions),
         )
-        for one in base
-        for key in [one.metaphor.id]
+        for entry in base
+        for key in [entry.metaphor.id]
     ]  # fmt: skip
     return sorted(found, key=lambda one: (-one.score, one.metaphor.id))
 
 
 def explored_items(shown: Sequence[Entry], base: Sequence[Entry]) -> list[ShownItem]:
-    """As they are recorded: what stands there for its uncertainty alone is there to learn about it."""
+    """The items as they are recorded: an item shown for its uncertainty alone is there to learn about it."""
     usual = {one.metaphor.id for one in base[: len(shown)]}
     return [
         ShownItem(
-            item_id=one.metaphor.id,
-            score=one.score,
-            signals={"relevance": one.relevance},
-            slot=Slot.EXPLOIT if one.metaphor.id in usual else Slot.EXPLORE,
+            item_id=entry.metaphor.id,
+            score=entry.score,
+            signals={"relevance": entry.relevance},
+            slot=Slot.EXPLOIT if entry.metaphor.id in usual else Slot.EXPLORE,
         )
-        for one in shown
+        for entry in shown
     ]
 
 
@@ -206,7 +208,7 @@ LATE = "nothing was generated: the time that a batch waits for suggestions is us
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """When candidates are generated, and how long they are waited for."""
+    """The rules by which candidates are generated, and the time that is waited for them."""
 
     below: float
     """Top score, 0 to 1, under which they are."""
@@ -216,7 +218,7 @@ class Rules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answers:
-    """What answers a corpus's retrievals."""
+    """Answers the retrievals of a corpus."""
 
     corpus: MetaphorCorpus
     searches: Searches
@@ -256,7 +258,7 @@ class Answers:
         return retrieved(asked, shown, retrieval_id, milliseconds, why_generated=why_generated, notes=notes)
 
     async def _may_generate(self, asked: MetaphorSearch) -> bool:
-        """Whether there is a model to ask, or a candidate that it left."""
+        """True if there is a model to ask, or a candidate that it suggested."""
         if self.generator is not None:
             return True
         stored = await self.corpus.collection.refresh(older_than_seconds=FRESH_SECONDS)
@@ -275,7 +277,7 @@ class Answers:
         return why
 
     async def _top_score(self, asked: MetaphorSearch, found: SearchResult) -> float:
-        """How well the corpus fits the problem itself.
+        """The best score of the corpus for the problem itself.
 
         A question that was moved away from it scores lower, and what is preferred scores high however little it fits.
         """
@@ -292,7 +294,7 @@ class Answers:
         return await self.composed(
             asked,
             best,
-            [one.shown for one in best],
+            [entry.shown for entry in best],
             origin="metaphors.retrieve",
             started=started,
             why_generated=why,
@@ -306,7 +308,7 @@ class Answers:
         if await self.generator.still_untried(asked.problem, asked.exclude):
             return Suggested()
         failed = await self.corpus.get(asked.exclude)
-        tried = names_of([*(one.metaphor for one in corpus[:TRIED]), *failed.values()])
+        tried = names_of([*(entry.metaphor for entry in corpus[:TRIED]), *failed.values()])
         wanted = Wanted(problem=asked.problem, tried=tried, failure=asked.why, why=why)
         left = self.rules.seconds if asked.until is None else asked.until - self.clock()
         return (
@@ -325,16 +327,16 @@ def retrieved(
 ) -> Retrieved:  # fmt: skip
     """The answer, with its figures."""
     return Retrieved(
-        [(one.metaphor, one.score) for one in shown],
+        [(entry.metaphor, entry.score) for entry in shown],
         problem=asked.problem,
         retrieval_id=retrieval_id,
         metrics=RetrievalMetrics.of(
-            [one.score for one in shown],
+            [entry.score for entry in shown],
             retrieval_time_ms=milliseconds,
             generation_triggered=why_generated is not None,
             backtrack_count=asked.backtracks,
         ),
-        explanations=[one.explanation for one in shown],
+        explanations=[entry.explanation for entry in shown],
         notes=notes,
         why_generated=why_generated,
     )

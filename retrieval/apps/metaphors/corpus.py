@@ -62,11 +62,11 @@ _BY_MEANING = Profile(legs={"dense": 1.0})
 
 
 async def near_duplicates(collection: Collection, metaphor: Metaphor, above: float) -> list[tuple[Metaphor, float]]:
-    """Those with the same name, at 1, and those whose cosine is at least ``above``; the most alike first, then by id.
+    """Gives those with the same name, at 1, and those whose cosine is at least ``above``; best first, then by id.
 
     The metaphor's own id is left out. Rejected ones are compared by name: archived, they have no vector.
     """
-    found = {one.id: (one, 1.0) async for one in _namesakes(collection, metaphor)}
+    found = {namesake.id: (namesake, 1.0) async for namesake in _namesakes(collection, metaphor)}
     for one, cosine in await _nearest(collection, metaphor):
         if cosine >= above:
             found.setdefault(one.id, (one, cosine))
@@ -119,7 +119,7 @@ class MetaphorCorpus:
     def __init__(self, collection: Collection, static: Sequence[Metaphor] = STANDARD_CORPUS) -> None:
         """``collection`` holds the static ones already; ``open`` sees to that. Ids must not repeat."""
         self._collection = collection
-        self._static = {one.id: one for one in _checked(static)}
+        self._static = {metaphor.id: metaphor for metaphor in _checked(static)}
 
     @classmethod
     async def open(
@@ -141,7 +141,7 @@ class MetaphorCorpus:
 
     @property
     def collection(self) -> Collection:
-        """Where the metaphors lie."""
+        """The collection that holds the metaphors."""
         return self._collection
 
     @property
@@ -157,7 +157,7 @@ class MetaphorCorpus:
                 yield metaphor_of(item)
 
     async def count(self) -> int:
-        """How many metaphors the corpus has, candidates left out."""
+        """Counts the metaphors of the corpus, without candidates."""
         return len(self._static) + len(await self.dynamic())
 
     async def dynamic(self) -> list[Metaphor]:
@@ -173,7 +173,7 @@ class MetaphorCorpus:
         return {key: metaphor_of(item) for key, item in (await self._items(ids)).items()}
 
     async def origins(self, ids: Sequence[str]) -> dict[str, Origin]:
-        """Where the metaphors of those ids came from and their status, by id; what is unknown is missing."""
+        """Gives origin and status of the metaphors, by id; unknown ids are missing."""
         return {
             key: Origin(source=item.source, status=item.status, provenance=provenance_of(item))
             for key, item in (await self._items(ids)).items()
@@ -289,7 +289,7 @@ class MetaphorCorpus:
 
         ``open`` does it, and so does a retrieval that looks at candidates: verdicts may come by any way.
         """
-        waiting = [one.id for one in await self.candidates()]
+        waiting = [candidate.id for candidate in await self.candidates()]
         known = await self._collection.standings(waiting) if waiting else {}
         due = [key for key, one in known.items() if probation(one.uses, one.successes) in _BECOMES]
         return {key: await self.settle(key) for key in due}
@@ -316,7 +316,7 @@ class MetaphorCorpus:
 
     async def _store_static(self) -> None:
         """Bring the stored static metaphors to what is given."""
-        wanted = {one.id: metaphor_item(one) for one in self.static}
+        wanted = {metaphor.id: metaphor_item(metaphor) for metaphor in self.static}
         stored = await self._collection.get(list(wanted))
         for key in [key for key, item in stored.items() if item.source != STATIC]:
             _log.warning("metaphor %r was added by an application, and stays what it is", key)
@@ -343,7 +343,7 @@ class MetaphorCorpus:
 
 def _checked(static: Sequence[Metaphor]) -> list[Metaphor]:
     metaphors = list(static) if isinstance(static, Iterable) else [None]
-    if not all(isinstance(one, Metaphor) for one in metaphors):
+    if not all(isinstance(metaphor, Metaphor) for metaphor in metaphors):
         raise InvalidRequestError("static is no list of Metaphor(id=..., name=...)")
     seen: set[str] = set()
     for one in metaphors:

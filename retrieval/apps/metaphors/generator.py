@@ -34,12 +34,12 @@ NAME_LENGTH, ERROR_LENGTH, NOTE_LENGTH = 80, 200, 1000
 def plain(text: str, most: int = NOTE_LENGTH) -> str:
     """The text on one line, without what cannot be printed, and cut."""
     # What is cut away in the end need not be looked at.
-    shown = "".join(one if one.isprintable() else " " for one in text[: 4 * most])
+    shown = "".join(character if character.isprintable() else " " for character in text[: 4 * most])
     return " ".join(shown.split())[:most].rstrip()
 
 
 def plain_error(error: BaseException) -> str:
-    """What the error says; the name of its type where it says nothing, or cannot be made to."""
+    """Gives the error's message; the name of its type where it has none, or its message cannot be made."""
     try:
         said = plain(str(error), NOTE_LENGTH)
     except Exception:  # noqa: BLE001 - a stranger's __str__
@@ -57,7 +57,7 @@ def plain_name(model: object) -> str:
 
 
 def plain_traceback(error: BaseException) -> str:
-    """Where the error comes from, for a log that takes UTF-8 alone."""
+    """Gives the error's traceback for a log that takes UTF-8 alone."""
     return "".join(traceback.format_exception(error)).encode(errors="replace").decode()
 
 
@@ -65,7 +65,7 @@ SUGGESTIONS = 3
 """Metaphors asked for, and the most that are taken."""
 
 LOOKED_AT = 20
-"""Of what an answer offers: the first so many are looked at."""
+"""The most suggestions of an answer that are looked at."""
 
 PROMPT_VERSION = "metaphors 1"
 """Names the prompt, in what is kept with a suggestion."""
@@ -125,7 +125,7 @@ _SUGGESTION = _object(
     concreteness={"type": "number", "minimum": 0, "maximum": 1},
 )
 SCHEMA: Mapping[str, Any] = _object(metaphors={"type": "array", "items": _SUGGESTION, "minItems": SUGGESTIONS})
-"""Of the answer."""
+"""The schema of the answer."""
 
 T = TypeVar("T")
 
@@ -136,7 +136,7 @@ _UNKNOWN = frozenset({"Co", "Cn"})
 
 
 def suggestion_prompt(problem: Problem, tried: Sequence[str], failure: str = "") -> str:
-    """What the model is asked: with the names of what was tried, and what was said of earlier attempts."""
+    """The model's prompt, with the names of what was tried, and what was said of earlier attempts."""
     return _PROMPT.format(
         number=SUGGESTIONS,
         problem=_data(problem.description[:PROBLEM_LENGTH_MAX]),
@@ -156,8 +156,8 @@ def suggested_metaphors(answer: object, problem: Problem) -> list[Metaphor]:
     if not isinstance(offered, list | tuple):
         return []
     found: list[Metaphor] = []
-    for one in islice(offered, LOOKED_AT):
-        metaphor = _metaphor(one, problem) if isinstance(one, Mapping) else None
+    for suggestion in islice(offered, LOOKED_AT):
+        metaphor = _metaphor(suggestion, problem) if isinstance(suggestion, Mapping) else None
         if metaphor is not None:
             found.append(metaphor)
         if len({each.name.casefold() for each in found}) == SUGGESTIONS:
@@ -215,7 +215,11 @@ def _text(value: object, most: int) -> str:
     """On one line, cut; empty where it is none that can be shown."""
     # What is cut away in the end need not be looked at.
     text = " ".join(value[: 2 * most].split()) if isinstance(value, str) else ""
-    if not _WORD.search(text) or text_fault(text) or any(unicodedata.category(one) in _UNKNOWN for one in text):
+    if (
+        not _WORD.search(text)
+        or text_fault(text)
+        or any(unicodedata.category(character) in _UNKNOWN for character in text)
+    ):
         return ""
     return text[:most].rstrip()
 
@@ -227,15 +231,15 @@ def _id(name: str, problem: Problem, content: Sequence[str]) -> str:
 
 
 def _data(value: object) -> str:
-    """As JSON in which no tag can stand."""
+    """Gives the value as JSON that cannot hold a tag."""
     return json.dumps(value, ensure_ascii=False).replace("<", "\\u003c").replace(">", "\\u003e")
 
 
 LONGEST_SECONDS = 300.0
-"""How long a call may go on, whether or not anyone waits for it: a late answer serves the next retrieval."""
+"""The longest time of a call in seconds, whether or not anyone waits: a late answer serves the next retrieval."""
 
 AGAIN_AFTER = timedelta(minutes=10)
-"""So long the same is not asked again after an answer of which nothing could be used."""
+"""Time in which the same is not asked again after an answer without anything usable."""
 
 REFUSED_MAX = 1000
 """The most of these that a retriever remembers."""
@@ -245,22 +249,22 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What suggestions are asked for."""
+    """The suggestions that are wanted."""
 
     problem: Problem
     tried: tuple[str, ...] = ()
     """Names of metaphors that do not fit well."""
     failure: str = ""
-    """What was said of earlier attempts."""
+    """The reports on earlier attempts."""
     why: str = "asked for"
-    """Why they are wanted, as it is kept with them."""
+    """The reason for the request, which is stored with the suggestions."""
 
 
 class Suggested(list[Metaphor]):
     """The metaphors that were suggested and can be used."""
 
     notes: tuple[str, ...]
-    """Why others, or all, cannot: one that is much like another was refused, for example."""
+    """The reasons why others, or all, cannot be used: one that is much like another was refused, for example."""
 
     def __init__(self, metaphors: Iterable[Metaphor] = (), notes: Iterable[str] = ()) -> None:
         super().__init__(metaphors)
@@ -275,9 +279,9 @@ class Generator:
     llm: LLM
     now: Callable[[], datetime]
     budget_seconds: float
-    """How long a retrieval waits; a model that takes longer is not asked by the next ones until it answers."""
+    """Seconds that a retrieval waits; a model that takes longer is not asked by the next ones until it answers."""
     refused: dict[str, tuple[datetime, str]] = field(default_factory=dict)
-    """What was asked in vain lately, with when and why."""
+    """Recent requests without success, each with its time and the reason."""
 
     @property
     def name(self) -> str:
@@ -285,7 +289,7 @@ class Generator:
         return plain_name(self.llm)
 
     async def suggestions(self, wanted: Wanted) -> Suggested:
-        """At most three, stored as candidates.
+        """Gives at most three suggestions, stored as candidates.
 
         Raises ``LLMUnavailableError`` or ``LLMRejectedError``, also for an answer of which nothing can be used.
         """
@@ -304,7 +308,7 @@ class Generator:
             return Suggested(notes=(f"nothing was generated: {plain_error(error)}",))
 
     async def still_untried(self, problem: Problem, exclude: Collection[str]) -> bool:
-        """Whether the model suggested metaphors for this problem's text already of which one is not excluded."""
+        """True if the model already suggested metaphors for this problem's text, of which one is not excluded."""
         where = {"kind": KIND, "status": [ACTIVE, CANDIDATE], SUGGESTED_FOR: problem_hash(problem)}
         return any([item.item_id not in exclude async for item in self.corpus.collection.scan(where)])
 
@@ -339,7 +343,7 @@ class Generator:
         return Suggested(kept, notes)
 
     async def _offered(self, wanted: Wanted) -> list[Metaphor]:
-        """What its answer offers; whatever else a model raises, or its answer does, becomes one of a model's errors."""
+        """Gives the suggestions of the model's answer; any error of the model or its answer becomes a model's error."""
         try:
             guard = handle_of(self.corpus.collection).parts.llm_calls.guard(self.llm, self.name)
             answer = await guard.call(
@@ -388,10 +392,10 @@ class Generator:
 
 
 def prompt_of(wanted: Wanted) -> str:
-    """What the model is asked."""
+    """Gives the prompt."""
     return suggestion_prompt(wanted.problem, wanted.tried, wanted.failure)
 
 
 def names_of(metaphors: Sequence[Metaphor]) -> tuple[str, ...]:
     """Their names, each once."""
-    return tuple(dict.fromkeys(one.name for one in metaphors))
+    return tuple(dict.fromkeys(metaphor.name for metaphor in metaphors))

@@ -56,14 +56,14 @@ def name_key(name: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """What a corpus keeps of a metaphor besides itself."""
+    """The facts that a corpus keeps of a metaphor besides the metaphor itself."""
 
     source: str
     """``static``, ``generated``, or an application's own word."""
     status: str
     """``active``: in the corpus; ``candidate``: not settled yet; ``archived``: rejected."""
     provenance: Mapping[str, Any]
-    """What was said of where it came from, such as model and time; empty: nothing."""
+    """The origin as it was given, such as model and time; empty: not given."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,9 +71,9 @@ class Operation:
     """An operation with its effects. Raises ``InvalidRequestError`` for a missing name, or what is no text."""
 
     name: str
-    """What it is called, such as ``add_reservoir``."""
+    """The name, such as ``add_reservoir``."""
     effects: tuple[str, ...] = ()
-    """What it brings about; an operation without effects makes a generated metaphor invalid."""
+    """The effects; an operation without effects makes a generated metaphor invalid."""
     description: str = ""
 
     def __post_init__(self) -> None:
@@ -94,13 +94,13 @@ class Metaphor:
     """Unique within a corpus, such as ``plumbing``."""
     name: str
     domain: str = ""
-    """Where it comes from, such as ``engineering``."""
+    """The field that it comes from, such as ``engineering``."""
     description: str = ""
     operations: tuple[Operation, ...] = ()
     examples: tuple[str, ...] = ()
     """Problems that it helped with."""
     concreteness: float | None = None
-    """How easily it is pictured, 0 (abstract) to 1 (tangible); None: not said."""
+    """The ease of picturing it, 0 (abstract) to 1 (tangible); None: not said."""
     embedding: tuple[float, ...] | None = None
     """Its vector in the corpus's space; None: it is made of the text. ``add`` stores it, scaled to length 1."""
 
@@ -110,7 +110,7 @@ class Metaphor:
         for name in ("domain", "description"):
             checked_text(f"a metaphor's {name}", getattr(self, name))
         operations = tuple(self.operations) if isinstance(self.operations, tuple | list) else (None,)
-        if not all(isinstance(one, Operation) for one in operations):
+        if not all(isinstance(operation, Operation) for operation in operations):
             raise InvalidRequestError(f"the operations of metaphor {self.id!r} are no list of Operation(name=...)")
         object.__setattr__(self, "operations", operations)
         object.__setattr__(self, "examples", checked_texts("a metaphor's examples", self.examples))
@@ -167,7 +167,7 @@ IN_CORPUS: Mapping[str, str] = MappingProxyType({"kind": KIND, "status": ACTIVE}
 
 NAME_KEY, RICHNESS, CONCRETENESS = "name_key", "richness", "concreteness"
 SUGGESTED_FOR = "suggested_for"
-"""What a suggestion was made for, as its provenance names it (``problem_hash``): an attribute, to be looked up by."""
+"""The attribute that names the problem of a suggestion, as its provenance does (``problem_hash``), for look-ups."""
 
 FILTERABLE: Mapping[str, str] = MappingProxyType({NAME_KEY: "text", "domain": "text", SUGGESTED_FOR: "text"})
 
@@ -178,7 +178,7 @@ _PROVENANCE = "provenance"
 
 
 FoundMetaphor = Item | Hit
-"""What a metaphor comes out of the database as."""
+"""A metaphor as the database gives it."""
 
 
 def metaphor_item(
@@ -225,12 +225,12 @@ def metaphor_of(found: FoundMetaphor, embedding: tuple[float, ...] | None = None
 
 
 def provenance_of(found: FoundMetaphor) -> Mapping[str, Any]:
-    """What was kept of where it came from; empty where nothing was."""
+    """Gives the stored provenance; empty where there is none."""
     return MappingProxyType(dict(found.attributes.get(_PROVENANCE) or {}))
 
 
 def embedded_text(metaphor: Metaphor) -> str:
-    """What its vector stands for: name, description and examples.
+    """The text that its vector stands for: name, description and examples.
 
     Operations are left out: with them fitting ones are found less often (docs/decisions/0024-metaphors.md).
     """
@@ -238,7 +238,7 @@ def embedded_text(metaphor: Metaphor) -> str:
 
 
 def richness(metaphor: Metaphor) -> float:
-    """How much can be done with it, 0 to 1: its operations, six or more being 1."""
+    """The number of its operations relative to six, 0 to 1."""
     return min(1.0, len(metaphor.operations) / RICH_FROM)
 
 

@@ -32,7 +32,7 @@ class Problem:
     id: str
     description: str
     domain: str = ""
-    """What it is about, such as ``logistics``; empty: not said. Case and blanks around it do not count."""
+    """The subject, such as ``logistics``; empty: not said. Case and blanks around it do not count."""
     complexity: float | None = None
     """0 to 1; None: not said."""
     embedding: tuple[float, ...] | None = None
@@ -67,10 +67,10 @@ def checked_problems(problems: object) -> list[Problem]:
     """The problems. Raises ``InvalidRequestError`` for other than at most 1000 of them, and for an id given twice."""
     if isinstance(problems, str | Problem) or not isinstance(problems, Iterable):
         raise InvalidRequestError(f"problems is {problems!r:.80}; give a list of Problem(id=..., description=...)")
-    given = [checked_problem(one) for one in problems]
+    given = [checked_problem(problem) for problem in problems]
     if len(given) > BATCH_MAX:
         raise InvalidRequestError(f"there are {len(given)} problems; at most {BATCH_MAX} in one call")
-    if len({one.id for one in given}) < len(given):
+    if len({problem.id for problem in given}) < len(given):
         raise InvalidRequestError("two problems have the same id, under which each has its answer; name them apart")
     return given
 
@@ -99,7 +99,7 @@ def checked_metaphors(name: str, metaphors: Sequence[object]) -> list[Metaphor]:
     """The metaphors. Raises ``InvalidRequestError`` for anything else than a list of them."""
     if isinstance(metaphors, str) or not isinstance(metaphors, Sequence):
         raise InvalidRequestError(f"{name} is {metaphors!r:.80}; give a list of metaphors")
-    return [checked_metaphor(f"one of {name}", one) for one in metaphors]
+    return [checked_metaphor(f"one of {name}", metaphor) for metaphor in metaphors]
 
 
 def checked_limit(limit: object) -> int:
@@ -152,7 +152,7 @@ def checked_rate(rate: Any) -> float:
 
 
 def checked_seconds(seconds: Any) -> float:
-    """How long suggestions are waited for, above 0. Raises ``InvalidRequestError`` for anything else."""
+    """Checks the seconds to wait for suggestions, above 0. Raises ``InvalidRequestError`` for anything else."""
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds <= SECONDS_MAX:
         raise InvalidRequestError(
             f"generation_timeout_seconds is {seconds!r:.80}; it must be a number above 0, at most {SECONDS_MAX:g}"
@@ -169,7 +169,7 @@ _NO_EFFECTS = "has no effects"
 
 
 def validate_metaphor(metaphor: Metaphor) -> tuple[bool, list[str]]:
-    """Whether it can be used, and every issue found.
+    """Checks a metaphor: gives whether it can be used, and every issue found.
 
     Fewer than two operations, or one without effects, make it invalid. A description of less than 20 characters and
     missing examples are named only. Raises ``InvalidRequestError`` for what is no metaphor.
@@ -189,7 +189,7 @@ def validate_metaphor(metaphor: Metaphor) -> tuple[bool, list[str]]:
 
 
 PREFERENCE_SHARE = 0.3
-"""Of what is preferred in the score by relevance; the rest is similarity's."""
+"""The share of preferences in the score by relevance; the rest is similarity's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,7 +200,7 @@ class MetaphorSearch:
     limit: int
     exclude: tuple[str, ...] = ()
     why: str = ""
-    """Why the caller comes back, in words."""
+    """The reason why the caller comes back, in words."""
     preference: DirectionPreference = field(default_factory=DirectionPreference)
     backtracks: int = 0
     moved: Vector | None = None
@@ -209,11 +209,11 @@ class MetaphorSearch:
     """The question's vector as it was, which tells the problem's cluster, where it was moved."""
     notes: tuple[str, ...] = ()
     until: float | None = None
-    """When nobody waits for suggestions any more, by the retriever's clock; None: there is no such time."""
+    """The time until which suggestions are waited for, by the retriever's clock; None: no limit."""
 
     @property
     def vector(self) -> object:
-        """What to search with; None: the embedded description."""
+        """The vector to search with; None: the embedded description."""
         return self.problem.embedding if self.moved is None else self.moved
 
     def where(self, status: str) -> dict[str, Any]:
@@ -248,7 +248,7 @@ def preferred(preference: DirectionPreference) -> list[str]:
 
 
 def situation_of(problem: Problem) -> Context:
-    """What is learned by: the problem's domain and complexity."""
+    """The situation to learn by: the problem's domain and complexity."""
     return Context(domain=problem.domain, complexity=problem.complexity)
 
 

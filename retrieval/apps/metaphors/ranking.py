@@ -1,4 +1,4 @@
-"""How metaphors are ranked for a problem, what failures say, and when candidates are generated. Pure."""
+"""The ranking of metaphors for a problem, the effect of failures, and when candidates are generated. Pure."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ Scored = tuple[Metaphor, float]
 """A metaphor with its score."""
 
 SIMILARITY_SHARE, LEARNED_SHARE = 0.4, 0.6
-"""Of similarity and of the expected reward in a score, once a model is trained."""
+"""The shares of similarity and of the expected reward in a score, once a model is trained."""
 
 UNTRIED_SHARE = 0.9
-"""What a candidate's similarity counts as long as it has not proved itself."""
+"""The factor of a candidate's similarity until the candidate has proved itself."""
 
 SPREAD_RANK = 5
 """The rank whose distance from the first tells how sure a ranking is."""
@@ -68,7 +68,7 @@ def untried_score(similarity: float) -> float:
 
 
 def untried_explanation(similarity: float, rank: int) -> Explanation:
-    """Why a candidate has its score; ``rank`` is its place among the candidates, from 1."""
+    """Explains a candidate's score; ``rank`` is its place among the candidates, from 1."""
     part = Contribution("generated", rank, similarity, UNTRIED_SHARE, untried_score(similarity))
     return Explanation("generated", (part,))
 
@@ -95,14 +95,14 @@ METAPHORS_PROFILE = Profile(
 
 
 AWAY = 0.4
-"""How much of the failed metaphor's vector is taken from the question's; see ``benchmarks/metaphors.py``."""
+"""The share of the failed metaphor's vector that is subtracted from the question's; see ``benchmarks/metaphors.py``."""
 
 _LEAST_LENGTH = 1e-3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DirectionPreference:
-    """What is preferred beside similarity."""
+    """A preference beside similarity."""
 
     concrete: bool = False
     """Metaphors that are easily pictured."""
@@ -111,7 +111,7 @@ class DirectionPreference:
 
 
 def preference_after(failure_reason: str) -> DirectionPreference:
-    """What the reason of a failure asks for, in any case of letters.
+    """Gives the preference for the reason of a failure, in any case of letters.
 
     After "too abstract" concrete metaphors, else after "missing concept" rich ones, else nothing in particular.
     """
@@ -145,18 +145,18 @@ GENERATE_BELOW = 0.3
 """A top score below this calls for generation."""
 
 GENERATE_AFTER_BACKTRACKS = 2
-"""So many returns without success call for it."""
+"""The number of returns without success from which candidates are generated."""
 
 NO_GOOD_CANDIDATES = "no good candidates"
-"""What a context says, in any case of letters, to call for it."""
+"""The words of a context, in any case of letters, on which candidates are generated."""
 
 KNOWN_FROM_VERDICTS = 20
-"""From so many verdicts on it can be told that a domain is unusual: before, all are."""
+"""The number of verdicts from which an unusual domain can be told: before, all are unusual."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Situation:
-    """What decides."""
+    """The facts that decide whether candidates are generated."""
 
     top_score: float
     """The best that the corpus has for the problem, 0 to 1; 0 where it has nothing."""
@@ -169,7 +169,7 @@ class Situation:
 def why_generate(
     situation: Situation, *, below: float = GENERATE_BELOW, after_backtracks: int = GENERATE_AFTER_BACKTRACKS
 ) -> str | None:
-    """Why candidates should be generated, in words; None: they should not."""
+    """Gives the reason why candidates should be generated, in words; None: they should not."""
     if NO_GOOD_CANDIDATES in situation.context.casefold():
         return "the context says that there are no good candidates"
     if situation.backtracks >= after_backtracks:
@@ -182,5 +182,5 @@ def why_generate(
 
 
 def is_unusual(*, verdicts: int, verdicts_of_domain: int, is_a_metaphors_domain: bool) -> bool:
-    """Whether a domain is unusual: enough verdicts are known, none of it, and no metaphor comes from it."""
+    """True if a domain is unusual: enough verdicts are known, none of it, and no metaphor comes from it."""
     return verdicts >= KNOWN_FROM_VERDICTS and not verdicts_of_domain and not is_a_metaphors_domain

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 from uuid import UUID
 
 from retrieval.apps.metaphors.corpus import MetaphorCorpus
@@ -14,11 +13,12 @@ from retrieval.apps.metaphors.ranking import Scored, spread
 from retrieval.domain.errors import UnknownItemError
 from retrieval.domain.learning.arm import Expectation
 from retrieval.domain.search.hit import Explanation
+from retrieval.domain.told import Told
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RetrievalMetrics:
-    """What is tracked of a retrieval; the view ``analytics_queries`` has the same by its ``retrieval_id``.
+class RetrievalMetrics(Told):
+    """The measurements of a retrieval; the view ``analytics_queries`` has the same by its ``retrieval_id``.
 
     Of an empty answer the view has no scores (NULL) where these are 0.
     """
@@ -30,9 +30,9 @@ class RetrievalMetrics:
     score_spread: float = 0.0
     """The first score minus the fifth, or the last where there are fewer; 0 without any."""
     generation_triggered: bool = False
-    """Whether generation was called for: a model was asked, or candidates that it had suggested were looked at."""
+    """True if candidates were called for: a model was asked, or its earlier suggestions were looked at."""
     backtrack_count: int = 0
-    """How often the caller came back with this problem."""
+    """The number of times that the caller came back with this problem."""
 
     @classmethod
     def of(
@@ -47,27 +47,23 @@ class RetrievalMetrics:
             backtrack_count=backtrack_count,
         )
 
-    def as_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        return asdict(self)
-
 
 class Retrieved(list[Scored]):
     """Pairs of metaphor and score, best first."""
 
     problem: Problem
-    """What was asked."""
+    """The problem that was asked about."""
     retrieval_id: UUID | None
     """Under which it is recorded, for outcomes, figures and replay; None: it is not."""
     metrics: RetrievalMetrics
     explanations: tuple[Explanation, ...]
-    """How each got its score, in the same order."""
+    """The explanations of the scores, in the same order."""
     notes: tuple[str, ...]
-    """What the caller should know, such as why nothing was generated."""
+    """Notes for the caller, such as why nothing was generated."""
     why_generated: str | None
-    """Why generation was called for; None: it was not."""
+    """The reason why candidates were generated; None: they were not."""
     collection: str = ""
-    """Of which corpus, by its collection; empty: not said."""
+    """The collection of the corpus; empty: not said."""
 
     def __init__(
         self,
@@ -100,7 +96,7 @@ class RetrievalModel:
         self._corpus = corpus
 
     async def is_trained(self) -> bool:
-        """Whether a model is in use; before, counts alone say something of a metaphor, and nothing of a problem."""
+        """True if a model is in use; before, counts alone say something of a metaphor, and nothing of a problem."""
         return await self._corpus.collection.is_trained()
 
     async def predict(self, problem: Problem, metaphor: Metaphor) -> float:
@@ -108,7 +104,7 @@ class RetrievalModel:
         return (await self._expectation(problem, metaphor)).mean
 
     async def get_uncertainty(self, problem: Problem, metaphor: Metaphor) -> float:
-        """How far that expectation may be off, 0 to 0.5. Raises ``UnknownItemError`` for one of no corpus.
+        """Gives the error to expect of that prediction, 0 to 0.5. Raises ``UnknownItemError`` for one of no corpus.
 
         See ``Expectation.uncertainty``: no use raises it. The simple estimate, the inverse of the uses of (domain,
         metaphor), is infinite for what was never tried; this one is on the scale of the reward.
@@ -124,7 +120,7 @@ class RetrievalModel:
     async def expectations(
         self, problem: Problem, ids: Sequence[str], relevance: Mapping[str, float] | None = None
     ) -> dict[str, Expectation]:
-        """What is expected of each of these metaphors, by id, in one go; see ``Collection.expectations``.
+        """Gives the expected reward of each of these metaphors, by id, in one call; see ``Collection.expectations``.
 
         ``relevance``: how similar each is, 0 to 1 by id; models that are fitted on many verdicts use it.
         """

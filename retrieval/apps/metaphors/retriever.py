@@ -136,7 +136,7 @@ class MetaphorRetriever:
             clock=clock,
         )
         self.model = RetrievalModel(corpus)
-        """What was learned, asked for single metaphors."""
+        """The learned model, for single metaphors."""
 
     async def retrieve(
         self,
@@ -221,7 +221,7 @@ class MetaphorRetriever:
         return self._unrecorded(asked, (await self._learned(asked))[: asked.limit], started)
 
     async def retrieve_by_generation(self, problem: Problem, existing_candidates: Sequence[Metaphor]) -> Suggested:
-        """At most three metaphors that a language model suggests, kept as candidates; none without a model.
+        """Gives at most three metaphors that a language model suggests, kept as candidates; none without a model.
 
         The ``notes`` of the list that is returned say which suggestions were refused and why, near-duplicates among
         them, and that there is no model.
@@ -257,26 +257,26 @@ class MetaphorRetriever:
         )
 
     async def retrieve_batch(self, problems: Iterable[Problem], limit: int = LIMIT) -> dict[str, Retrieved]:
-        """What ``retrieve`` gives for each problem, by its id; all are embedded in one call, and four answered at once.
+        """Gives what ``retrieve`` gives for each problem, by its id; one call embeds all, four are answered at once.
 
         Suggestions are waited for as long as in one ``retrieve``, all problems together; ``notes`` tell who went
         without.
         """
         given, wanted = checked_problems(problems), checked_limit(limit)
-        bare = [one for one in given if one.embedding is None]
-        texts = [one.description for one in bare]
+        bare = [problem for problem in given if problem.embedding is None]
+        texts = [problem.description for problem in bare]
         vectors: Sequence[Vector] = list(await self.corpus.collection.vectors_of(texts)) if texts else []
-        known = {one.id: tuple(vector.tolist()) for one, vector in zip(bare, vectors, strict=True)}
+        known = {problem.id: tuple(vector.tolist()) for problem, vector in zip(bare, vectors, strict=True)}
         asked = [
             MetaphorSearch(
-                problem=replace(one, embedding=known.get(one.id, one.embedding)),
+                problem=replace(problem, embedding=known.get(problem.id, problem.embedding)),
                 limit=wanted,
                 until=self._clock() + self._answers.rules.seconds,
             )
-            for one in given
+            for problem in given
         ]
-        answers = await few_at_once([partial(self._answered, one) for one in asked], AT_ONCE)
-        return {one.id: answer for one, answer in zip(given, answers, strict=True)}
+        answers = await few_at_once([partial(self._answered, search) for search in asked], AT_ONCE)
+        return {problem.id: answer for problem, answer in zip(given, answers, strict=True)}
 
     async def record_outcome(
         self,
@@ -323,10 +323,10 @@ class MetaphorRetriever:
         return MetaphorSearch(problem=checked_problem(problem), limit=wanted)
 
     async def _learned(self, asked: MetaphorSearch) -> list[Entry]:
-        metaphors = [one async for one in self.corpus]
+        metaphors = [metaphor async for metaphor in self.corpus]
         similar = await self._searches.similar(replace(asked, limit=LIMIT_MAX))
         relevance = relevance_of_each(similar)
-        expected = await self.model.expectations(asked.problem, [one.id for one in metaphors], relevance)
+        expected = await self.model.expectations(asked.problem, [metaphor.id for metaphor in metaphors], relevance)
         return learned_entries(metaphors, expected, relevance)
 
     async def _moved(self, asked: MetaphorSearch, failed: Metaphor) -> MetaphorSearch:
@@ -370,7 +370,7 @@ class MetaphorRetriever:
 
 
 async def few_at_once(calls: Sequence[Callable[[], Awaitable[T]]], most: int) -> list[T]:
-    """What they give, in their order; when one raises, the others are ended and that is raised."""
+    """Gives the results in order; when one call raises, the others are cancelled and the error is raised."""
     turns = asyncio.Semaphore(most)
 
     async def one(call: Callable[[], Awaitable[T]]) -> T:

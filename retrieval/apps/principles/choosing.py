@@ -1,4 +1,4 @@
-"""What a session is started with: the best principles for its tags, and some explored ones. Pure, light to import.
+"""The choice of a session's principles: the best for its tags, and explored ones. Pure, light to import.
 
 What a principle is worth is believed to be Beta(successes + 1, failures + 1) distributed. A draw of each, and those
 with the highest ones are shown (Thompson 1933). How probable that is has no closed form, so some rows of draws are
@@ -61,7 +61,7 @@ ROWS: Final = 100
 """Rows of draws, unless somebody asks for another number: a propensity is a multiple of one part in so many."""
 
 MOST_DRAWN: Final = 300
-"""Of more, so many drawn uniformly compete: it bounds what a call costs."""
+"""The most candidates that compete, drawn uniformly of more: it bounds the cost of a call."""
 
 
 class Tried(NamedTuple):
@@ -84,7 +84,7 @@ class Pick(NamedTuple):
 
 
 def is_eligible(uses: int, successes: int, created_at: datetime, now: datetime) -> bool:
-    """Whether little is known of it: fewer than 5 uses, or younger than 7 days. One that has failed is not."""
+    """True if little is known of it: fewer than 5 uses, or younger than 7 days. One that has failed is not eligible."""
     is_new = uses < FEWER_USES_THAN or now - created_at < YOUNGER_THAN
     return is_new and probation(uses, successes) is not ProbationVerdict.FAILED
 
@@ -108,19 +108,22 @@ def thompson(
     if picked < 1:
         return []
     rivals = candidates if len(candidates) <= MOST_DRAWN else rng.sample(candidates, max(MOST_DRAWN, picked))
-    near = fitting if any(one.id in fitting for one in rivals) else frozenset[str]()
+    near = fitting if any(rival.id in fitting for rival in rivals) else frozenset[str]()
     tops = [_top(rivals, picked, near, rng) for _ in range(max(1, rows))]
-    times = Counter(one for top in tops for one in top)
+    times = Counter(rival for top in tops for rival in top)
     at = Counter(placed for top in tops for placed in enumerate(top))
     competes, shown = len(rivals) / len(candidates), tops[rng.randrange(len(tops))]
     return [
-        Pick(one, competes * times[one] / len(tops), competes * at[place, one] / len(tops))
-        for place, one in enumerate(shown)
+        Pick(rival, competes * times[rival] / len(tops), competes * at[place, rival] / len(tops))
+        for place, rival in enumerate(shown)
     ]
 
 
 def _top(candidates: Sequence[Tried], count: int, fitting: Collection[str], rng: random.Random) -> list[str]:
-    drawn = [(rng.betavariate(one.successes + 1, one.uses - one.successes + 1), one.id) for one in candidates]
+    drawn = [
+        (rng.betavariate(candidate.successes + 1, candidate.uses - candidate.successes + 1), candidate.id)
+        for candidate in candidates
+    ]
     ranked = [name for _, name in sorted(drawn, reverse=True)]
     if not fitting:
         return ranked[:count]
@@ -134,7 +137,7 @@ MAX_PRINCIPLES: Final = 10
 """Principles that a session is started with, the explored ones among them."""
 
 TAG_BOOST: Final = 0.1
-"""What each tag that a principle shares with the session adds to its score."""
+"""The addition to the score for each tag that a principle shares with the session."""
 
 MIN_PRINCIPLE_SCORE: Final = 0.3
 """The least score of a principle that is given for its score."""
@@ -170,7 +173,7 @@ def choose(
     min_score: float = MIN_PRINCIPLE_SCORE,
     rows: int = ROWS,
 ) -> list[Chosen]:
-    """At most ``most`` principles: the best by score and tags, then up to ``slots`` that are explored.
+    """Chooses at most ``most`` principles: the best by score and tags, then up to ``slots`` that are explored.
 
     The explored ones have their places within ``most``, so that a store full of good principles still learns of new
     ones. They are of the ``rivals``: half of the places go to those that share a tag with the session, since a verdict
@@ -179,11 +182,11 @@ def choose(
     """
     every = list(principles)
     unsure = {one.id: one for one in rivals(every, tags, now=now, most=most, slots=slots, min_score=min_score)}
-    near = frozenset(one.id for one in unsure.values() if any(tag in tags for tag in one.tags))
-    picks = thompson([_tried(one) for one in unsure.values()], min(slots, most), rng, rows, fitting=near)
+    near = frozenset(rival.id for rival in unsure.values() if any(tag in tags for tag in rival.tags))
+    picks = thompson([_tried(rival) for rival in unsure.values()], min(slots, most), rng, rows, fitting=near)
     picked = {pick.id for pick in picks}
     ranked = best(every, tags, min_score=min_score)
-    shown = [one for one in ranked if one.principle.id not in picked][: most - len(picks)]
+    shown = [principle for principle in ranked if principle.principle.id not in picked][: most - len(picks)]
     return [*shown, *(_explored(unsure[pick.id], pick, tags) for pick in picks)]
 
 
@@ -196,17 +199,17 @@ def rivals(
     slots: int = SLOTS,
     min_score: float = MIN_PRINCIPLE_SCORE,
 ) -> list[Principle]:
-    """Those that compete to be explored: little is known of them, and the score does not show them; candidates too."""
+    """Gives the competitors to be explored: little known, not shown by their score; candidates too."""
     ranked = best(principles, tags, min_score=min_score)
-    sure = {one.principle.id for one in ranked[: max(0, most - slots)]}
-    return [one for one in principles if one.id not in sure and _may_be_explored(one, now)]
+    sure = {principle.principle.id for principle in ranked[: max(0, most - slots)]}
+    return [principle for principle in principles if principle.id not in sure and _may_be_explored(principle, now)]
 
 
 def best(principles: Sequence[Principle], tags: Collection[str], *, min_score: float) -> list[Chosen]:
     """The active ones with at least that score, the best by score and tags first; then the latest, then by id."""
-    fit = [one for one in principles if one.status == ACTIVE and one.score >= min_score]
+    fit = [principle for principle in principles if principle.status == ACTIVE and principle.score >= min_score]
     fit.sort(key=lambda one: (-boosted(one, tags), -one.created_at.timestamp(), one.id))
-    return [Chosen(one, boosted(one, tags)) for one in fit]
+    return [Chosen(rival, boosted(rival, tags)) for rival in fit]
 
 
 def _explored(one: Principle, pick: Pick, tags: Collection[str]) -> Chosen:

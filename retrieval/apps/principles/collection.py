@@ -14,7 +14,7 @@ COLLECTION = "principles"
 """The collection of a store that names no other."""
 
 _NEW, _BY_MEANING, _BY_WORDS = "the default", "the default with vectors", "by words alone"
-"""What is noted of a profile that nobody chose."""
+"""The notes of profiles that nobody chose."""
 
 LATEST_PROFILE = Profile(
     legs={"recent": 1.0},
@@ -26,7 +26,7 @@ LATEST_PROFILE = Profile(
 
 
 def traces_name(name: str) -> str:
-    """What the collection of the traces is called that belong to these principles."""
+    """Gives the name of the collection that holds these principles' traces."""
     return f"{name}_traces"
 
 

@@ -21,14 +21,14 @@ class Principle:
     tags: tuple[str, ...] = ()
     status: str = ACTIVE
     added_by: str = ""
-    """Who said it, as it was told when it was added; empty: nobody was named."""
+    """The author, as given when it was added; empty: nobody was named."""
     created_at: datetime = field(default=_EPOCH)
     use_count: int = 0
     """Verdicts, at least 0."""
     success_count: int = 0
     """Verdicts of at least one half, 0 to ``use_count``."""
     last_used_at: datetime | None = None
-    """When it was judged last; None: never."""
+    """The time of the last verdict; None: never judged."""
 
     @property
     def success_rate(self) -> float | None:

@@ -30,7 +30,7 @@ from retrieval.engine.collection_handle import FRESH_SECONDS
 from retrieval.engine.learning import standings_where
 
 SIMILARITY_WEIGHT = 2.0
-"""Of the similarity of meaning, beside the principle's score with 1: measured, see decision 25."""
+"""The weight of similarity of meaning, where the principle's score weighs 1: measured, see decision 25."""
 
 
 def principles_profile(similarity_weight: float = SIMILARITY_WEIGHT, *, has_vectors: bool = True) -> Profile:
@@ -54,10 +54,10 @@ def principles_profile(similarity_weight: float = SIMILARITY_WEIGHT, *, has_vect
 
 
 PRINCIPLES_PROFILE = principles_profile()
-"""Where there are vectors."""
+"""The profile where there are vectors."""
 
 WORDS_PROFILE = principles_profile(has_vectors=False)
-"""Where there are none."""
+"""The profile where there are none."""
 
 
 def relevance_only(profile: Profile) -> Profile:
@@ -66,7 +66,7 @@ def relevance_only(profile: Profile) -> Profile:
     One that goes by use alone says nothing of relevance: then words and tags do.
     """
     legs = {leg: weight for leg, weight in profile.legs.items() if leg != "rated"}
-    signals = tuple(one for one in profile.signals if not isinstance(one, Rating))
+    signals = tuple(signal for signal in profile.signals if not isinstance(signal, Rating))
     if not legs or (profile.signals and not signals):
         return relevance_only(WORDS_PROFILE)
     return replace(profile, legs=legs, signals=signals)
@@ -78,9 +78,9 @@ class FoundPrinciple:
 
     principle: Principle
     score: float
-    """What it was ranked by: principle score + 0.1 × each matching tag + 2 × similarity. Higher is better."""
+    """The score that it was ranked by: principle score + 0.1 × each matching tag + 2 × similarity. Higher is better."""
     is_exploratory: bool = False
-    """Whether it is there to learn about it."""
+    """True if it is shown to learn about it."""
     propensity: float = 1.0
     """The probability that it was shown, above 0 and at most 1."""
     rank_propensity: float = 1.0
@@ -113,7 +113,7 @@ class FoundPrinciples(Sequence[FoundPrinciple]):
     retrieval_id: UUID | None = None
     """Under which the answer is recorded; None: it is not."""
     notes: tuple[str, ...] = ()
-    """What the caller should know: a leg that could not run and why."""
+    """Notes for the caller: a leg that could not run and why."""
 
     @overload
     def __getitem__(self, index: int) -> FoundPrinciple: ...
@@ -133,7 +133,7 @@ MOST_FOUND = 1000
 """Principles or traces of one answer."""
 
 TimeRange = tuple[datetime | None, datetime | None]
-"""From when on, and until when, both included; None: without bound."""
+"""The first and the last time, both included; None: without bound."""
 
 
 def checked_count(name: str, count: object) -> int:
@@ -191,15 +191,15 @@ def ended(time_range: TimeRange | None, status: str | None) -> dict[str, Any]:
 
 
 ORIGIN = "principles-search"
-"""What puts answers together that hold explored principles."""
+"""The recorded origin of answers with explored principles."""
 
 MOST_ELIGIBLE = 30
-"""Of those of which little is known, the most relevant so many are drawn from: a verdict is to say something."""
+"""The number of little-known candidates, most relevant first, that are drawn from: a verdict is to say something."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrincipleQuestion:
-    """What is asked."""
+    """A question for principles."""
 
     words: str | None
     tags: tuple[str, ...]
@@ -234,7 +234,7 @@ class PrincipleSearch:
         answer = (*found[: len(result)], *_marked(found[len(result) :], picks))
         retrieval_id = await self.collection.record_answer(
             question.words or "",
-            [_shown(one) for one in answer],
+            [_shown(principle) for principle in answer],
             context=question.context,
             origin=ORIGIN,
             retrieval_time_ms=sum(one.timings_ms.get("total", 0.0) for one in (result, scored) if one),
@@ -245,18 +245,18 @@ class PrincipleSearch:
     async def principles(self, items: Iterable[Item | Hit]) -> list[Principle]:
         """Items as principles, with what became of them."""
         every = list(items)
-        standings = await self.collection.standings([one.item_id for one in every])
-        return [principle_of(one, standings.get(one.item_id)) for one in every]
+        standings = await self.collection.standings([item.item_id for item in every])
+        return [principle_of(item, standings.get(item.item_id)) for item in every]
 
     async def pick(self, count: int) -> list[Principle]:
-        """So many to explore, whatever the question: drawn among all of which little is known."""
+        """Picks so many to explore, whatever the question: drawn among all of which little is known."""
         picks = thompson(await self._eligible(little_known((), self.now)), count, self.chance, rows=1)
         items = await self.collection.get([pick.id for pick in picks])
         return await self.principles([items[pick.id] for pick in picks if pick.id in items])
 
     async def all(self, where: Where) -> list[Principle]:
         """Every principle that the filter lets through, by id."""
-        return await self.principles([one async for one in self.collection.scan(where)])
+        return await self.principles([item async for item in self.collection.scan(where)])
 
     async def _search(self, collection: Collection, question: PrincipleQuestion) -> SearchResult:
         return await collection.search(
@@ -269,7 +269,7 @@ class PrincipleSearch:
         )
 
     async def _picks(self, question: PrincipleQuestion, shown: Sequence[str]) -> list[Pick]:
-        """Whom to explore: of the most relevant that are not shown anyway, those on top of a draw."""
+        """Picks some to explore: of the most relevant that are not shown anyway, those on top of a draw."""
         where = {**little_known(question.tags, self.now), "item_id": {"nin": list(shown)}}
         if question.words is None and not question.tags:
             rivals = await self._eligible(where)
@@ -307,8 +307,8 @@ class PrincipleSearch:
 
 
 def _marked(found: Iterable[FoundPrinciple], picks: Sequence[Pick]) -> list[FoundPrinciple]:
-    """In the order of the draw, with their probabilities."""
-    by_id = {one.principle.id: one for one in found}
+    """Gives the principles in the order of the draw, with their probabilities."""
+    by_id = {principle.principle.id: principle for principle in found}
     return [
         replace(by_id[pick.id], is_exploratory=True, propensity=pick.propensity, rank_propensity=pick.rank_propensity)
         for pick in picks
@@ -317,7 +317,7 @@ def _marked(found: Iterable[FoundPrinciple], picks: Sequence[Pick]) -> list[Foun
 
 
 def _tried(standings: Iterable[Standing]) -> list[Tried]:
-    return [Tried(one.item_id, one.uses, one.successes) for one in standings]
+    return [Tried(standing.item_id, standing.uses, standing.successes) for standing in standings]
 
 
 def _shown(one: FoundPrinciple) -> ShownItem:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 from uuid import UUID
 
 from retrieval.apps.principles.choosing import FEWER_USES_THAN, MIN_PRINCIPLE_SCORE, normalised_tags
@@ -31,21 +31,24 @@ from retrieval.domain.items.collection import ValueCount
 from retrieval.domain.items.item import Item
 from retrieval.domain.learning.context import Context
 from retrieval.domain.records.slate import Slot
+from retrieval.domain.told import Told
 from retrieval.platform import Platform
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PrincipleStats:
+class PrincipleStats(Told):
     """Counts over all principles."""
+
+    told_also = ("success_rate",)
 
     active: int
     candidates: int
     archived: int
     """Candidates that failed."""
     untested: int
-    """In use, and never judged."""
+    """Principles in use that were never judged."""
     under_tested: int
-    """In use, with fewer than 5 verdicts; the untested are among them."""
+    """Principles in use with fewer than 5 verdicts; the untested are among them."""
     uses: int
     """Verdicts on all of them."""
     successes: int
@@ -57,29 +60,25 @@ class PrincipleStats:
         """The share of good verdicts, 0 to 1; None: there are none."""
         return self.successes / self.uses if self.uses else None
 
-    def as_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        return {**asdict(self), "success_rate": self.success_rate}
-
 
 def stats_of(principles: Iterable[Principle]) -> PrincipleStats:
     """The counts."""
     every = list(principles)
-    in_use = [one for one in every if one.status in (ACTIVE, CANDIDATE)]
+    in_use = [principle for principle in every if principle.status in (ACTIVE, CANDIDATE)]
     return PrincipleStats(
-        active=sum(one.status == ACTIVE for one in every),
-        candidates=sum(one.status == CANDIDATE for one in every),
+        active=sum(principle.status == ACTIVE for principle in every),
+        candidates=sum(principle.status == CANDIDATE for principle in every),
         archived=len(every) - len(in_use),
-        untested=sum(one.use_count == 0 for one in in_use),
-        under_tested=sum(one.use_count < FEWER_USES_THAN for one in in_use),
-        uses=sum(one.use_count for one in every),
-        successes=sum(one.success_count for one in every),
-        tags=len({tag for one in in_use for tag in one.tags}),
+        untested=sum(principle.use_count == 0 for principle in in_use),
+        under_tested=sum(principle.use_count < FEWER_USES_THAN for principle in in_use),
+        uses=sum(principle.use_count for principle in every),
+        successes=sum(principle.success_count for principle in every),
+        tags=len({tag for principle in in_use for tag in principle.tags}),
     )
 
 
 SESSION_START = "session-start"
-"""What puts the answers together that sessions are started with."""
+"""The recorded origin of answers that sessions are started with."""
 
 
 class PrincipleScore(NamedTuple):
@@ -145,8 +144,12 @@ class PrincipleStore:
         """The principles of those ids that there are, by id, in the order asked for; also those that failed."""
         search = await self._search()
         found = await search.collection.get(principle_ids)
-        wanted = [found[one] for one in dict.fromkeys(principle_ids) if one in found and found[one].kind == KIND]
-        return {one.id: one for one in await search.principles(wanted)}
+        wanted = [
+            found[principle_id]
+            for principle_id in dict.fromkeys(principle_ids)
+            if principle_id in found and found[principle_id].kind == KIND
+        ]
+        return {principle.id: principle for principle in await search.principles(wanted)}
 
     async def get_all_principles(self) -> list[Principle]:
         """Every principle in use, candidates too, by id."""
@@ -221,7 +224,7 @@ class PrincipleStore:
         return await settle(await self._search(), principle_id)
 
     async def get_exploratory_principles(self, count: int = 2) -> list[Principle]:
-        """So many of which little is known: fewer than 5 uses or younger than 7 days, candidates too.
+        """Gives so many principles of which little is known: fewer than 5 uses or younger than 7 days, candidates too.
 
         Each gets a draw from Beta(successes + 1, failures + 1); those with the highest ones are given (see
         ``exploration.thompson``). One that failed is never among them. ``count`` is 1 to 1000.
@@ -245,7 +248,7 @@ class PrincipleStore:
         return stats_of(await (await self._search()).all(where))
 
     async def loaded(self, session_id: str) -> FoundPrinciples:
-        """What a session was started with, as last started, in the order shown; nothing if nobody recorded it.
+        """Gives the principles of a session, as last started, in the order shown; none if nobody recorded it.
 
         Those that were removed meanwhile are left out. Raises ``InvalidRequestError`` for an empty session.
         """

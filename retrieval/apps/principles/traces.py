@@ -31,7 +31,7 @@ _EPOCH = datetime.fromtimestamp(0, UTC)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """How a session went. Raises ``InvalidRequestError`` for an empty status, or what is no text."""
+    """The outcome of a session. Raises ``InvalidRequestError`` for an empty status, or one that is no text."""
 
     status: str
     """``success``, ``failure``, or a word of one's own; stripped and casefolded."""
@@ -54,11 +54,11 @@ class Trace:
     tags: tuple[str, ...]
     outcome: Outcome
     at: datetime
-    """When the session ended."""
+    """The time when the session ended."""
     session: str = ""
 
     def item(self) -> Item:
-        """As an item of the collection of traces. Raises ``InvalidRequestError`` for what cannot be stored."""
+        """The trace as an item. Raises ``InvalidRequestError`` for what cannot be stored."""
         return Item(
             item_id=self.id,
             kind=KIND,
@@ -82,7 +82,7 @@ class Trace:
 
     @property
     def is_success(self) -> bool:
-        """Whether it went well."""
+        """True if the session went well."""
         return self.outcome.status == SUCCESS
 
 
@@ -157,7 +157,7 @@ class Traces:
             raise InvalidRequestError(f"days is {days!r:.80}; it must be a number above 0, such as 7")
         now = self._platform.now
         latest = await self.search(LATEST, (now - timedelta(days=days), now), None)
-        return frequent_tags((one.tags for one in latest if one.is_success), checked_count("most", most))
+        return frequent_tags((trace.tags for trace in latest if trace.is_success), checked_count("most", most))
 
     async def _collection(self) -> Collection:
         if self._opened is None:

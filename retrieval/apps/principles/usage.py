@@ -29,7 +29,7 @@ class PrincipleUsage:
     session: str = ""
     trace_id: str | None = None
     retrieval_id: UUID | str | None = None
-    """Of the answer that showed it; None: of a session, its latest answer that did."""
+    """The answer that showed it; None: the session's latest answer that did."""
     note: str = ""
     actor: str = ""
 
@@ -38,7 +38,7 @@ class PrincipleUsage:
             raise InvalidRequestError(f"was_helpful is {self.was_helpful!r:.80}; it must be True or False")
 
     def event(self, collection: str, retrieval_id: UUID | str | None, now: datetime) -> Feedback:
-        """As feedback on what that answer showed, or directly on the item. Raises ``InvalidRequestError``."""
+        """The usage as feedback on the answer that showed it, or on the item. Raises ``InvalidRequestError``."""
         stands_for = self.session or self.trace_id or ""
         told_apart = stands_for or retrieval_id is not None
         noted = self.note
@@ -96,7 +96,9 @@ async def settled(search: PrincipleSearch, one: Principle) -> Principle:
 
 async def _latest_that_showed(search: PrincipleSearch, principle_id: str, session: str) -> UUID | None:
     answers = await search.collection.answers_of(session)
-    return next((one.retrieval_id for one in answers if any(hit.item_id == principle_id for hit in one.hits)), None)
+    return next(
+        (answer.retrieval_id for answer in answers if any(hit.item_id == principle_id for hit in answer.hits)), None
+    )
 
 
 async def _known(search: PrincipleSearch, principle_id: str) -> Principle:

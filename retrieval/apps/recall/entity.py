@@ -1,4 +1,4 @@
-"""What recall stores and gives: one remembered thing, an answer of several, and the times it is bound to. Pure."""
+"""The values of recall: one remembered thing, an answer of several, and the times that bind it. Pure."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ TimeRange = tuple[datetime | None, datetime | None]
 """From the first moment on, and before the second; None: without an end on that side."""
 
 TOLD_LATER = timedelta(days=1)
-"""How long after a date something is still told of it: measured, see decision 0020."""
+"""The time after a date in which something is still told of it: measured, see decision 0020."""
 
 
 class TimeExpressions(StrEnum):
-    """What becomes of "last week" and "in May 2023" in a question."""
+    """The effect of "last week" and "in May 2023" in a question."""
 
     FILTER = "filter"
-    """Nothing else is found."""
+    """Only what happened then is found."""
     PREFER = "prefer"
-    """What happened then ranks higher, what may have been told of it since a little higher; nothing is left out."""
+    """What happened then ranks higher, what may have been told of it later a little higher; nothing is left out."""
     OFF = "off"
     """They are words like any others."""
 
@@ -59,7 +59,7 @@ def checked_time_range(time_range: object) -> tuple[datetime, datetime] | None:
 
 
 def preferred_ranges(time: TimeExpression, now: datetime) -> tuple[TimeRange, ...]:
-    """When what is meant happened, and after it when else it may have been told; none for what is too vague.
+    """Gives the range in which it happened, and the range after it in which it may be told; none for vague times.
 
     What is counted back from now ("last week") may have been told until now, a date ("in May 2023") until the day
     after. Sources of conversations date what is told, not what is told about.
@@ -80,7 +80,7 @@ def within(time_range: TimeRange) -> dict[str, Any]:
 
 
 NOTE = "note"
-"""What sort of thing it is that nobody says more of."""
+"""The type of things whose type nobody gives."""
 
 _UNFOUND = Explanation("none", ())
 _KEY_LENGTH = 32
@@ -99,11 +99,11 @@ class Entity:
     content: str
     """Its text."""
     entity_type: str = NOTE
-    """What sort of thing it is."""
+    """The type of thing."""
     id: str = ""
     """Its key. If none is given it follows from all else that is: what is stored twice is there once."""
     event_time: datetime | None = None
-    """When it happened, with a time zone."""
+    """The time when it happened, with a time zone."""
     attributes: Mapping[str, Any] = field(default_factory=dict)
     """JSON values by name."""
     hit: Hit | None = field(default=None, repr=False)
@@ -135,7 +135,7 @@ class Entity:
 
     @property
     def explanation(self) -> Explanation:
-        """How it got its score; without parts where no search found it."""
+        """The explanation of its score; without parts where no search found it."""
         return _UNFOUND if self.hit is None else self.hit.explanation
 
     def _item(self, item_id: str) -> Item:
@@ -160,15 +160,15 @@ class Recalled(list[Entity]):
     """The entities, best first."""
 
     degraded: str | None
-    """Why the question was answered without rewrites although they were wanted; None: it was not."""
+    """The reason why the question was answered without the rewrites that were wanted; None: it was not."""
     queries: tuple[str, ...]
     """The rewrites that were searched beside the question."""
     time: TimeExpression | None
-    """What the question says of time; None: nothing, or it was not read."""
+    """The time that the question names; None: none, or it was not read."""
     time_range: TimeRange | None
-    """What event times were bound to or preferred in, start and end; None: neither."""
+    """The range that event times were bound to or preferred in, start and end; None: neither."""
     notes: tuple[str, ...]
-    """What the caller should know."""
+    """Notes for the caller."""
     retrieval_id: UUID | None
     """Under which the search is recorded, for feedback and replay; None: it is not."""
 
@@ -197,7 +197,7 @@ def context_text(entities: Iterable[Entity], standings: Mapping[str, Standing]) 
 
     A name is a JSON string, and each line of a content stands behind ``>``: nothing stored passes for a line of ours.
     """
-    blocks = [_block(number, one, standings.get(one.id)) for number, one in enumerate(entities, 1)]
+    blocks = [_block(number, entity, standings.get(entity.id)) for number, entity in enumerate(entities, 1)]
     return "\n\n".join(["## Recalled", STORED_NOTE, *blocks] if blocks else ["## Recalled", NOTHING])
 
 
@@ -231,7 +231,7 @@ def merged_by_rrf(lists: Sequence[Sequence[Entity]], k: int) -> list[Entity]:
             Candidate(name, item_id, rank, entity.score) for rank, (item_id, entity) in enumerate(first.items(), 1)
         ]
     fused = fuse(rankings, dict.fromkeys(rankings, 1.0), Fusion(k=k))
-    return [_scored(entities[one.item_id], one, rank) for rank, one in enumerate(fused, 1)]
+    return [_scored(entities[entity.item_id], entity, rank) for rank, entity in enumerate(fused, 1)]
 
 
 def _said(k: object) -> str:
@@ -243,10 +243,10 @@ def _by_id(entities: Sequence[Entity]) -> dict[str, Entity]:
     if isinstance(entities, str) or not isinstance(entities, Sequence):
         raise InvalidRequestError("merge_rrf merges lists of entities, such as merge_rrf(first, second)")
     found: dict[str, Entity] = {}
-    for one in entities:
-        if not isinstance(one, Entity):
-            raise InvalidRequestError(f"merge_rrf merges lists of entities, and one holds a {type(one).__name__}")
-        found.setdefault(one.id, one)
+    for entity in entities:
+        if not isinstance(entity, Entity):
+            raise InvalidRequestError(f"merge_rrf merges lists of entities, and one holds a {type(entity).__name__}")
+        found.setdefault(entity.id, entity)
     return found
 
 

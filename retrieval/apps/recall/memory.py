@@ -1,4 +1,4 @@
-"""What an assistant remembers, in one object: told, and asked for."""
+"""The memory of an assistant in one object: it stores and answers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Memory:
         time_expressions: TimeExpressions | str = TimeExpressions.PREFER,
         clock: Callable[[], datetime] = utc_now,
     ) -> None:
-        """As ``DualRetriever``, with the same errors."""
+        """Takes the arguments of ``DualRetriever``, with the same errors."""
         self._storage = storage
         self._retriever = DualRetriever(
             storage,

@@ -31,7 +31,7 @@ from retrieval.domain.search.time_expressions import TimeExpression, time_expres
 from retrieval.engine.request import checked_words
 
 RECALL_PROFILE = Profile(legs={"dense": 1.0, "lexical": 1.0}, fusion=Fusion(kind=FusionKind.RRF, k=RRF_K))
-"""By meaning and by words, once more for each rewrite, all merged by reciprocal rank fusion with k = 60."""
+"""The profile: meaning and words, once more for each rewrite, all merged by reciprocal rank fusion with k = 60."""
 
 
 SEARCH_LIMIT_MAX = 100
@@ -74,14 +74,14 @@ def checked_moment(as_of: Any) -> datetime | None:
 
 
 def checked_seconds(seconds: Any) -> float:
-    """How long rewrites are waited for, above 0."""
+    """Checks the seconds to wait for rewrites, above 0."""
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds < math.inf:
         raise InvalidRequestError(f"rewrite_timeout_seconds is {seconds!r:.80}; it must be a number above 0")
     return float(seconds)
 
 
 def checked_mode(mode: str) -> TimeExpressions:
-    """What becomes of times in questions."""
+    """Checks the treatment of times in questions."""
     try:
         return TimeExpressions(mode)
     except ValueError:
@@ -96,13 +96,13 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _Time:
-    """What a search does about time."""
+    """The treatment of time in a search."""
 
     said: TimeExpression | None = None
     bound: TimeRange | None = None
-    """Nothing outside is found; None: everything may be."""
+    """The range outside of which nothing is found; None: everything may be."""
     preferred: tuple[TimeRange, ...] = ()
-    """What ranks higher, the most preferred first: one after the other without a gap."""
+    """The ranges that rank higher, the most preferred first: one after the other without a gap."""
 
     @property
     def range(self) -> TimeRange | None:
@@ -179,7 +179,7 @@ class DualRetriever:
         found = await self._storage.search(
             query,
             where=_bounded(condition, time),
-            prefer=[within(one) for one in time.preferred],
+            prefer=[within(span) for span in time.preferred],
             limit=limit,
             profile=self._profile,
             syntax=False,
@@ -203,11 +203,11 @@ class DualRetriever:
         Raises what ``Collection.standings`` raises.
         """
         entities = list(found)
-        standings = await self._storage.standings([one.id for one in entities]) if entities else {}
+        standings = await self._storage.standings([entity.id for entity in entities]) if entities else {}
         return context_text(entities, standings)
 
     def needs_deep_search(self, query: str) -> bool:
-        """Whether the question holds a word that makes other wordings worth their while (see ``deep_triggers``).
+        """True if the question holds a word that makes other wordings worth their while (see ``deep_triggers``).
 
         Raises ``EmptyQueryError``, and ``InvalidRequestError`` for what is no text.
         """
@@ -257,14 +257,14 @@ class DualRetriever:
 
 def _bounded(condition: Filter | None, time: _Time) -> Filter | None:
     bound = None if time.bound is None else parse_where(within(time.bound))
-    parts = tuple(one for one in (condition, bound) if one is not None)
+    parts = tuple(part for part in (condition, bound) if part is not None)
     return And(parts) if len(parts) > 1 else parts[0] if parts else None
 
 
 def _checked_answer(entities: list[Entity], limit: int) -> list[Entity]:
-    """What is promised of every answer, whatever the storage is."""
+    """Checks what is promised of every answer, whatever the storage is."""
     if len(entities) > limit:
         raise RetrievalError(f"the storage gave {len(entities)} hits for a limit of {limit}; it is no Collection")
-    if len({one.id for one in entities}) < len(entities):
+    if len({entity.id for entity in entities}) < len(entities):
         raise RetrievalError("the storage gave an item twice; it is no Collection")
     return entities

@@ -46,7 +46,7 @@ _TERMS = (
 
 
 def _whole(words: str) -> re.Pattern[str]:
-    """Whole words; a hyphen, an address or a file's name makes one part of another: "know-how", "who@acme.example"."""
+    """Matches whole words; a hyphen, an address or a file's name joins its parts: "know-how", "who@acme.example"."""
     return re.compile(rf"(?<![\w@/'.-])(?:{words})(?![\w@/-]|['.]\w)".replace(" ", r"\s+"), re.IGNORECASE)
 
 
@@ -100,20 +100,20 @@ def _terms(pattern: re.Pattern[str], text: str) -> Iterator[tuple[str, str]]:
 
 
 def _is_title(text: str) -> bool:
-    """Whether it is several words that all begin with a capital: a name, or a question in Title Case."""
+    """True if it is several words that all begin with a capital: a name, or a question in Title Case."""
     words = _WORD.findall(text)
     return len(words) > 1 and all(word[0].isupper() for word in words)
 
 
 def _asks(text: str) -> bool:
-    """Whether it has a question mark, or a question word begins a sentence and no company is named so."""
+    """True if it has a question mark, or a question word begins a sentence and no company is named so."""
     if "?" in text:
         return True
-    return not _COMPANY.search(text) and any(not _is_name(*one) for one in _terms(_QUESTION_WORD, text))
+    return not _COMPANY.search(text) and any(not _is_name(*term) for term in _terms(_QUESTION_WORD, text))
 
 
 def _is_name(term: str, before: str) -> bool:
-    """Whether its spelling says that it is (part of) a name: a capital where no sentence begins, or only capitals."""
+    """True if its spelling says that it is (part of) a name: a capital where no sentence begins, or only capitals."""
     if not term[0].isupper():
         return False
     if len(term) > 1 and term.isupper():
@@ -153,13 +153,13 @@ _UNKNOWN = frozenset({"Co", "Cn"})
 
 
 def rewriting_prompt(query: str) -> str:
-    """What the model is asked."""
+    """Gives the prompt."""
     data = json.dumps(query[:QUERY_LENGTH_MAX], ensure_ascii=False)
     return _PROMPT.format(query=data.replace("<", "\\u003c").replace(">", "\\u003e"))
 
 
 def usable_rewrites(answer: object, query: str) -> list[str]:
-    """At most three different wordings out of the model's answer, in its order; none of what is no text.
+    """Gives at most three different wordings of the model's answer, in its order; nothing that is no text.
 
     White space is made one space; too long ones, ones without a word or with control characters, and what says the
     query or an earlier one again, are left out.
@@ -168,8 +168,8 @@ def usable_rewrites(answer: object, query: str) -> list[str]:
     if not isinstance(offered, list | tuple):
         return []
     taken = {_key(query): ""}
-    for one in offered:
-        text = " ".join(one.split()) if isinstance(one, str) else ""
+    for wording in offered:
+        text = " ".join(wording.split()) if isinstance(wording, str) else ""
         if _is_query(text):
             taken.setdefault(_key(text), text)
     return [text for text in taken.values() if text][:REWRITES_MAX]
@@ -178,7 +178,7 @@ def usable_rewrites(answer: object, query: str) -> list[str]:
 def _is_query(text: str) -> bool:
     if not _REWRITTEN_WORD.search(text) or len(text) > REWRITE_LENGTH_MAX or text_fault(text):
         return False
-    return not any(unicodedata.category(one) in _UNKNOWN for one in text)
+    return not any(unicodedata.category(character) in _UNKNOWN for character in text)
 
 
 def _key(text: str) -> str:
@@ -186,7 +186,7 @@ def _key(text: str) -> str:
 
 
 LONGEST_SECONDS = 300.0
-"""How long a call may go on, whether or not anyone waits for it: a late answer serves the next search."""
+"""The longest time of a call in seconds, whether or not anyone waits: a late answer serves the next search."""
 
 _log = logging.getLogger(__name__)
 
@@ -208,7 +208,7 @@ class Rewriter:
     seed: int | None
     """Wordings under another seed are others: the model is told it, and they are kept apart."""
     budget_seconds: float
-    """How long a search waits for them; a model that takes longer is not asked by the next ones until it answers."""
+    """Seconds that a search waits; a model that takes longer is not asked by the next ones until it answers."""
 
     async def in_time(self, query: str) -> Rewritten:
         """Two to three other wordings, from the cache or from the model, if they come within the budget, or why none.

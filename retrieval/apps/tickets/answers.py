@@ -1,4 +1,4 @@
-"""From a request to a search, and from hits to the response. Pure."""
+"""Conversions: a request becomes a search, and hits become the response. Pure."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from retrieval.domain.search.signals import Priority, ResolutionTime, VectorSimi
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TicketSearch:
-    """What is asked of the collection."""
+    """The search of the collection."""
 
     words: str
     vector: list[float] | None
     where: dict[str, Any]
     top_k: int
     candidates: int
-    """How many of the nearest tickets are scored."""
+    """The number of the nearest tickets that are scored."""
     profile: Profile
     as_of: datetime | None
     config_used: dict[str, Any]

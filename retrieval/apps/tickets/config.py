@@ -43,7 +43,7 @@ class RetrievalConfig(BaseSettings):
     default_top_k: TopK = TOP_K
     """Results of a request that does not say how many."""
     default_vector_weight: Share = VECTOR_WEIGHT
-    """Of a request that gives no weights. Beside one alone the other is 1 minus it; two hold as they are."""
+    """The weight in a request that gives none. Beside one alone the other is 1 minus it; two hold as they are."""
     default_metadata_weight: Share = METADATA_WEIGHT
     default_time_normalization_hours: Hours = NORMALIZATION_HOURS
     """Hours from which on a resolution earns nothing."""

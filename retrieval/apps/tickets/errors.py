@@ -1,4 +1,4 @@
-"""What the tickets application raises besides the platform's own errors.
+"""The errors of the tickets application besides the platform's own.
 
 A value of a request or of the configuration that is outside its range is pydantic's ``ValidationError``, as it is
 everywhere where pydantic reads: it is a ``ValueError``, and so is ``ProcessingError``.

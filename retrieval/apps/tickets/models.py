@@ -1,4 +1,4 @@
-"""What is asked of the service, and what it answers."""
+"""The requests and the answers of the service."""
 
 from __future__ import annotations
 
@@ -53,16 +53,16 @@ class SimilarTicket(BaseModel):
     metadata_score: float
     """0.6 × priority + 0.4 × time, 0 to 1."""
     priority: str
-    """As it is stored; empty where it has none."""
+    """The priority as it is stored; empty where it has none."""
     labels: list[str]
     resolution_time_hours: float
     """24, which is what it counts as, where it is not known, or was not at the time asked about."""
     domain: str
-    """As it is stored; empty where it has none."""
+    """The domain as it is stored; empty where it has none."""
     resolution: str | None = None
-    """None where there is none, or was none at the time asked about."""
+    """The resolution; None where there is none, or was none at the time asked about."""
     resolution_time_known: bool = True
-    """Whether the hours are the ticket's own."""
+    """True if the hours are the ticket's own."""
 
 
 class SearchMetadata(BaseModel):
@@ -116,7 +116,7 @@ class RetrievalRequest(BaseModel):
     """How many of the nearest tickets are scored, ``top_k`` to 1000; None: ``top_k``, whose order alone the metadata
     then change."""
     domain_filter: str | None = None
-    """Only tickets of this domain; empty: of any."""
+    """The only domain whose tickets are found; empty: any."""
 
     vector_weight: Share = VECTOR_WEIGHT
     """The configuration's where neither weight is given. Beside one alone the other is 1 minus it; two hold as they
@@ -206,7 +206,7 @@ class Weighting(BaseModel):
 
 
 class PreviewConfig(BaseModel):
-    """What a preview compares: the first weighting is what the others are held against.
+    """The settings of a preview: the others are compared with the first weighting.
 
     ``{"top_k": 20, "vector_weight": 0.6, "metadata_weight": 0.4}`` compares those weights, as ``custom``, with the
     service's own. Beside one weight alone the other is 1 minus it. Without weights and weightings the service's own
@@ -224,7 +224,7 @@ class PreviewConfig(BaseModel):
     vector_weight: Share | None = None
     metadata_weight: Share | None = None
     priority_weights: PriorityWeights | None = None
-    """Of the weighting ``custom``."""
+    """The priorities' weights of the weighting ``custom``."""
     time_normalization_hours: Hours | None = None
     as_of: Moment | None = None
     exclude_ids: list[str] = Field(default_factory=list)
@@ -238,7 +238,7 @@ class PreviewConfig(BaseModel):
             given = [given]
         elif not isinstance(given, Sequence):
             raise ValueError("weightings is a list of weightings or names of presets, or pairs of weights by name")
-        return [Weighting.of_preset(one) if isinstance(one, str) else one for one in given]
+        return [Weighting.of_preset(weighting) if isinstance(weighting, str) else weighting for weighting in given]
 
     @model_validator(mode="before")
     @classmethod
@@ -247,7 +247,7 @@ class PreviewConfig(BaseModel):
 
     @model_validator(mode="after")
     def _checked(self) -> Self:
-        names = [*(one.name for one in self.weightings), *([CUSTOM] if self._has_custom else [])]
+        names = [*(weighting.name for weighting in self.weightings), *([CUSTOM] if self._has_custom else [])]
         if len(set(names)) < len(names):
             raise ValueError(f"a weighting is named twice: {', '.join(names)}")
         if self.vector_weight is not None and self.metadata_weight is not None:
@@ -256,7 +256,7 @@ class PreviewConfig(BaseModel):
 
     @property
     def _has_custom(self) -> bool:
-        """Whether it says weights of its own."""
+        """True if it gives weights of its own."""
         return any(
             change is not None for change in (self.vector_weight, self.priority_weights, self.time_normalization_hours)
         )
@@ -287,17 +287,17 @@ class MovedTicket(BaseModel):
     ticket: SimilarTicket
     """Scored by this weighting."""
     rank: int
-    """From 1."""
+    """The rank, from 1."""
     rank_before: int
     """Under the first weighting, from 1, among all candidates."""
     moved: int
     """Places up; negative: down."""
     contributions: dict[str, float]
-    """What each signal adds to the score: vector_similarity, priority, resolution_time."""
+    """The part of each signal in the score: vector_similarity, priority, resolution_time."""
     changes: dict[str, float]
-    """Of each contribution, against the first weighting."""
+    """The change of each part against the first weighting."""
     against_others: dict[str, float]
-    """How much more than on average over the tickets of both pages it changed: what moves a ticket."""
+    """The change beyond the average over the tickets of both pages, which moves the ticket."""
     why: str
     """The same in words."""
 

@@ -22,7 +22,7 @@ from retrieval.apps.tickets.profile import tickets_profile
 from retrieval.apps.tickets.ticket_item import DOMAIN
 from retrieval.apps.tickets.weighing import Weighed, compared, weighed
 from retrieval.collection import handle_of
-from retrieval.domain.errors import RetrievalError, UnknownCollectionError, UnknownFieldError
+from retrieval.domain.errors import Advice, RetrievalError, UnknownCollectionError, UnknownFieldError
 from retrieval.domain.items.collection import ValueCount
 from retrieval.domain.items.embedding import EmbeddingSpace
 from retrieval.engine.collection_handle import FRESH_SECONDS
@@ -208,7 +208,7 @@ class RetrievalService:
     async def _previewed(
         self, hits: Sequence[Hit], asked: TicketSearch, weightings: Sequence[Weighting]
     ) -> SearchPreview:
-        rankings = [(one, await self._weighed(hits, asked, one)) for one in weightings]
+        rankings = [(weighting, await self._weighed(hits, asked, weighting)) for weighting in weightings]
         before = rankings[0][1]
         return SearchPreview(
             query=asked.words,
@@ -231,9 +231,8 @@ class RetrievalService:
             return await ask(await self._opened())
         except UnknownCollectionError as error:
             self._collection = None
-            name = self.config.collection
-            raise ConfigurationError(
-                f"there is no collection {name!r}; make it with: retrieval ingest {name} historical_tickets.csv"
+            raise ConfigurationError(error.fact).advising(
+                Advice.MAKE_COLLECTION, name=self.config.collection, file="historical_tickets.csv"
             ) from error
 
     async def _opened(self) -> Collection:
@@ -305,10 +304,10 @@ async def index_stats(collection: Collection) -> dict[str, Any]:
     for one in counts:
         distribution[one.value] += one.items
     return {
-        "total_vectors": sum(one.vectors for one in counts),
+        "total_vectors": sum(count.vectors for count in counts),
         "dimension": space.dimensions if space else None,
         "domain_distribution": dict(distribution),
-        "metadata_entries": sum(one.items for one in counts),
+        "metadata_entries": sum(count.items for count in counts),
     }
 
 
@@ -316,4 +315,4 @@ async def _by_domain(collection: Collection) -> list[ValueCount]:
     try:
         return await collection.value_counts(DOMAIN)
     except UnknownFieldError:  # no ticket has a domain
-        return [replace(one, value="") for one in await collection.value_counts("kind")]
+        return [replace(count, value="") for count in await collection.value_counts("kind")]

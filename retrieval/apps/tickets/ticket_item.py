@@ -116,7 +116,7 @@ def with_ticket_parts(item: Item) -> Item:
 
 
 def plain_name(name: str) -> str:
-    """What names of columns are compared by: in lower case, with underscores for spaces and hyphens."""
+    """Gives the name that columns are compared by: in lower case, with underscores for spaces and hyphens."""
     return name.strip().casefold().replace(" ", "_").replace("-", "_")
 
 
@@ -133,7 +133,7 @@ def hours_of(attributes: Mapping[str, Any]) -> float | None:
 
 
 def resolved_at_of(occurred_at: datetime | None, attributes: Mapping[str, Any]) -> datetime | None:
-    """When it was resolved, as it is stored or as the hours say; None where that is not known."""
+    """Gives the time of the resolution, as stored or as the hours say; None where it is not known."""
     stored, hours = stored_time(attributes.get(RESOLVED_AT)), hours_of(attributes)
     if stored is not None or hours is None or occurred_at is None:
         return stored
@@ -158,7 +158,7 @@ def _resolved(created: datetime | None, attributes: Mapping[str, Any]) -> dict[s
 
 
 def _text(value: Any) -> Any:
-    """What CSV took for a number or a boolean, as a text."""
+    """Gives what CSV took for a number or a boolean, as a text."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str):

@@ -26,9 +26,9 @@ class Weighed:
 
     ticket: SimilarTicket
     rank: int
-    """From 1."""
+    """The rank, from 1."""
     contributions: dict[str, float]
-    """What each signal adds to the score, by name."""
+    """The part of each signal in the score, by name."""
 
 
 def weighed(hits: Sequence[Hit], profile: Profile, now: datetime, as_of: datetime | None) -> list[Weighed]:
@@ -101,24 +101,26 @@ def compared(
     weighting: Weighting, ranked: Sequence[Weighed], before: Sequence[Weighed], top_k: int
 ) -> WeightingPreview:
     """The first page of ``ranked`` against that of ``before``: the same candidates, best first."""
-    earlier = {one.ticket.ticket_id: one for one in before}
-    page = {one.ticket.ticket_id for one in ranked[:top_k]}
-    page_before = [one.ticket.ticket_id for one in before[:top_k]]
+    earlier = {candidate.ticket.ticket_id: candidate for candidate in before}
+    page = {candidate.ticket.ticket_id for candidate in ranked[:top_k]}
+    page_before = [candidate.ticket.ticket_id for candidate in before[:top_k]]
     both = page | set(page_before)
     changes = {
-        one.ticket.ticket_id: _changes(one, earlier[one.ticket.ticket_id])
-        for one in ranked
-        if one.ticket.ticket_id in both
+        candidate.ticket.ticket_id: _changes(candidate, earlier[candidate.ticket.ticket_id])
+        for candidate in ranked
+        if candidate.ticket.ticket_id in both
     }
     usual = _means(list(changes.values()))
     moved = {
-        one.ticket.ticket_id: _moved(one, earlier[one.ticket.ticket_id], changes[one.ticket.ticket_id], usual)
-        for one in ranked
-        if one.ticket.ticket_id in both
+        candidate.ticket.ticket_id: _moved(
+            candidate, earlier[candidate.ticket.ticket_id], changes[candidate.ticket.ticket_id], usual
+        )
+        for candidate in ranked
+        if candidate.ticket.ticket_id in both
     }
-    tickets = [moved[one.ticket.ticket_id] for one in ranked[:top_k]]
+    tickets = [moved[candidate.ticket.ticket_id] for candidate in ranked[:top_k]]
     left = [moved[ticket_id] for ticket_id in page_before if ticket_id not in page]
-    entered = [one.ticket.ticket_id for one in tickets if one.ticket.ticket_id not in page_before]
+    entered = [ticket.ticket.ticket_id for ticket in tickets if ticket.ticket.ticket_id not in page_before]
     return WeightingPreview(
         weighting=weighting,
         tickets=tickets,
@@ -133,7 +135,7 @@ def _changes(now: Weighed, before: Weighed) -> dict[str, float]:
 
 
 def _means(changes: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    return {name: fmean(one[name] for one in changes) for name in changes[0]} if changes else {}
+    return {name: fmean(change[name] for change in changes) for name in changes[0]} if changes else {}
 
 
 def _moved(now: Weighed, before: Weighed, changes: dict[str, float], usual: Mapping[str, float]) -> MovedTicket:
@@ -171,6 +173,6 @@ def _why(now: Weighed, before: Weighed, changes: Mapping[str, float], against: M
 def _summary(
     weighting: Weighting, tickets: Sequence[MovedTicket], entered: Sequence[str], left: Sequence[MovedTicket]
 ) -> str:
-    moved = sum(1 for one in tickets if one.moved)
+    moved = sum(1 for ticket in tickets if ticket.moved)
     weights = f"{weighting.name} ({weighting.vector_weight:g} similarity, {weighting.metadata_weight:g} metadata)"
     return f"{weights}: {moved} of {len(tickets)} stand elsewhere, {len(entered)} came in and {len(left)} went out"

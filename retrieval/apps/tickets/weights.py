@@ -32,7 +32,7 @@ Hours = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 class Weights(NamedTuple):
-    """How much similarity and how much the metadata count."""
+    """The weights of similarity and of the metadata."""
 
     vector: float
     metadata: float
@@ -41,7 +41,7 @@ class Weights(NamedTuple):
 DEFAULT_WEIGHTS = Weights(VECTOR_WEIGHT, METADATA_WEIGHT)
 
 _DIGITS = 12
-"""Of a complement: 1 - .8 is .2, and not what binary numbers make of it."""
+"""The digits of a complement: 1 - .8 is .2, and not what binary numbers make of it."""
 
 
 def weights_of(vector: float | None, metadata: float | None) -> Weights:
@@ -55,7 +55,7 @@ def weights_of(vector: float | None, metadata: float | None) -> Weights:
 
 
 def with_complement(given: Mapping[str, Any], *, prefix: str = "") -> dict[str, Any]:
-    """What is given, and where it has one of the two weights alone, the other one: 1 minus it.
+    """Gives the weights, and where one of the two is given alone, the other: 1 minus it.
 
     A weight that is no number from 0 to 1 has no complement: ``check_weights`` refuses it. ``prefix`` is what the names
     of the weights begin with.
@@ -113,7 +113,7 @@ PRESETS: Mapping[str, Preset] = MappingProxyType(
         )
     }
 )
-"""By name."""
+"""The weightings by name."""
 
 
 def preset(name: str) -> Preset:
@@ -128,7 +128,7 @@ def preset(name: str) -> Preset:
 
 
 UNKNOWN = 0.5
-"""What a priority that is missing or not named is worth: the middle, as Medium."""
+"""The value of a priority that is missing or not named: the middle, as Medium."""
 
 ALIASES: Mapping[str, str] = MappingProxyType(
     {

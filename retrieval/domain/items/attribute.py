@@ -13,7 +13,7 @@ from retrieval.domain.search.filters import FIELDS
 
 
 class AttributeType(StrEnum):
-    """What the values of a filterable attribute are, and so how they compare."""
+    """The type of a filterable attribute's values, which decides how they compare."""
 
     TEXT = "text"
     NUMBER = "number"

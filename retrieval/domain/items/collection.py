@@ -10,6 +10,7 @@ from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.attribute import checked_name
 from retrieval.domain.notebook import facts_html
 from retrieval.domain.search.filters import Field, parse_field
+from retrieval.domain.told import Told
 
 MAX_NAME_BYTES = 512
 
@@ -37,8 +38,8 @@ MAX_OWN_WEIGHT = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Neighbours:
-    """How the items of a collection are indexed together with those next to them.
+class Neighbours(Told):
+    """The setting by which the items of a collection are indexed together with those next to them.
 
     Words: an item is found by its own, each counted ``own_weight`` times, and by those of its neighbours' bodies; a
     title belongs to its item alone. Vectors: the mean of its own, weighing ``own_weight``, and its neighbours', each of
@@ -49,14 +50,14 @@ class Neighbours:
     """The attribute whose value (text, number or boolean) is the same for all items of a sequence. An item without it
     has no neighbours."""
     order: str = OCCURRED_AT
-    """What orders a sequence: ``occurred_at``, or an attribute that is a number or an ISO 8601 time. Items without it
+    """The order of a sequence: ``occurred_at``, or an attribute that is a number or an ISO 8601 time. Items without it
     come last; equals are in order of their keys."""
     before: int = 2
-    """How many items before it an item is indexed with, 0 to 20."""
+    """The number of preceding items that an item is indexed with, 0 to 20."""
     after: int = 2
-    """How many after it, 0 to 20."""
+    """The number of following items that an item is indexed with, 0 to 20."""
     own_weight: int = 2
-    """How much the item itself weighs against one neighbour, 1 to 100."""
+    """The weight of the item itself against one neighbour, 1 to 100."""
 
     def __post_init__(self) -> None:
         checked_name(self.sequence)
@@ -68,13 +69,9 @@ class Neighbours:
         if not self.before and not self.after:
             raise InvalidRequestError("neighbours need before or after above 0; use None for a collection without them")
 
-    def as_dict(self) -> dict[str, Any]:
-        """Plain JSON values, as the database keeps them."""
-        return {name: getattr(self, name) for name in Neighbours.__slots__}
-
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """What ``as_dict`` gave."""
+        """Reads what ``as_dict`` gave."""
         return cls(**values)
 
 
@@ -91,7 +88,7 @@ def _check(name: str, value: object, least: int, most: int) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CollectionInfo:
+class CollectionInfo(Told):
     """A collection at a glance."""
 
     name: str
@@ -109,15 +106,7 @@ class CollectionInfo:
     filterable: Mapping[str, str]
     """The types of the declared attributes, by name."""
     neighbours: Neighbours | None = None
-    """What its items are indexed together with; None: each stands alone."""
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        return {
-            **{name: getattr(self, name) for name in CollectionInfo.__slots__},
-            "filterable": dict(self.filterable),
-            "neighbours": self.neighbours.as_dict() if self.neighbours else None,
-        }
+    """The neighbours that its items are indexed together with; None: each is indexed alone."""
 
     def _repr_html_(self) -> str:
         return facts_html(f"collection {self.name}", ((name, value) for name, value in self.as_dict().items()))
@@ -132,11 +121,11 @@ class ValueCount:
     """Items of a collection that have one value of an attribute, or one tag."""
 
     value: str
-    """As text; empty: they have none."""
+    """The value as text; empty: the items have none."""
     items: int
     """Items that a search can find."""
     vectors: int
-    """Those of them that have their vector."""
+    """The number of those items that have their vector."""
 
 
 def counted_field(name: object) -> Field:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
@@ -29,7 +29,7 @@ MAX_LABEL_LENGTH = 500
 
 
 class TextRole(StrEnum):
-    """What a text is to the search: some models embed the two differently."""
+    """The role of a text in a search: some models embed documents and queries differently."""
 
     DOCUMENT = "document"
     QUERY = "query"
@@ -37,7 +37,7 @@ class TextRole(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbeddingSpace:
-    """Where vectors are comparable: all of these equal, or the vectors are never compared.
+    """A space in which vectors are comparable: those of two spaces that differ in any field are never compared.
 
     The texts have at most 500 characters, provider and model at least one. Raises ``ConfigurationError``.
     """
@@ -74,7 +74,7 @@ class EmbeddingSpace:
         return f"{self.provider}/{self.model}{revision} ({self.dimensions})"
 
     def prefix(self, role: TextRole) -> str:
-        """What is put before a text of that role."""
+        """Gives the prefix of texts in that role."""
         return self.query_prefix if role is TextRole.QUERY else self.document_prefix
 
 
@@ -87,7 +87,9 @@ class Embedder(Protocol):
     """Turns texts into vectors of one space.
 
     ``retrieval.testing.check_embedder`` is its conformance suite. One that has to load a model before its first vector
-    may say so by an attribute ``needs_loading``: searches wait longer then.
+    may say so by an attribute ``needs_loading``: searches wait longer then. One whose model reads only the beginning of
+    a long text may say so by ``max_tokens`` and ``count_tokens``, which ``TokenMeasure`` describes: documents are
+    chunked by it, and reports tell of texts that were cut.
     """
 
     @property
@@ -103,6 +105,29 @@ class Embedder(Protocol):
 
     async def aclose(self) -> None:
         """Give back connections and threads."""
+
+
+@dataclass(frozen=True, slots=True)
+class TokenMeasure:
+    """How long texts are for an embedder's model."""
+
+    count_tokens: Callable[[Sequence[str]], Sequence[int]]
+    """The tokens of each text as the model is given it, with the space's prefix and what stands around it."""
+    max_tokens: int | None = None
+    """What the model reads of one text; None: nobody knows, or all of it."""
+    around: int = 0
+    """The most tokens that stand around a text, its prefix included."""
+
+    def number_cut(self, texts: Sequence[str]) -> int:
+        """How many of the texts are longer than what the model reads."""
+        most = self.max_tokens
+        if most is None:
+            return 0
+        # No token is shorter than a byte: most texts need not be split to see that they fit.
+        long = [
+            text for text in texts if len(text) * 4 + self.around > most and len(text.encode()) + self.around > most
+        ]
+        return sum(tokens > most for tokens in self.count_tokens(long))
 
 
 def checked_vectors(vectors: object, space: EmbeddingSpace, keys: Sequence[str]) -> Vectors:

@@ -7,7 +7,7 @@ import json
 import math
 from base64 import urlsafe_b64encode
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import MISSING, dataclass, field, fields
 from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
 from hashlib import blake2b
@@ -15,7 +15,8 @@ from types import MappingProxyType
 from typing import Any, Self
 
 from retrieval.domain.checks import fault_of, text_fault
-from retrieval.domain.errors import InvalidItemError, InvalidRequestError, VersionConflictError
+from retrieval.domain.errors import Advice, InvalidItemError, InvalidRequestError, VersionConflictError
+from retrieval.domain.told import Told
 
 MAX_KEY_BYTES = 512
 """Longest ``item_id``, kind, status, source or tag, in UTF-8 bytes: they stand in B-tree indexes."""
@@ -30,11 +31,10 @@ MAX_INTEGER_BITS = 1024
 """The range of a double: what any reader of the JSON can take."""
 
 _EMPTY: Mapping[str, Any] = MappingProxyType({})
-_BLANK = {"title": "", "body": "", "kind": "", "status": "active", "source": "", "occurred_at": None}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Item:
+class Item(Told):
     """One retrievable thing.
 
     Raises ``InvalidItemError`` for anything PostgreSQL could not hold or a search could not use, and for control and
@@ -47,16 +47,16 @@ class Item:
     title: str = ""
     body: str = ""
     kind: str = ""
-    """What sort of thing it is, in the application's words."""
+    """The sort of thing that it is, in the application's words."""
     tags: tuple[str, ...] = ()
     attributes: Mapping[str, Any] = field(default_factory=lambda: _EMPTY)
     """JSON values by name; filterable."""
     status: str = "active"
     """``archived`` items are kept and not found; any other value is the application's own."""
     source: str = ""
-    """Where it came from: a system, a file, a person."""
+    """The origin of the item: a system, a file, a person."""
     occurred_at: datetime | None = None
-    """When the thing happened (event time); always with a time zone."""
+    """The time when the thing happened (event time); always with a time zone."""
 
     def __post_init__(self) -> None:
         check_key("item_id", self.item_id, self.item_id)
@@ -97,32 +97,15 @@ class Item:
     @property
     def content_hash(self) -> bytes:
         """SHA-256 over every field, 32 bytes: equal exactly when nothing about the item changed."""
-        fields = [
-            self.item_id,
-            self.title,
-            self.body,
-            self.kind,
-            list(self.tags),
-            dict(self.attributes),
-            self.status,
-            self.source,
-            self.occurred_at.astimezone(UTC).isoformat() if self.occurred_at else None,
-        ]
-        return hashlib.sha256(json.dumps(fields, sort_keys=True, ensure_ascii=False).encode()).digest()
+        at = self.occurred_at.astimezone(UTC).isoformat() if self.occurred_at else None
+        values = list({**self.as_dict(), "occurred_at": at}.values())
+        return hashlib.sha256(json.dumps(values, sort_keys=True, ensure_ascii=False).encode()).digest()
 
-    def as_dict(self) -> dict[str, Any]:
-        """Plain JSON values, by the names of the fields: a record of the ingest format."""
-        return {
-            "item_id": self.item_id,
-            "title": self.title,
-            "body": self.body,
-            "kind": self.kind,
-            "tags": list(self.tags),
-            "attributes": dict(self.attributes),
-            "status": self.status,
-            "source": self.source,
-            "occurred_at": self.occurred_at.isoformat() if self.occurred_at else None,
-        }
+
+ITEM_FIELDS = tuple(one.name for one in fields(Item))
+"""The fields of an item, its id first: the columns, a hit's parts and what surfaces send and tell follow from them."""
+
+_BLANK = {one.name: one.default for one in fields(Item) if one.default is not MISSING}
 
 
 def text_hash(text: str) -> bytes:
@@ -136,10 +119,8 @@ def _check_text(name: str, value: object, item_id: object, *, is_line: bool = Fa
         raise InvalidItemError(f"item {key!r:.80}: {name} must be text, not {type(value).__name__}", item_id=key)
     if fault := text_fault(value, is_line=is_line):
         raise InvalidItemError(
-            f"item {key!r:.80}: {name} holds {fault}, which cannot be stored there; take it out, as clean_text and "
-            "retrieval ingest do",
-            item_id=key,
-        )
+            f"item {key!r:.80}: {name} holds {fault}, which cannot be stored there", item_id=key
+        ).advising(Advice.CLEAN_TEXT)
 
 
 def check_key(name: str, value: object, item_id: object, *, is_line: bool = True) -> None:
@@ -231,7 +212,7 @@ _VERSION_BYTES = 12
 
 
 class Became(StrEnum):
-    """What a write made of an item."""
+    """The effect of a write on an item."""
 
     ADDED = "added"
     CHANGED = "changed"
@@ -240,8 +221,10 @@ class Became(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StoredItem:
+class StoredItem(Told):
     """An item, and since when it is as it is."""
+
+    untold = frozenset({"item", "became"})
 
     item: Item
     version: str
@@ -251,21 +234,16 @@ class StoredItem:
     """
     created_at: datetime
     updated_at: datetime
-    """When it was changed last."""
+    """The time of the last change."""
     became: Became | None = None
-    """What the call that gave it made of it; None: it was only read.
+    """The effect of the call that gave it; None: it was only read.
 
     Beside what was there when the call looked: of those who put the same new id at once, each may say ``added``.
     """
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON values: those of the item, then its version and times."""
-        return {
-            **self.item.as_dict(),
-            "version": self.version,
-            "created_at": self.created_at.isoformat(),
-            "updated_at": self.updated_at.isoformat(),
-        }
+        return {**self.item.as_dict(), **Told.as_dict(self)}
 
 
 def version_of(content_hash: bytes, updated_at: datetime) -> str:

@@ -74,8 +74,8 @@ def checked_ids(name: str, ids: object) -> tuple[str, ...]:
     """The ids, each once. Raises ``InvalidRequestError``."""
     if isinstance(ids, str) or not isinstance(ids, Sequence):
         raise InvalidRequestError(f"{name}: ids come in a list such as ['q1', 'q2'], not {ids!r:.80}")
-    for one in ids:
-        _check_key(name, one)
+    for entity_id in ids:
+        _check_key(name, entity_id)
     return tuple(dict.fromkeys(ids))
 
 
@@ -153,13 +153,13 @@ PROJECT, USER, CONTENT, FINGERPRINT = "project_id", "user_id", "content", "finge
 OWN_ATTRIBUTES = frozenset({PROJECT, USER, CONTENT, FINGERPRINT})
 
 FILTERABLE: Mapping[str, str] = MappingProxyType({PROJECT: "text", USER: "text", FINGERPRINT: "text"})
-"""What a collection of memories declares as filterable."""
+"""The attributes that a collection of memories declares as filterable."""
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 class Duplicates(StrEnum):
-    """What happens to a new memory that says what another one of its project says."""
+    """The treatment of a new memory that says the same as another one of its project."""
 
     REPORT = "report"
     """It is stored, and the others are named."""
@@ -171,7 +171,7 @@ class Duplicates(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewMemory:
-    """What is to be remembered.
+    """A memory that is to be stored.
 
     Raises ``InvalidRequestError`` for an empty project, type or content, a relevance outside 0 to 1, a time without a
     zone or beyond the years 1 to 9999 in UTC, or metadata under a name that is taken; ``InvalidItemError`` for what no
@@ -192,7 +192,7 @@ class NewMemory:
     relevance_score: float = 1.0
     """0 to 1."""
     expires_at: datetime | None = None
-    """From then on it is found no more, and soon forgotten; None: never."""
+    """The time from which searches no longer find it, and after which it is forgotten; None: never."""
     metadata: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
     """Further attributes, to filter by."""
     status: str = "active"
@@ -260,13 +260,13 @@ class Memory:
     content: Any
     """A text or another JSON value, equal to what was given; keys come in the order of PostgreSQL's ``jsonb``."""
     text: str
-    """What is searched."""
+    """The text that is searched."""
     summary: str
     user_id: str | None
     links: Links
     relevance_score: float
     accesses: int
-    """How often it was retrieved, as far as that is counted."""
+    """The number of retrievals, as far as they are counted."""
     last_accessed_at: datetime | None
     occurred_at: datetime
     expires_at: datetime | None
@@ -280,7 +280,7 @@ class Memory:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON values; times are ISO 8601."""
-        said = {one.name: getattr(self, one.name) for one in fields(self)}
+        said = {field_.name: getattr(self, field_.name) for field_ in fields(self)}
         times = {name: value.isoformat() for name, value in said.items() if isinstance(value, datetime)}
         links = {entity_type: list(ids) for entity_type, ids in self.links.items()}
         return {**said, **times, "links": links, "metadata": dict(self.metadata)}
@@ -297,18 +297,18 @@ class Duplicate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredMemory:
-    """What became of a memory that was to be stored."""
+    """The result of storing a memory."""
 
     memory_id: str
-    """Where it is: its own id, or that of the memory that it was merged into."""
+    """The id of the stored memory: its own, or that of the memory that it was merged into."""
     is_new: bool
-    """Whether there was no memory of that id before."""
+    """True if there was no memory of that id before."""
     duplicates: tuple[Duplicate, ...] = ()
     """The memories that say nearly the same, the most alike first; those known when it was stored."""
     merged_into: str | None = None
     """The memory that it joined; None: it is one of its own."""
     notes: tuple[str, ...] = ()
-    """Why it waits for its vector, if it does."""
+    """The reason why it waits for its vector, if it does."""
 
 
 def checked_relevance(score: object, name: str = "relevance_score") -> float:
@@ -328,7 +328,7 @@ def checked_name(name: str, value: object) -> str:
 
 
 def duplicates_named(name: str) -> Duplicates:
-    """What to do with duplicates, by its name. Raises ``InvalidRequestError`` naming the choices."""
+    """Gives the treatment of duplicates of that name. Raises ``InvalidRequestError`` naming the choices."""
     try:
         return Duplicates(name)
     except ValueError:
@@ -336,7 +336,7 @@ def duplicates_named(name: str) -> Duplicates:
 
 
 def content_of(item: Item) -> Any:
-    """What was stored as the item's content."""
+    """Gives what was stored as the item's content."""
     return item.attributes.get(CONTENT, item.body)
 
 
@@ -386,13 +386,13 @@ def merged(known: Memory, other: NewMemory) -> NewMemory:
         summary=known.summary or other.summary,
         relevance_score=max(known.relevance_score, other.relevance_score),
         occurred_at=max(known.occurred_at, other.occurred_at),
-        expires_at=None if None in expiries else max(one for one in expiries if one is not None),
+        expires_at=None if None in expiries else max(expiry for expiry in expiries if expiry is not None),
         metadata={**other.metadata, **known.metadata},
     )
 
 
 def has_expired(memory: Memory | NewMemory, now: datetime) -> bool:
-    """Whether the memory's time is over."""
+    """True if the memory has expired."""
     return memory.expires_at is not None and memory.expires_at <= now
 
 
@@ -405,7 +405,7 @@ def check_current(memory: Memory | NewMemory, now: datetime) -> None:
 
 
 def may_join(known: Memory, other: NewMemory, now: datetime) -> bool:
-    """Whether the two may become one: they are of the same project, user and type, and the known one is still found."""
+    """True if the two may become one: they have the same project, user and type, and the known one is still found."""
     mine = (known.project_id, known.user_id, known.interaction_type)
     is_alike = mine == (other.project_id, other.user_id, other.interaction_type)
     return is_alike and known.status != "archived" and not has_expired(known, now)

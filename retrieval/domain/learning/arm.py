@@ -21,7 +21,7 @@ class Arm(NamedTuple):
     uses: int = 0
     """Events that count, each as one, whatever its age."""
     raw_successes: int = 0
-    """Of those, the ones with a reward of at least 0.5."""
+    """The uses with a reward of at least 0.5."""
     last_used_at: datetime | None = None
     """The time of the latest of them."""
 
@@ -49,11 +49,11 @@ class ItemArms:
 
     item_id: str
     arms: Mapping[str, Arm] = field(default_factory=dict)
-    """By bucket (see ``Context.buckets``); one that is missing was never used."""
+    """The arms by bucket (see ``Context.buckets``); a bucket that is missing was never used."""
     cluster: int | None = None
     """The embedding cluster of the item; None: not known."""
     created_at: datetime | None = None
-    """When the item was stored first."""
+    """The time when the item was stored first."""
 
     @property
     def anywhere(self) -> Arm:
@@ -67,11 +67,11 @@ class Standing:
 
     item_id: str
     created_at: datetime
-    """When the item was stored first."""
+    """The time when the item was stored first."""
     uses: int
     """Verdicts that count."""
     successes: int
-    """Of those, the ones with a reward of at least 0.5."""
+    """The uses with a reward of at least 0.5."""
     last_used_at: datetime | None
     """The time of the latest of them; None: there is none."""
 
@@ -99,7 +99,7 @@ class Expectation:
 
     @classmethod
     def of_counts(cls, uses: int, successes: int) -> Self:
-        """What raw counts alone say: Beta(successes + 1, failures + 1), so a mean of (successes + 1) / (uses + 2).
+        """The expectation from raw counts alone: Beta(successes + 1, failures + 1), mean (successes + 1) / (uses + 2).
 
         More successes than uses, of counters that have drifted, count as if there were no failures.
         """

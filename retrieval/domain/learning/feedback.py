@@ -15,12 +15,13 @@ from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.item import MAX_KEY_BYTES
 from retrieval.domain.learning.context import MAX_NAME_LENGTH, Context
 from retrieval.domain.records.retrieval_id import time_of
+from retrieval.domain.told import Told
 
 MAX_NOTE_LENGTH = 10_000
 """Characters of a note."""
 
 MAX_AHEAD = timedelta(days=1)
-"""How far after the moment of its arrival an event may say that it happened."""
+"""The longest time by which an event's own time may lie after its arrival."""
 
 LEAST_NUMBER = 1e-9
 """A reward or a weight below this is taken for 0."""
@@ -41,29 +42,29 @@ class Feedback:
 
     item_id: str
     retrieval_id: UUID | str | None = None
-    """Of the search that showed the item; its context is the event's."""
+    """The search that showed the item; its context is the event's."""
     collection: str | None = None
-    """Where the item is; said without a retrieval."""
+    """The collection of the item; needed without a retrieval."""
     context: Context | None = None
-    """In what situation the item was used; said without a retrieval."""
+    """The situation in which the item was used; for feedback without a retrieval."""
     reward: float = math.nan
     """0 to 1; a helpful item has 1, one that is not helpful 0."""
     helpful: InitVar[bool | None] = None
     kind: str = RATING
-    """What sort of verdict it is: a rating, a click. One of each kind counts."""
+    """The sort of verdict: a rating, a click. One of each kind counts."""
     actor: str = ""
-    """Who judges; else the context's actor."""
+    """The user or agent who judges; else the context's actor."""
     session: str = ""
-    """In what conversation or run; else the context's session."""
+    """The conversation or run of the verdict; else the context's session."""
     note: str = ""
     at: datetime | None = None
-    """When it happened, with a time zone; None: when it arrives."""
+    """The time of the event, with a time zone; None: the time of its arrival."""
     weight: float = 1.0
-    """How much it counts, 0 to 1."""
+    """The weight of the verdict, 0 to 1."""
     of_session: bool = False
-    """Whether all verdicts of the session (and actor) on the item are one subject, of whatever answer or none."""
+    """True if all verdicts of the session (and actor) on the item are one subject, of whatever answer or none."""
     key: UUID | str | None = None
-    """What makes a repetition known: any text, one's own for an item. None: derived, see ``own_key``."""
+    """The key by which a repetition is recognised: any text, one's own for an item. None: derived, see ``own_key``."""
 
     def __post_init__(self, helpful: bool | None) -> None:
         put = object.__setattr__
@@ -98,7 +99,7 @@ class Feedback:
 
     @property
     def retrieved_at(self) -> datetime | None:
-        """When the search was, as its identifier (UUID, version 7) tells; None: directly, or no such identifier."""
+        """The time of the search, read from its identifier (UUID, version 7); None: without such an identifier."""
         if not isinstance(self.retrieval_id, UUID) or self.retrieval_id.version != 7:
             return None
         return time_of(self.retrieval_id)
@@ -110,7 +111,7 @@ class Feedback:
 
     @property
     def subject(self) -> UUID | None:
-        """What the verdict is about, and whose it is: of several, the latest counts.
+        """The subject of the verdict and its owner: of several verdicts on one subject, the latest counts.
 
         Of an impression: retrieval, item, actor and kind. Directly: item, context, actor, session and kind, if an actor
         or a session is named; so too, in no context, of an impression with ``of_session`` and a session. None: nothing
@@ -125,7 +126,7 @@ class Feedback:
 
     @property
     def own_key(self) -> UUID | None:
-        """What makes a repetition known: the key that was given, or subject, reward, weight and, if given, event time.
+        """The key that identifies a repetition: the given key, or subject, reward, weight and, if given, event time.
 
         None: neither is there; who sends the event makes a key, once.
         """
@@ -146,17 +147,17 @@ class Feedback:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FeedbackReport:
-    """What became of events."""
+class FeedbackReport(Told):
+    """The result of recording events."""
 
     recorded: int = 0
     """Stored now, whether they count or not."""
     repeated: int = 0
     """Stored before, by their key; nothing was done."""
     superseding: int = 0
-    """Of the recorded: those that replaced an earlier verdict."""
+    """The recorded events that replaced an earlier verdict."""
     discounted: Mapping[str, int] = field(default_factory=dict)
-    """Of the recorded: those that do not count, by reason (``not shown``, ``over the daily cap``, ``quarantined``)."""
+    """The recorded events that do not count, by reason (``not shown``, ``over the daily cap``, ``quarantined``)."""
 
     def __add__(self, other: FeedbackReport) -> FeedbackReport:
         return FeedbackReport(
@@ -165,15 +166,6 @@ class FeedbackReport:
             superseding=self.superseding + other.superseding,
             discounted=dict(Counter(self.discounted) + Counter(other.discounted)),
         )
-
-    def as_dict(self) -> dict[str, object]:
-        """Plain JSON values."""
-        return {
-            "recorded": self.recorded,
-            "repeated": self.repeated,
-            "superseding": self.superseding,
-            "discounted": dict(self.discounted),
-        }
 
 
 def outcome_events(
@@ -211,10 +203,10 @@ def _reward(reward: object, helpful: object) -> float:
     is_absent = isinstance(reward, float) and math.isnan(reward)
     if helpful is None:
         if is_absent:
-            raise InvalidRequestError("feedback needs reward=, a number from 0 to 1, or helpful=True or False")
+            raise InvalidRequestError("feedback needs reward, a number from 0 to 1, or helpful, true or false")
         return _number("reward", reward)
     if not is_absent:
-        raise InvalidRequestError("give reward= or helpful=, not both")
+        raise InvalidRequestError("give reward or helpful, not both")
     if not isinstance(helpful, bool):
         raise InvalidRequestError(f"helpful is {helpful!r:.80}; it must be True or False")
     return float(helpful)

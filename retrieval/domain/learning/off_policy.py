@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
 from uuid import UUID
+
+from retrieval.domain.told import ToldFigures
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,12 +18,12 @@ class TargetPolicy:
     retrieval_ids: list[UUID] = field(default_factory=list)
     item_ids: list[str] = field(default_factory=list)
     probabilities: list[float] = field(default_factory=list)
-    """Of the item being in the slate, 0 to 1."""
+    """The probability of each item to be in the slate, 0 to 1."""
     modelled: list[float] = field(default_factory=list)
-    """What a model expects the item to earn, 0 to 1, without having seen this retrieval's feedback."""
+    """The reward that a model expects of each item, 0 to 1, without this retrieval's feedback."""
 
     def add(self, retrieval_id: UUID, slate: Mapping[str, float]) -> None:
-        """What the target shows for one retrieval, as probabilities by item; nothing is modelled yet."""
+        """Adds the target's slate for one retrieval, as probabilities by item; nothing is modelled yet."""
         for item_id, probability in slate.items():
             self.retrieval_ids.append(retrieval_id)
             self.item_ids.append(item_id)
@@ -41,8 +42,10 @@ TOLERATED_SHARE = 0.01
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Weighing:
+class Weighing(ToldFigures):
     """The weights of one target on some traffic. Figures are NaN where there is no traffic to have them from."""
+
+    told_also = ("unsupported",)
 
     retrievals: int
     impressions: int
@@ -53,7 +56,7 @@ class Weighing:
     mean_weight: float
     """Mean over retrievals of the sum of the weights of what was shown."""
     expected_weight: float
-    """What it comes to when the recorded policy can show all that the target shows: the target's mean slate size."""
+    """The mean weight expected if the recorded policy can show all that the target shows: its mean slate size."""
     weight_error: float
     """The standard error of their difference."""
     max_weight: float
@@ -69,14 +72,14 @@ class Weighing:
 
     @property
     def is_balanced(self) -> bool:
-        """Whether the mean weight is what it must be, as far as so much traffic can tell."""
+        """True if the mean weight is what it must be, within the error of so much traffic."""
         # One retrieval alone has no standard error.
         error = 0.0 if math.isnan(self.weight_error) else self.weight_error
         tolerated = max(TOLERATED_ERRORS * error, TOLERATED_SHARE * self.expected_weight)
         return abs(self.mean_weight - self.expected_weight) <= tolerated
 
     def objections(self) -> tuple[str, ...]:
-        """Why nothing can be concluded about the target, a sentence each; none: it can."""
+        """The reasons why nothing can be concluded about the target, a sentence each; none: it can be judged."""
         if not self.rated:
             return ("no impression of it has a reward: give feedback, or count what is unrated with a default reward",)
         found = []
@@ -95,17 +98,12 @@ class Weighing:
             )
         return tuple(found)
 
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON; None for what there is no traffic to tell from."""
-        plain = {**asdict(self), "unsupported": self.unsupported}
-        return {name: value if math.isfinite(value) else None for name, value in plain.items()}
-
 
 CLIP = 50.0
 """Clipped estimates count no weight above this: a little bias for much less variance."""
 
 QUANTILE = 1.959963984540054
-"""Of the standard normal distribution, for intervals of 95 %."""
+"""The quantile of the standard normal distribution for intervals of 95 %."""
 
 
 class Estimator(StrEnum):
@@ -117,8 +115,10 @@ class Estimator(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Estimate:
+class Estimate(ToldFigures):
     """One value with its uncertainty; all are NaN where nothing could be estimated."""
+
+    told_also = ("low", "high")
 
     value: float
     """The mean reward of an impression under the target."""
@@ -133,8 +133,3 @@ class Estimate:
     def high(self) -> float:
         """The upper end of the 95 % confidence interval."""
         return self.value + QUANTILE * self.standard_error
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON; None for what could not be estimated."""
-        plain = {**asdict(self), "low": self.low, "high": self.high}
-        return {name: value if math.isfinite(value) else None for name, value in plain.items()}

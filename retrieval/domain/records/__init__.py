@@ -1,1 +1,1 @@
-"""What was asked and shown, as it is kept and told."""
+"""Records of searches and answers, as they are stored and read."""

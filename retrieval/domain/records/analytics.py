@@ -12,6 +12,7 @@ from uuid import UUID
 from retrieval.domain.checks import fault_of
 from retrieval.domain.errors import InvalidLimitError, InvalidRequestError
 from retrieval.domain.notebook import table_html, text_html
+from retrieval.domain.told import Told
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,37 +21,34 @@ class AnalyticsColumn:
 
     name: str
     type: str
-    """As PostgreSQL calls it."""
+    """The type's name in PostgreSQL."""
     about: str
-    """What it says, in a sentence; empty where the name says it."""
+    """The column's meaning, in a sentence; empty where the name says it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AnalyticsView:
-    """What there is to ask, as the database describes it."""
+class AnalyticsView(Told):
+    """A view of figures, as the database describes it."""
+
+    untold = frozenset({"is_function"})
 
     name: str
-    """Without the ``analytics_`` that it has in the database."""
+    """The name, without the prefix ``analytics_`` of the database."""
     about: str
     columns: tuple[AnalyticsColumn, ...]
     is_function: bool
-    """Whether it sums up a period, which it takes as arguments; otherwise it is a list with a column of time."""
+    """True if it sums up a period, which it takes as arguments; otherwise it is a list with a column of time."""
 
     @property
     def time_column(self) -> AnalyticsColumn | None:
         """The column of a list that a period is about: its first time or day."""
-        times = (one for one in self.columns if one.type in ("timestamp with time zone", "date"))
+        times = (column for column in self.columns if column.type in ("timestamp with time zone", "date"))
         return None if self.is_function else next(times, None)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        columns = [{"name": one.name, "type": one.type, "about": one.about} for one in self.columns]
-        return {"name": self.name, "about": self.about, "columns": columns}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ViewQuestion:
-    """What of a view is asked for.
+    """A query of a view.
 
     Raises ``InvalidRequestError`` for a time without a time zone or an age below 0, ``InvalidLimitError`` for a limit
     below 1.
@@ -63,7 +61,7 @@ class ViewQuestion:
     until: datetime | None = None
     """Before that time."""
     limit: int | None = None
-    """At most so many rows; None: all."""
+    """The most rows; None: all."""
 
     def __post_init__(self) -> None:
         for name in ("since", "until"):
@@ -108,7 +106,7 @@ class AnalyticsTable(Sequence[Mapping[str, Any]]):
     view: str
     columns: tuple[str, ...]
     values: tuple[tuple[Any, ...], ...]
-    """By row, in the order of the columns."""
+    """The values by row, in the order of the columns."""
 
     @overload
     def __getitem__(self, index: int) -> Mapping[str, Any]: ...

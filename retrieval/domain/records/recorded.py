@@ -17,6 +17,7 @@ from retrieval.domain.search.fusion import fused_again, on_unit_scale, values_ag
 from retrieval.domain.search.profile import Profile
 from retrieval.domain.search.profile_parts import Combination, Exploration
 from retrieval.domain.search.refining import REFINING, from_steps
+from retrieval.domain.told import Told
 
 Optional = Sequence[float | None]
 
@@ -32,22 +33,22 @@ class RecordedPool:
     profile_version: int
     """0: the call's own."""
     is_grouped: bool
-    """Whether only the best of each group was shown."""
+    """True if only the best of each group was shown."""
     policy: str
     """Name and version of the exploration policy that ran."""
     origin: str = ""
-    """What put the answer together, where that was an application; empty: a search."""
+    """The part of an application that put the answer together; empty: a search."""
     seed: int
-    """What chance went by."""
+    """The seed of everything random in the search."""
     item_ids: Sequence[str]
     scores: Mapping[str, Optional]
     """The legs' own scores; None for what the leg did not return."""
     ranks: Mapping[str, Sequence[int | None]] = field(default_factory=dict)
     """The candidates' ranks in the legs, from 1."""
     weights: Mapping[str, float] | None = None
-    """Those of the legs in the profile that answered; None: not known."""
+    """The weights of the legs in the profile that answered; None: not known."""
     bests: Mapping[str, float] = field(default_factory=dict)
-    """By leg, the score that a weighted sum takes as 1."""
+    """The score that a weighted sum takes as 1, by leg."""
     learned: Optional = ()
     """The learned rewards; empty: nothing learned counted."""
     effective_sample_size: Optional = ()
@@ -55,23 +56,23 @@ class RecordedPool:
     logit_mean: Optional = ()
     """The learned rewards on the logit scale."""
     cosine: Optional = ()
-    """Of the query and those that each was rewarded for."""
+    """The cosine of the query and those that each item was rewarded for."""
     model_version: int = 0
     """0: nothing learned counted."""
     combination: Combination | None = None
-    """How what was learned was combined with relevance; None: not known."""
+    """The way in which learned reward and relevance were combined; None: not known."""
     eligible: Optional = ()
     """1: Thompson slots might pick it; empty: nobody looked."""
     exploration: Exploration | None = None
-    """By which numbers an item was eligible; None: not known."""
+    """The numbers by which an item was eligible; None: not known."""
     uses: Optional = ()
     raw_successes: Optional = ()
     propensity: Optional = ()
-    """How probable it was that each was shown; empty: what was shown was certain, all else impossible."""
+    """The probability of each item to be shown; empty: what was shown was certain, all else impossible."""
     shown: Mapping[str, float] = field(default_factory=dict)
     """The propensity of each item that was shown."""
     rewards: Mapping[str, float] = field(default_factory=dict)
-    """What each item that was shown earned; one that nobody rated is missing."""
+    """The reward of each item that was shown; an item that nobody rated is missing."""
 
 
 def columns_of(signals: Mapping[str, Any]) -> dict[str, Any]:
@@ -91,11 +92,10 @@ class RecordedSearch(SearchRecord):
     """A record with what follows from it. Its ``request`` and its ``timings_ms`` are whole."""
 
     pool_signals: Mapping[str, Any]
-    """By name, in the order of ``pool_items``: ``legs`` (raw scores by leg, None where the leg does not know the item),
-    ``ranks`` (the same of the ranks of what it brought), both of ``refining`` too where the search was refined; the
-    ``measures``; ``relevance``, ``scaled`` (that from 0 to 1) and ``score``, unless they followed from a profile that
-    is gone. And ``bests``: by leg, the score that a weighted
-    sum takes as 1."""
+    """The signals by name, in the order of ``pool_items``: ``legs`` (raw scores by leg, None where the leg lacks
+    the item), ``ranks`` (the same of the ranks of what it brought), both of ``refining`` too where the search was
+    refined; the ``measures``; ``relevance``, ``scaled`` (that from 0 to 1) and ``score``, unless they followed from a
+    profile that is gone. And ``bests``: by leg, the score that a weighted sum takes as 1."""
     impressions: Sequence[Impression]
 
 
@@ -104,7 +104,7 @@ def recorded_search(record: SearchRecord, profile: Profile | None) -> RecordedSe
 
     Of a profile that is gone the hits' signals lack weights and values.
     """
-    kept = {one.name: getattr(record, one.name) for one in fields(SearchRecord)}
+    kept = {each_field.name: getattr(record, each_field.name) for each_field in fields(SearchRecord)}
     signals = pool_signals(record, profile)
     return RecordedSearch(
         **{
@@ -212,7 +212,7 @@ def _impressions(record: SearchRecord, signals: Mapping[str, Any], profile: Prof
 
 
 def _parts(record: SearchRecord, signals: Mapping[str, Any], profile: Profile | None) -> list[dict[str, Any]]:
-    """What made the score of each hit, as ``retrieval.domain.search.fusion.fuse`` made it."""
+    """Gives the parts of each hit's score, as ``retrieval.domain.search.fusion.fuse`` makes them."""
     places = {item_id: place for place, item_id in enumerate(record.pool_items)}
     legs = signals["legs"]
     ranks = {**signals["ranks"], **dict(zip(record.legs, record.pool_ranks, strict=False))}
@@ -235,14 +235,14 @@ def _weights(legs: Mapping[str, Any], profile: Profile) -> Mapping[str, float]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RetrievalSummary:
+class RetrievalSummary(Told):
     """A recorded search in a list."""
 
     retrieval_id: UUID
     retrieved_at: datetime
     query: str
     origin: str
-    """What put the answer together, where that was an application; empty: a search."""
+    """The part of an application that put the answer together; empty: a search."""
     actor: str
     session: str
     domain: str
@@ -254,24 +254,19 @@ class RetrievalSummary:
     """The first hit's score; None without hits."""
     retrieval_time_ms: float
 
-    def as_dict(self) -> dict[str, Any]:
-        """Plain JSON values; times are ISO 8601."""
-        values = {name: getattr(self, name) for name in self.__slots__}
-        return {**values, "retrieval_id": str(self.retrieval_id), "retrieved_at": self.retrieved_at.isoformat()}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RecordedRetrieval:
+class RecordedRetrieval(Told):
     """A recorded search with its impressions."""
 
     retrieval_id: UUID
     retrieved_at: datetime
     collection: str
     origin: str
-    """What put the answer together, where that was an application; empty: a search."""
+    """The part of an application that put the answer together; empty: a search."""
     query: str
     is_by_vector: bool
-    """Whether the caller gave a vector; otherwise the words were embedded."""
+    """True if the caller gave a vector; otherwise the words were embedded."""
     where: Mapping[str, Any]
     """The filter; empty: none."""
     request: Mapping[str, Any]
@@ -280,7 +275,7 @@ class RecordedRetrieval:
     profile_version: int
     """0: the call brought its own, or an application put the answer together."""
     model_version: int
-    """Of the learned reward; 0: nothing learned counted."""
+    """The version of the learned reward; 0: nothing learned counted."""
     policy: str
     """Name and version of the exploration policy, such as ``off/1``."""
     path: str
@@ -288,32 +283,9 @@ class RecordedRetrieval:
     timings_ms: Mapping[str, float]
     retrieval_time_ms: float
     candidates: int
-    """How many are on record, for replay and comparisons."""
+    """The number of candidates on record, for replay and comparisons."""
     impressions: Sequence[Impression]
-    """What was shown, by rank."""
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain JSON values; times are ISO 8601."""
-        return {
-            "retrieval_id": str(self.retrieval_id),
-            "retrieved_at": self.retrieved_at.isoformat(),
-            "collection": self.collection,
-            "origin": self.origin,
-            "query": self.query,
-            "is_by_vector": self.is_by_vector,
-            "where": dict(self.where),
-            "request": dict(self.request),
-            "context": {name: getattr(self.context, name) for name in Context.__slots__},
-            "profile_version": self.profile_version,
-            "model_version": self.model_version,
-            "policy": self.policy,
-            "path": self.path,
-            "notes": list(self.notes),
-            "timings_ms": dict(self.timings_ms),
-            "retrieval_time_ms": self.retrieval_time_ms,
-            "candidates": self.candidates,
-            "impressions": [_shown(one) for one in self.impressions],
-        }
+    """The items that were shown, by rank."""
 
 
 def retrieval_of(recorded: RecordedSearch, collection: str) -> RecordedRetrieval:
@@ -352,18 +324,13 @@ def context_of(recorded: RecordedSearch) -> Context:
     )
 
 
-def _shown(one: Impression) -> dict[str, Any]:
-    values = {name: getattr(one, name) for name in Impression.__slots__}
-    return {**values, "signals": dict(one.signals), "slot": one.slot.value}
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedHit:
     """An item that was shown."""
 
     item_id: str
     rank: int
-    """From 1."""
+    """The rank, from 1."""
     score: float
     slot: Slot
     propensity: float
@@ -379,7 +346,7 @@ class RecordedAnswer:
     retrieval_id: UUID
     retrieved_at: datetime
     origin: str
-    """What put it together, as ``Collection.record_answer`` was told; empty: a search."""
+    """The origin that ``Collection.record_answer`` was given; empty: a search."""
     query: str
     hits: tuple[RecordedHit, ...]
-    """By rank."""
+    """The hits by rank."""

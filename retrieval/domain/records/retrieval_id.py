@@ -16,7 +16,7 @@ _VARIANT = 0b10
 
 
 class Bits(Protocol):
-    """What gives random bits: ``random.Random`` does."""
+    """A source of random bits, such as ``random.Random``."""
 
     def getrandbits(self, k: int, /) -> int:
         """A whole number of ``k`` random bits."""

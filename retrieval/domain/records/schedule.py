@@ -1,11 +1,11 @@
-"""When jobs run: their names, and the cron expressions of those that nothing else is said of."""
+"""The schedule of jobs: their names, and their cron expressions unless settings give others."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 OFF = "off"
-"""In place of a cron expression: the job runs only when it is asked for."""
+"""The value in place of a cron expression of a job that runs only on demand."""
 
 DEFAULT_SCHEDULE: Mapping[str, str] = {
     "embed": "*/5 * * * *",

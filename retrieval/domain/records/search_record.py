@@ -32,7 +32,7 @@ USUAL: Mapping[str, Any] = MappingProxyType(
         "as_of": None,
     }
 )
-"""What is asked as a rule, and not kept; see ``retrieval.engine.record``."""
+"""The request's usual values, which are not kept; see ``retrieval.engine.record``."""
 
 
 def unusual(request: Mapping[str, Any]) -> dict[str, Any]:
@@ -81,7 +81,7 @@ class SearchRecord:
     path: str
     notes: Sequence[str]
     timings_ms: Mapping[str, float]
-    """By stage, without the total."""
+    """The milliseconds by stage, without the total."""
     retrieval_time_ms: float
     top_score: float | None
     """The first hit's score; None without hits."""
@@ -92,9 +92,9 @@ class SearchRecord:
     legs: Sequence[str] = ()
     """The rankings that were fused, in that order."""
     bests: Sequence[float] = ()
-    """By leg, the score that a weighted sum takes as 1."""
+    """The score that a weighted sum takes as 1, by leg."""
     brought: Sequence[int] = ()
-    """By leg, how many candidates it brought: those ranked below were looked up. Empty: none was."""
+    """The number of candidates that each leg brought: those ranked below were looked up. Empty: none was."""
     pool_items: Sequence[str] = ()
     """Candidates in the order of relevance, best first."""
     pool_scores: Matrix = ()
@@ -102,19 +102,19 @@ class SearchRecord:
     pool_ranks: Sequence[Sequence[int]] = ()
     """Ranks by leg, from 1, among all whose score is known; 0 where it is not."""
     pool_likeness: Sequence[int] | None = None
-    """How like the best candidate each is, by ``retrieval.domain.search.refining.in_steps``; None: not refined."""
+    """Each candidate's likeness to the best, by ``retrieval.domain.search.refining.in_steps``; None: not refined."""
     measures: Sequence[str] = ()
-    """What else is known of the candidates: where arms were read ``eligible`` (1 or 0), ``uses``, ``raw_successes``;
+    """Other facts about the candidates: where arms were read ``eligible`` (1 or 0), ``uses``, ``raw_successes``;
     where something was learned ``learned``, ``effective_sample_size``, ``logit_mean``, ``cosine`` (of the query and
     those that the item was rewarded for) and ``score``; where a policy drew ``propensity``. Of an answer that an
     application put together ``relevance`` and ``score``."""
     pool_values: Matrix = ()
-    """By measure."""
+    """The values of the pool's candidates, by measure."""
     shown_items: Sequence[str] = ()
     """The hits, by rank."""
     shown_scores: Sequence[float] = ()
     shown_slots: Sequence[str] | None = None
-    """Why each stood there; None: all for their scores."""
+    """The slot of each item that was shown; None: all have their place for their scores."""
     propensities: Sequence[float] | None = None
     """The probability that each was in the slate, above 0 and at most 1; None: 1 for all."""
     rank_propensities: Sequence[float] | None = None
@@ -122,11 +122,11 @@ class SearchRecord:
     pulls: Sequence[float] | None = None
     """The decayed number of events known of each when it was shown; None: 0 for all."""
     shown_signals: Sequence[Mapping[str, Any]] | None = None
-    """What made each score, by name; None: it follows from the legs' scores and ranks."""
+    """The parts of each score, by name; None: the score follows from the legs' scores and ranks."""
 
     @property
     def origin(self) -> str:
-        """What put the answer together, where that was an application; empty: a search."""
+        """The part of an application that put the answer together; empty: a search."""
         return str(self.request.get("origin", ""))
 
 
@@ -136,10 +136,10 @@ class Impression:
 
     item_id: str
     rank: int
-    """From 1."""
+    """The rank, from 1."""
     score: float
     signals: Mapping[str, Any]
-    """What made the score, by name: rank, raw, weight and value of each contribution."""
+    """The parts of the score, by name: rank, raw, weight and value of each contribution."""
     slot: Slot
     propensity: float
     """The probability that the item was in the slate, above 0 and at most 1."""

@@ -13,7 +13,7 @@ from retrieval.domain.errors import InvalidRequestError
 
 
 class Slot(StrEnum):
-    """Why an item stands where it stands."""
+    """The reason for an item's place."""
 
     EXPLOIT = "exploit"
     """Its score brought it there."""
@@ -49,9 +49,9 @@ class ShownItem:
     score: float
     """Higher is better; comparable within one answer only."""
     signals: Mapping[str, float] = field(default_factory=lambda: _NONE)
-    """What made the score, by name. ``relevance``, 0 to 1, is what a model knows of how well the item fits."""
+    """The parts of the score, by name. ``relevance``, 0 to 1, is the item's own fit as a model knows it."""
     slot: Slot = Slot.EXPLOIT
-    """Why it is there: for its score, or to learn about it."""
+    """The reason for its place: its score, or to learn about it."""
     propensity: float = 1.0
     """The probability that it was shown at all, above 0 and at most 1."""
     rank_propensity: float | None = None
@@ -86,7 +86,7 @@ class ShownItem:
 
     @property
     def relevance(self) -> float:
-        """How well the item fits by itself, 0 to 1: its signal of that name, else its score, clipped."""
+        """The item's own relevance, 0 to 1: its signal of that name, else its score, clipped."""
         return min(1.0, max(0.0, self.signals.get("relevance", self.score)))
 
 

@@ -1,1 +1,1 @@
-"""What is asked of a search, how it ranks, and what it gives back."""
+"""The request, the ranking and the answer of a search."""

@@ -6,7 +6,9 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+from retrieval.domain.told import Told
 
 LOOKED_AT = 200
 """Items that completions are taken from: the best by words."""
@@ -25,17 +27,13 @@ class Title(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Completions:
+class Completions(Told):
     """What a text that is being typed could become."""
 
     queries: tuple[str, ...]
     """The text with its last word completed, by how many of the items hold that word."""
     titles: tuple[Title, ...]
     """Items with such a title: first those that begin with the text, then those that hold its last word."""
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        return {"queries": list(self.queries), "titles": [one._asdict() for one in self.titles]}
 
 
 class Typed(NamedTuple):

@@ -1,7 +1,7 @@
-"""Cursors: what of a search was shown already, so that its next page shows neither that again nor leaves anything out. Pure.
+"""Cursors: what of a search was shown already, so that its next page doubles nothing and leaves nothing out. Pure.
 
-A cursor holds a hash of each hit shown, and one of the question. The next page is the search again, as far as it needs to
-go, without the hits shown: what is written meanwhile moves hits, and none that was there is doubled or lost.
+A cursor holds a hash of each hit shown, and one of the question. The next page is the search again, as far as it needs
+to go, without the hits shown: what is written meanwhile moves hits, and none that was there is doubled or lost.
 """
 
 from __future__ import annotations
@@ -45,16 +45,14 @@ class Cursor:
 def read_cursor(text: object, question: str) -> Cursor:
     """The cursor that a page gave as ``next``; of an empty text the one before the first page.
 
-    ``question`` says all that is asked, in the same words for each page. Raises ``InvalidRequestError`` for anything else,
-    and for the cursor of another question.
+    ``question`` says all that is asked, in the same words for each page. Raises ``InvalidRequestError`` for anything
+    else, and for the cursor of another question.
     """
     asked = _hash(question.encode(errors="replace"))
     if text == "":
         return Cursor(asked)
     try:
-        if not isinstance(text, str):
-            raise ValueError
-        raw = base64.b64decode(text, altchars=b"-_", validate=True)
+        raw = base64.b64decode(text, altchars=b"-_", validate=True) if isinstance(text, str) else b""
     except (ValueError, binascii.Error):
         raw = b""
     hashes = frozenset(raw[place : place + _BYTES] for place in range(_BYTES, len(raw), _BYTES))

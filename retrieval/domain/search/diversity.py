@@ -36,12 +36,12 @@ class Diversity:
 
     @property
     def is_off(self) -> bool:
-        """Whether there is nothing to do."""
+        """True if the page needs no changes."""
         return self.collapse_above is None and self.relevance_share is None
 
 
 class Similarities(Protocol):
-    """How alike candidates are."""
+    """The similarities of candidates."""
 
     def __getitem__(self, place: int, /) -> NDArray[np.float32]:
         """The cosine similarity of all candidates to the one at that place, shape (n,)."""
@@ -98,14 +98,14 @@ def _is_number(value: object) -> bool:
 
 
 THRESHOLD = 0.9
-"""From this similarity on two memories are near-duplicates."""
+"""The similarity from which two memories are near-duplicates."""
 
 NEGATIONS = frozenset("no not never none nobody nothing neither nor without cannot don doesn didn isn wasn won".split())  # noqa: SIM905
 """Words that turn a statement around; of a contraction, what stands before its apostrophe."""
 
 
 def similarity(one: str, other: str, cosine: float | None = None) -> float:
-    """How alike two texts are, 0 to 1: the overlap of their words, or the cosine of their vectors where it is greater.
+    """The similarity of two texts, 0 to 1: the overlap of their words, or the cosine of their vectors if greater.
 
     1 where the words are the same in the same order. 0 where their numbers differ, or one of them says no where the
     other does not: however alike their words and vectors are, they do not say the same.

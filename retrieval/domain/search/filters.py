@@ -107,7 +107,7 @@ class Field:
     name: str
     is_attribute: bool
     path: tuple[str, ...] = ()
-    """Of an attribute, the keys and places that lead to what is meant within it; ``-1`` is the last of a list."""
+    """The keys and places that lead into an attribute's value; ``-1`` is the last place of a list."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +174,7 @@ class And:
 
 @dataclass(frozen=True, slots=True)
 class Or:
-    """At least one of the filters; none of them means no item."""
+    """Items that match at least one of the filters; no filters match no item."""
 
     filters: tuple[Filter, ...]
 
@@ -219,19 +219,19 @@ def parse_where(where: Where | Filter | None, *, most_values: int | None = None)
 
 
 class Extent(NamedTuple):
-    """How much a filter asks."""
+    """The size of a filter."""
 
     conditions: int
     values: int
-    """That it compares with."""
+    """The number of values that it compares with."""
 
 
 def extent(wanted: Filter) -> Extent:
-    """How much the filter asks."""
+    """Measures a filter."""
     match wanted:
         case And(filters) | Or(filters):
-            parts = [extent(one) for one in filters]
-            return Extent(max(1, sum(one.conditions for one in parts)), sum(one.values for one in parts))
+            parts = [extent(part) for part in filters]
+            return Extent(max(1, sum(part.conditions for part in parts)), sum(part.values for part in parts))
         case Not(inner):
             return extent(inner)
         case OneOf(values=values):
@@ -256,7 +256,7 @@ def _check_extent(found: Extent, most_values: int | None) -> None:
 
 
 def mapping_extent(where: Where, most_values: int | None = None) -> Extent:
-    """How much a mapping asks, told before anything is made of it; no more is looked at than there may be.
+    """Measures a mapping before it is parsed, and stops counting at the bounds.
 
     Raises ``InvalidFilterError`` for too much.
     """
@@ -267,7 +267,7 @@ def mapping_extent(where: Where, most_values: int | None = None) -> Extent:
         # Each member is a condition, or a group of at least one.
         _check_extent(Extent(conditions + len(groups) + max(1, len(group)), values), most_values)
         conditions += not group
-        for key, value in group.items() if isinstance(group, Mapping) else ((None, one) for one in group):
+        for key, value in group.items() if isinstance(group, Mapping) else ((None, member) for member in group):
             if key != "is" and (isinstance(value, Mapping) or (key in _GROUPS and isinstance(value, list | tuple))):
                 groups.append(value)
             else:
@@ -280,7 +280,7 @@ def mapping_extent(where: Where, most_values: int | None = None) -> Extent:
 
 def _lists_in(values: Iterable[object]) -> list[object]:
     # Thousands are plain, and told so at a glance.
-    return [one for one in values if type(one) not in _PLAIN and isinstance(one, _LISTS)]
+    return [value for value in values if type(value) not in _PLAIN and isinstance(value, _LISTS)]
 
 
 def _values_in(value: object, most_values: int | None) -> int:
@@ -319,8 +319,8 @@ def compared_values(condition: Filter | None) -> Iterator[tuple[Field, tuple[Sca
     """The attributes that a filter compares, with the values, and whether they are compared by order."""
     match condition:
         case And(filters) | Or(filters):
-            for one in filters:
-                yield from compared_values(one)
+            for part in filters:
+                yield from compared_values(part)
         case Not(inner):
             yield from compared_values(inner)
         case OneOf(field, values) if field.is_attribute and not field.path:
@@ -337,7 +337,7 @@ def _parse_mapping(where: Where, depth: int) -> Filter:
 
 
 def _within(step: object, parse: Callable[..., Filter], *arguments: object) -> Filter:
-    """What ``parse`` makes of a part; an error tells by which step one comes to it."""
+    """Parses a part of a filter; an error names the step that leads to the part."""
     try:
         return parse(*arguments)
     except InvalidFilterError as error:

@@ -17,7 +17,7 @@ class Candidate(NamedTuple):
     leg: str
     item_id: str
     rank: int
-    """From 1, among the candidates whose score in the leg is known."""
+    """The rank, from 1, among the candidates whose score in the leg is known."""
     score: float
     """The leg's own score, higher is better."""
 
@@ -83,7 +83,7 @@ def refined(
     """
     found = {leg: list(candidates) for leg, candidates in rankings.items()}
     own = [item_id for item_id in fused_ids(rankings, weights, fusion) if item_id in vectors.places]
-    pool = {one.item_id for candidates in rankings.values() for one in candidates[:depth]}
+    pool = {candidate.item_id for candidates in rankings.values() for candidate in candidates[:depth]}
     if not pool.intersection(own):
         return found
     values = likenesses(vectors.of_items(own), [item_id in pool for item_id in own])
@@ -102,16 +102,16 @@ def _valued(rankings: Rankings, weights: Mapping[str, float], fusion: Fusion) ->
         return legs
     share, known = weights[REFINING], set(map(_ITEM_ID, alike))
     left = [(leg, candidates, _left(map(_ITEM_ID, candidates), some, share, known)) for leg, candidates, some in legs]
-    return [*left, (REFINING, alike, [share * one.score for one in alike])]
+    return [*left, (REFINING, alike, [share * likeness.score for likeness in alike])]
 
 
 def _left(items: Iterable[Hashable], values: Sequence[float], share: float, known: Container[Hashable]) -> list[float]:
-    """What the values are where likeness has its share of the score."""
+    """Gives the values that are left where likeness has its share of the score."""
     return [(1 - share) * value if item in known else value for item, value in zip(items, values, strict=True)]
 
 
 def _total(legs: Iterable[str], weights: Mapping[str, float]) -> float:
-    """What the legs weigh together."""
+    """The sum of the legs' weights."""
     return sum(weights.get(leg, 0.0) for leg in legs if leg != REFINING)
 
 
@@ -180,7 +180,7 @@ def values_again(
     weights: Mapping[str, float],
     fusion: Fusion,
 ) -> dict[str, list[float]]:
-    """What each leg brings to the scores of ``fused_again``, by leg, one value an item; 0 for one that it has not."""
+    """Gives each leg's part of the scores of ``fused_again``, one value an item; 0 where the leg lacks the item."""
     if len(legs) == 1 and fusion.kind is not FusionKind.UNION:
         return {leg: [raw or 0.0 for raw in scores] for leg, scores in legs.items()}
     total = _total(legs, weights)
@@ -221,7 +221,7 @@ def on_unit_scale(scores: Sequence[float], bests: Mapping[str, float], profile: 
 def leg_features_again(
     legs: Mapping[str, Sequence[float | None]], bests: Mapping[str, float]
 ) -> dict[str, list[float]]:
-    """By leg, the scores of candidates from 0 to 1, of raw scores that are on record; None: it is not known.
+    """Gives the scores of candidates by leg, 0 to 1, from recorded raw scores, where None is not known.
 
     See ``retrieval.engine.ranking.leg_features``.
     """

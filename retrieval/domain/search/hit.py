@@ -1,4 +1,4 @@
-"""What a search gives back: hits, each with the explanation of its score."""
+"""The answer of a search: hits, each with the explanation of its score."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from uuid import UUID
 from retrieval.domain.notebook import explanation_html, hits_html
 from retrieval.domain.records.slate import Slot
 from retrieval.domain.search.snippet import Snippet
+from retrieval.domain.told import Told
 
 
 class Contribution(NamedTuple):
@@ -25,12 +26,14 @@ class Contribution(NamedTuple):
     weight: float
     """The leg's weight in the profile."""
     value: float
-    """What the leg adds to the score."""
+    """The leg's part of the score."""
 
 
 @dataclass(frozen=True, slots=True)
-class Explanation:
-    """How a hit got its score. The contributions add up to it."""
+class Explanation(Told):
+    """The explanation of a hit's score. The contributions add up to the score."""
+
+    told_also = ("score",)
 
     fusion: str
     contributions: tuple[Contribution, ...]
@@ -41,7 +44,7 @@ class Explanation:
         return sum(part.value for part in self.contributions)
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
+        """Plain JSON values. Written out, for a page may have 1,000 hits, each with some ten contributions."""
         parts = [part._asdict() for part in self.contributions]
         return {"fusion": self.fusion, "score": self.score, "contributions": parts}
 
@@ -57,21 +60,20 @@ class Explanation:
 
 
 _REPR_CHARACTERS, _REPR_HITS = 70, 10
-"""Of a hit's text and of an answer's hits, how much their plain forms show."""
+"""The characters of a hit's text, and the hits of an answer, that their ``repr`` shows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Hit:
+class Hit(Told):
     """An item that a search returned."""
 
     item_id: str
     score: float
     """Higher is better; comparable within one search only."""
     rank: int
-    """From 1."""
-    explanation: Explanation
+    """The rank, from 1."""
     slot: Slot = Slot.EXPLOIT
-    """Why it stands there: for its score, or to learn about it."""
+    """``exploit``: it stands there for its score; ``explore`` or ``swap``: to learn about it."""
     propensity: float = 1.0
     """The probability that it was shown at all, above 0 and at most 1."""
     title: str = ""
@@ -84,26 +86,7 @@ class Hit:
     occurred_at: datetime | None = None
     snippet: Snippet | None = None
     """The part of its text that the query is about; None: it was not asked for."""
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        return {
-            "item_id": self.item_id,
-            "score": self.score,
-            "rank": self.rank,
-            "slot": self.slot.value,
-            "propensity": self.propensity,
-            "title": self.title,
-            "body": self.body,
-            "kind": self.kind,
-            "tags": list(self.tags),
-            "attributes": dict(self.attributes),
-            "status": self.status,
-            "source": self.source,
-            "occurred_at": self.occurred_at.isoformat() if self.occurred_at else None,
-            "explanation": self.explanation.as_dict(),
-            **({} if self.snippet is None else {"snippet": self.snippet.as_dict()}),
-        }
+    explanation: Explanation
 
     def __repr__(self) -> str:
         # Two lines of a terminal; the rest is in its fields, and as_dict has all.
@@ -116,7 +99,7 @@ class Hit:
 
 
 class Path(StrEnum):
-    """How the dense leg found its candidates."""
+    """The path by which the dense leg found its candidates."""
 
     NONE = "none"
     """The dense leg did not run."""
@@ -127,21 +110,23 @@ class Path(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SearchResult(Sequence[Hit]):
+class SearchResult(Told, Sequence[Hit]):
     """The hits, best first, and how they were found. Reads like a list of hits."""
 
     hits: tuple[Hit, ...]
     path: Path
+    """``exact``: every matching vector was compared; ``approximate``: an index was walked; ``none``: no dense leg ran.
+    """
     why: str
-    """Why that path was taken, in words."""
+    """The reason for the path, in words."""
     weighed: int = 0
     """Rows that the dense leg weighed: vectors it compared, or that the HNSW index brought."""
     profile_version: int | None
     """The stored profile that answered; None when the call brought its own."""
     notes: tuple[str, ...] = ()
-    """What the caller should know: a leg that could not run and why."""
+    """Notes for the caller: a leg that could not run and why."""
     why_no_hits: tuple[str, ...] = ()
-    """Where there are no hits: which part of the filter lets nothing through, and what is near to it.
+    """Notes where there are no hits: the part of the filter that lets nothing through, and values close to it.
 
     ``search_each`` does not ask for it."""
     timings_ms: Mapping[str, float] = field(default_factory=dict)
@@ -183,19 +168,3 @@ class SearchResult(Sequence[Hit]):
             [(hit, hit.explanation._repr_html_()) for hit in self.hits],
             "; ".join((found, *self.notes, *self.why_no_hits)),
         )
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        return {
-            "hits": [hit.as_dict() for hit in self.hits],
-            "path": self.path.value,
-            "why": self.why,
-            "weighed": self.weighed,
-            "profile_version": self.profile_version,
-            "notes": list(self.notes),
-            "why_no_hits": list(self.why_no_hits),
-            "timings_ms": dict(self.timings_ms),
-            "retrieval_id": None if self.retrieval_id is None else str(self.retrieval_id),
-            **({} if self.next is None else {"next": self.next}),
-            **({"facets": {name: dict(counts) for name, counts in self.facets.items()}} if self.facets else {}),
-        }

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.search.hit import Contribution, Hit, SearchResult
 from retrieval.domain.search.profile import Profile
+from retrieval.domain.told import Told
 
 MAX_PROFILES = 10
 """Profiles in one preview: each is a search."""
@@ -18,25 +18,21 @@ _NOTHING = 0.005
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PreviewedHit:
+class PreviewedHit(Told):
     """A hit under one profile, and how it stands against the first profile's page."""
 
     hit: Hit
     rank_before: int | None
-    """From 1; None: it is not on the first profile's page."""
+    """The rank on the first profile's page, from 1; None: the item is not on that page."""
     moved: int | None
     """Places up; negative: down; None: it was not there, or is not any more."""
     why: str
-    """In words: by which shares of its score."""
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        return {"hit": self.hit.as_dict(), "rank_before": self.rank_before, "moved": self.moved, "why": self.why}
+    """The reason for the difference, in words: the shares of its score."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProfilePreview:
-    """What one profile shows."""
+class ProfilePreview(Told):
+    """The page of one profile."""
 
     name: str
     profile: Profile
@@ -47,34 +43,18 @@ class ProfilePreview:
     left: tuple[PreviewedHit, ...]
     """Hits of the first profile's page that are not on this one, as they stood there."""
     notes: tuple[str, ...]
-    """What the search has to say: a leg that could not run and why."""
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        return {
-            "name": self.name,
-            "profile": self.profile.as_dict(),
-            "hits": [one.as_dict() for one in self.hits],
-            "entered": list(self.entered),
-            "left": [one.as_dict() for one in self.left],
-            "notes": list(self.notes),
-        }
+    """Notes of the search: a leg that could not run and why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Preview:
+class Preview(Told):
     """The same query under each profile."""
 
     query: str
     baseline: str
     """The first profile's name: the others are held against it."""
     previews: tuple[ProfilePreview, ...]
-    """In the order in which the profiles were given."""
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        previews = [one.as_dict() for one in self.previews]
-        return {"query": self.query, "baseline": self.baseline, "previews": previews}
+    """The profiles' pages, in the order in which the profiles were given."""
 
 
 def checked_profiles(profiles: object) -> dict[str, Profile]:
@@ -90,7 +70,7 @@ def checked_profiles(profiles: object) -> dict[str, Profile]:
 
 
 def preview_of(query: str, found: Sequence[tuple[str, Profile, SearchResult]]) -> Preview:
-    """What each profile found, held against the first."""
+    """Compares the page of each profile with the first."""
     before = found[0][2].hits
     previews = tuple(_compared(name, profile, result, before) for name, profile, result in found)
     return Preview(query=query, baseline=found[0][0], previews=previews)
@@ -142,7 +122,7 @@ def _changed(hit: Hit, before: Hit) -> str:
 
 
 def shares_of(hit: Hit) -> dict[str, float]:
-    """What share of a hit's score each leg or signal makes, by name: 0 to 1 where no part is negative.
+    """The share of each leg or signal in a hit's score, by name: 0 to 1 where no part is negative.
 
     Scores of different profiles have different scales; shares can be compared.
     """

@@ -15,6 +15,7 @@ from retrieval.domain.search.profile_parts import Exploration, Learned, Recordin
 from retrieval.domain.search.refining import REFINING, Refining
 from retrieval.domain.search.signal import Question, Signal
 from retrieval.domain.search.signals import AttributeValue, signals_as_dict, signals_from_dict
+from retrieval.domain.told import Told
 
 RRF_K = 60
 """The constant of reciprocal rank fusion (Cormack, Clarke, Büttcher, SIGIR 2009)."""
@@ -58,7 +59,7 @@ _ASKED_NOTHING = (
 
 
 class FusionKind(StrEnum):
-    """How ranked lists are merged."""
+    """The method by which ranked lists are merged."""
 
     RRF = "rrf"
     WEIGHTED_SUM = "weighted_sum"
@@ -68,7 +69,7 @@ class FusionKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fusion:
-    """How the legs' rankings become one."""
+    """The fusion of the legs' rankings into one."""
 
     kind: FusionKind = FusionKind.RRF
     k: int = RRF_K
@@ -86,7 +87,7 @@ class Fusion:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Profile:
+class Profile(Told):
     """Legs with weights, their depth, fusion and refining, signals, what is learned and explored, what is recorded.
 
     Raises ``InvalidProfileError`` for no legs, an unknown leg, a weight that is negative, NaN or infinite,
@@ -100,19 +101,19 @@ class Profile:
     depth: int = DEPTH
     """Candidates asked of each leg; raised to the limit of a search that asks for more."""
     refining: Refining = field(default_factory=Refining)
-    """How much candidates that are like the best one gain. Off unless it says otherwise; for a weighted sum."""
+    """The share by which candidates like the best one gain. Off by default; for a weighted sum."""
     signals: tuple[Signal, ...] = ()
-    """What a union scores its candidates by: the sum of weight × value."""
+    """The signals that a union scores its candidates by: the sum of weight × value."""
     min_score: float | None = None
     """The least score of a hit, 0 to 1, for a union; None: any."""
     diversity: Diversity = field(default_factory=Diversity)
     """Near-duplicates and alike hits. Off unless it says otherwise."""
     learned: Learned = field(default_factory=Learned)
-    """How much of the score is the learned reward, once a model of it is published."""
+    """The share of the learned reward in the score, once a model of it is published."""
     exploration: Exploration = field(default_factory=Exploration)
-    """Which items are shown to learn about them. Off unless it says otherwise."""
+    """The policy of exploration. Off by default."""
     recording: Recording = field(default_factory=Recording)
-    """Which of its searches are recorded. All unless it says otherwise."""
+    """The searches that are recorded. All by default."""
 
     def __post_init__(self) -> None:
         legs = {leg_name(name).value: _checked_weight(name, weight) for name, weight in self.legs.items()}
@@ -130,12 +131,12 @@ class Profile:
 
     @property
     def weights(self) -> Mapping[str, float]:
-        """What makes the score, with its weight: the legs, or in a union the signals, by name."""
+        """The parts of the score with their weights: the legs, or in a union the signals, by name."""
         return {signal.key: signal.weight for signal in self.signals} if self.signals else self.legs
 
     @property
     def needs_question(self) -> bool:
-        """Whether every leg starts from words or a vector."""
+        """True if every leg starts from words or a vector."""
         return not any(weight for leg, weight in self.legs.items() if leg in _ASKED_NOTHING)
 
     def weights_of(self, names: Iterable[str]) -> dict[str, float]:
@@ -166,7 +167,7 @@ class Profile:
         )
 
     def _check_signals(self) -> None:
-        if not isinstance(self.signals, tuple | list) or not all(isinstance(one, Signal) for one in self.signals):
+        if not isinstance(self.signals, tuple | list) or not all(isinstance(signal, Signal) for signal in self.signals):
             raise InvalidProfileError(
                 f"signals is {self.signals!r:.80}; give signals in a tuple, such as (Recency(weight=1.0),)"
             )
@@ -189,21 +190,7 @@ class Profile:
 
     def as_dict(self) -> dict[str, Any]:
         """The profile as plain JSON values, as it is stored."""
-        return {
-            "legs": dict(self.legs),
-            "fusion": {"kind": self.fusion.kind.value, "k": self.fusion.k},
-            "depth": self.depth,
-            "refining": {"share": self.refining.share},
-            "signals": signals_as_dict(self.signals),
-            "min_score": self.min_score,
-            "diversity": {
-                "collapse_above": self.diversity.collapse_above,
-                "relevance_share": self.diversity.relevance_share,
-            },
-            "learned": self.learned.as_dict(),
-            "exploration": self.exploration.as_dict(),
-            "recording": self.recording.as_dict(),
-        }
+        return {**Told.as_dict(self), "signals": signals_as_dict(self.signals)}
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> Profile:
@@ -289,24 +276,14 @@ def _checked_weight(name: str, weight: float) -> float:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StoredProfile:
+class StoredProfile(Told):
     """One version."""
 
     version: int
-    """From 1."""
+    """The version, from 1."""
     profile: Profile
     note: str
-    """What was said of it when it was stored; ``the default`` of the first one."""
+    """The note that it was stored with; ``the default`` of the first one."""
     created_at: datetime
     is_active: bool
-    """Whether the collection searches with it."""
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain JSON values; times are ISO 8601."""
-        return {
-            "version": self.version,
-            "profile": self.profile.as_dict(),
-            "note": self.note,
-            "created_at": self.created_at.isoformat(),
-            "is_active": self.is_active,
-        }
+    """True if the collection searches with it."""

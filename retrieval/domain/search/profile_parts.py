@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
 from retrieval.domain.errors import InvalidProfileError
+from retrieval.domain.told import Told
 
 
 def check_share(name: str, value: object) -> None:
@@ -41,7 +41,7 @@ class PolicyName(StrEnum):
 
 
 class PosteriorKind(StrEnum):
-    """What Thompson sampling draws from."""
+    """The distribution that Thompson sampling draws from."""
 
     BETA = "beta"
     """Beta(successes + 1, failures + 1) of the raw counts."""
@@ -50,7 +50,7 @@ class PosteriorKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Exploration:
+class Exploration(Told):
     """The exploration policy with its numbers. Raises ``InvalidProfileError`` for one outside its range."""
 
     policy: PolicyName = PolicyName.OFF
@@ -85,12 +85,8 @@ class Exploration:
 
     @property
     def is_off(self) -> bool:
-        """Whether every search shows what its scores say."""
+        """True if every search shows what its scores say."""
         return self.policy is PolicyName.OFF and not self.swaps
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        return {name: getattr(self, name) for name in self.__slots__}
 
 
 def _one_of(kind: type[PolicyName | PosteriorKind], name: str, value: str) -> PolicyName | PosteriorKind:
@@ -109,7 +105,7 @@ MOST_TRUSTED_FROM = 1_000_000
 
 
 class Combination(StrEnum):
-    """How relevance and learned reward become one score."""
+    """The method by which relevance and learned reward become one score."""
 
     OFF = "off"
     """The learned reward is left out."""
@@ -120,7 +116,7 @@ class Combination(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Learned:
+class Learned(Told):
     """The learned reward in a profile. Until a model is published, relevance alone makes the score.
 
     Raises ``InvalidProfileError`` for an unknown combination, a share outside 0 to 1, or a number of verdicts below 1.
@@ -128,7 +124,7 @@ class Learned:
 
     combination: Combination = Combination.SUM
     share: float = LEARNED_SHARE
-    """Of the learned reward in the sum, 0 to 1; the logit stack does not use it."""
+    """The share of the learned reward in the sum, 0 to 1; the logit stack does not use it."""
     trusted_from: int | None = None
     """A model that was fitted on so many verdicts is used without winning a trial; None: it must win."""
 
@@ -144,31 +140,23 @@ class Learned:
 
     @property
     def is_off(self) -> bool:
-        """Whether the learned reward never counts."""
+        """True if the learned reward never counts."""
         return self.combination is Combination.OFF
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        return {"combination": self.combination.value, "share": self.share, "trusted_from": self.trusted_from}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Recording:
-    """Which searches are recorded. Raises ``InvalidProfileError`` for a number outside its range."""
+class Recording(Told):
+    """The recording of searches. Raises ``InvalidProfileError`` for a number outside its range."""
 
     rate: float = 1.0
     """The share of searches, 0 (none) to 1 (all)."""
     pool: int = 100
     """Candidates kept with each, 0 to 1000, for replay and off-policy evaluation."""
     wait: bool = False
-    """Whether a search answers only once its record is durable; otherwise it is stored behind the answer."""
+    """True if a search answers only once its record is durable; otherwise it is stored behind the answer."""
 
     def __post_init__(self) -> None:
         check_share("recording rate", self.rate)
         check_whole("recording pool", self.pool, 0, 1000)
         if not isinstance(self.wait, bool):
             raise InvalidProfileError(f"recording wait is {self.wait!r:.80}; it must be true or false")
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        return {name: getattr(self, name) for name in self.__slots__}

@@ -50,7 +50,7 @@ _WORD = re.compile(r"[^\W_]")
 
 @dataclass(frozen=True, slots=True)
 class ParsedQuery:
-    """What a query asks for."""
+    """A query, parsed."""
 
     words: str
     """Everything to rank by, the phrases' words and the prefixes among it; without what is excluded."""
@@ -79,7 +79,7 @@ def parse_query(text: str, *, needs_words: bool = True) -> ParsedQuery:
         elif kind is _Kind.PREFIX:
             prefixes.append(value)
     conditions = len(phrases) + len(excluded)
-    is_pasted = conditions > MOST_CONDITIONS or any(len(one) > LONGEST_PHRASE for one in [*phrases, *excluded])
+    is_pasted = conditions > MOST_CONDITIONS or any(len(words) > LONGEST_PHRASE for words in [*phrases, *excluded])
     if is_pasted or not (conditions or prefixes):
         return ParsedQuery(text.strip())
     if needs_words and not any(map(_WORD.search, words)):
@@ -103,7 +103,7 @@ class _Kind(Enum):
 
 
 def _kind(found: re.Match[str]) -> tuple[_Kind, str]:
-    """What a piece of the query is, and the words in it."""
+    """Gives the kind of a piece of the query, and its words."""
     quoted = found["straight"] or found["curly"] or found["corner"]
     if quoted and _WORD.search(quoted):
         return (_Kind.EXCLUDED if found["minus"] or found["out"] else _Kind.PHRASE), " ".join(quoted.split())
@@ -119,10 +119,10 @@ def _unique(parts: list[str]) -> tuple[str, ...]:
 
 
 MAX_QUERY_BYTES = 32 * 1024
-"""Of a query, and of each of its rewrites, in UTF-8."""
+"""The most bytes of a query, and of each of its rewrites, in UTF-8."""
 
 MAX_FILTER_VALUES = 10_000
-"""That one filter compares with, those of all its conditions together."""
+"""The most values that one filter compares with, summed over its conditions."""
 
 WORDINGS = 32
 """All queries and rewrites of one call together have at most so many times the bytes of one query."""
@@ -130,7 +130,7 @@ WORDINGS = 32
 
 @dataclass(frozen=True, slots=True)
 class SearchBounds:
-    """What one search may bring."""
+    """The limits of one search."""
 
     query_bytes: int = MAX_QUERY_BYTES
     filter_values: int = MAX_FILTER_VALUES
@@ -150,7 +150,7 @@ class SearchBounds:
 
     def check_queries(self, wordings: Iterable[str]) -> None:
         """Raise ``InvalidRequestError`` where the queries and rewrites of one call have too many bytes together."""
-        most, size = WORDINGS * self.query_bytes, sum(len(one.encode(errors="replace")) for one in wordings)
+        most, size = WORDINGS * self.query_bytes, sum(len(wording.encode(errors="replace")) for wording in wordings)
         if size > most:
             raise InvalidRequestError(
                 f"the queries of one call have {size:,} bytes together; at most {most:,} ({WORDINGS} times "
@@ -159,4 +159,4 @@ class SearchBounds:
 
 
 DEFAULT_BOUNDS = SearchBounds()
-"""Where no settings say otherwise."""
+"""The limits where no settings give others."""

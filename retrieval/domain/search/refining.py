@@ -35,7 +35,7 @@ class PoolVectors:
 
     @classmethod
     def of(cls, vectors: Mapping[str, Vector]) -> PoolVectors:
-        """Those of a mapping by item id."""
+        """The vectors of a mapping by item id."""
         if not vectors:
             return NO_VECTORS
         rows = np.array(list(vectors.values()), dtype=np.float32)
@@ -51,22 +51,22 @@ NO_VECTORS = PoolVectors(np.zeros((0, 0), dtype=np.float32), MappingProxyType({}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refining:
-    """How much of a fused score is the likeness to the best candidate. Raises ``InvalidProfileError``."""
+    """The share of the likeness to the best candidate in a fused score. Raises ``InvalidProfileError``."""
 
     share: float = 0.0
-    """Of the likeness in the score, 0 to 1; 0: off."""
+    """The share of the likeness in the score, 0 to 1; 0: off."""
 
     def __post_init__(self) -> None:
         check_share("refining share", self.share)
 
     @property
     def is_off(self) -> bool:
-        """Whether fused scores stay as they are."""
+        """True if fused scores stay as they are."""
         return self.share == 0
 
 
 def likenesses(rows: NDArray[np.float32], is_in_pool: Sequence[bool]) -> list[float]:
-    """How like the first each candidate is, from 0 (the opposite) over 0.5 (unrelated) to 1 (the first itself).
+    """The likeness of each candidate to the first, from 0 (opposite) over 0.5 (unrelated) to 1 (the first itself).
 
     ``rows`` are their vectors, shape (n, dimensions). (1 + cos(v - m, v₁ - m)) / 2 with v₁ the first candidate's vector
     and m the mean of the pool's: what they have in common tells nothing. This is Rocchio's feedback (The SMART
@@ -87,9 +87,9 @@ def likenesses(rows: NDArray[np.float32], is_in_pool: Sequence[bool]) -> list[fl
 
 def in_steps(values: Iterable[float | None]) -> list[int]:
     """The likenesses as whole numbers, of which ``from_steps`` makes them again; None: not known."""
-    return [_NOT_KNOWN if one is None else round(one * _STEPS) for one in values]
+    return [_NOT_KNOWN if value is None else round(value * _STEPS) for value in values]
 
 
 def from_steps(steps: Iterable[int]) -> list[float | None]:
     """The likenesses that ``in_steps`` was given."""
-    return [None if one == _NOT_KNOWN else one / _STEPS for one in steps]
+    return [None if step == _NOT_KNOWN else step / _STEPS for step in steps]

@@ -1,4 +1,4 @@
-"""What a signal is, what it knows of a candidate, and what it knows of the question."""
+"""Signals, and the facts about candidate and question that they are computed from."""
 
 from __future__ import annotations
 
@@ -21,40 +21,40 @@ READ = frozenset({"title", "body", "attributes", "tags", "verdicts"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What is known of a candidate."""
+    """The facts about a candidate."""
 
     title: str = ""
     body: str = ""
     attributes: Mapping[str, Any] = field(default_factory=dict)
     happened_at: datetime | None = None
-    """When it happened, or else when it was stored."""
+    """The time when it happened, or else when it was stored."""
     cosine: float | None = None
     """Its vector's cosine with the query's, -1 to 1; None: one of the two is missing."""
     base_relevance: float = 1.0
-    """As its application set it, 0 to 1."""
+    """The relevance that its application set, 0 to 1."""
     accesses: int = 0
-    """How often it was retrieved."""
+    """The number of retrievals."""
     entities: frozenset[Entity] = frozenset()
-    """What it is linked to."""
+    """The entities that it is linked to."""
     tags: frozenset[str] = frozenset()
     uses: int = 0
-    """How many verdicts there are on it, in all contexts."""
+    """The number of verdicts on it, in all contexts."""
     raw_successes: int = 0
-    """How many of them are good, 0 to ``uses``."""
+    """The number of good verdicts, 0 to ``uses``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """What is known of the question."""
+    """The facts about the question."""
 
     now: datetime
     words: str = ""
     entities: frozenset[Entity] = frozenset()
-    """What the question is about."""
+    """The entities that the question is about."""
     tags: frozenset[str] = frozenset()
-    """What it is about, by tag."""
+    """The tags that the question is about."""
     has_vector: bool = False
-    """Whether vectors can be compared with one of its own."""
+    """True if the question has a vector to compare with."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +63,7 @@ class Signal(ABC):
 
     name: ClassVar[str]
     reads: ClassVar[frozenset[str]] = READ
-    """Which of ``READ`` its value is told from: the others are not read for it."""
+    """The facts of ``READ`` that the value is computed from: no others are read for it."""
     weight: float
 
     def __post_init__(self) -> None:
@@ -71,11 +71,11 @@ class Signal(ABC):
 
     @property
     def key(self) -> str:
-        """What a profile and an explanation call it: its name, with what tells it from another of its kind."""
+        """The name in profiles and explanations: the signal's name, with what tells it from another of its kind."""
         return self.name
 
     def compares(self, asked: Question) -> bool:
-        """Whether the question gives what the signal compares candidates with; where it does not, all are worth 0."""
+        """True if the question has what the signal compares candidates with; if not, all values are 0."""
         return True
 
     @abstractmethod

@@ -29,7 +29,7 @@ class AttributeValue(Signal):
     reads: ClassVar[frozenset[str]] = frozenset({"attributes"})
     attribute: str = "concreteness"
     missing: float = 0.5
-    """What an item without the attribute is worth, or with one that is no number: the middle."""
+    """The value of an item without the attribute, or with one that is no number: the middle."""
 
     def __post_init__(self) -> None:
         if not is_storable(self.attribute) or not self.attribute:
@@ -54,7 +54,7 @@ class AttributeValue(Signal):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BaseRelevance(Signal):
-    """What its application says, brought into 0 to 1; 1 where it says nothing."""
+    """The relevance that its application set, clipped to 0 to 1; 1 where it set none."""
 
     name: ClassVar[str] = "base_relevance"
     reads: ClassVar[frozenset[str]] = frozenset()
@@ -72,7 +72,7 @@ class EntityOverlap(Signal):
     reads: ClassVar[frozenset[str]] = frozenset()
 
     def compares(self, asked: Question) -> bool:
-        """Whether the question names entities."""
+        """True if the question names entities."""
         return bool(asked.entities)
 
     def value(self, facts: Facts, asked: Question) -> float:
@@ -103,7 +103,7 @@ class KeywordOverlap(Signal):
     reads: ClassVar[frozenset[str]] = frozenset({"title", "body"})
 
     def compares(self, asked: Question) -> bool:
-        """Whether the question has words besides stop words."""
+        """True if the question has words besides stop words."""
         return bool(tokens(asked.words))
 
     def value(self, facts: Facts, asked: Question) -> float:
@@ -125,7 +125,7 @@ def tokens(text: str) -> frozenset[str]:
 
 @lru_cache(maxsize=256)
 def _any_of(words: frozenset[str]) -> re.Pattern[str]:
-    """What finds whole words in a text in lower case: of a few words, several times as fast as taking it all apart."""
+    """Gives a pattern of whole words in lower case: for a few words, several times as fast as splitting the text."""
     return re.compile(rf"\b(?:{'|'.join(sorted(words))})\b")
 
 
@@ -149,7 +149,7 @@ class Popularity(Signal):
 
 
 PRIORITIES = MappingProxyType({"Critical": 1.0, "High": 0.8, "Medium": 0.5, "Low": 0.3})
-"""What a ticket's priority is worth, unless a profile says otherwise."""
+"""The values of a ticket's priorities, unless a profile gives others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,7 +164,7 @@ class Priority(Signal):
     attribute: str = "priority"
     values: Mapping[str, float] = field(default_factory=lambda: PRIORITIES)
     unknown: float = 0.5
-    """What a priority that is missing or not named is worth: the middle."""
+    """The value of a priority that is missing or not named: the middle."""
     _by_name: Mapping[str, float] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -237,10 +237,10 @@ class ResolutionTime(Signal):
     reads: ClassVar[frozenset[str]] = frozenset({"attributes"})
     attribute: str = "resolution_time_hours"
     resolved_attribute: str = "resolved_at"
-    """When it was resolved, ISO 8601; a resolution that was still to come at the time of the question is not known."""
+    """The time of the resolution, ISO 8601; one that lies after the time of the question is not known."""
     normalization_hours: float = 100.0
     unknown_hours: float | None = None
-    """What hours that are not known count as, at least 0; None: they are worth 0."""
+    """The hours that count where they are not known, at least 0; None: the value is 0."""
 
     def __post_init__(self) -> None:
         Signal.__post_init__(self)
@@ -293,7 +293,7 @@ class VectorSimilarity(Signal):
     reads: ClassVar[frozenset[str]] = frozenset()
 
     def compares(self, asked: Question) -> bool:
-        """Whether the question has a vector."""
+        """True if the question has a vector."""
         return asked.has_vector
 
     def value(self, facts: Facts, asked: Question) -> float:
@@ -310,7 +310,7 @@ SIGNALS: Mapping[str, type[Signal]] = {kind.name: kind for kind in _KINDS}
 
 
 def signals_as_dict(signals: Iterable[Signal]) -> dict[str, Any]:
-    """What a profile keeps: by key the weight and the signal's own numbers."""
+    """Gives the signals as a profile stores them: weight and own numbers of each, by key."""
     return {signal.key: signal.as_dict() for signal in signals}
 
 

@@ -6,10 +6,11 @@ import html
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import ClassVar
 
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.search.query import UNSPACED
+from retrieval.domain.told import Told
 
 SMALLEST, LARGEST = 20, 2000
 """Characters of a snippet."""
@@ -25,8 +26,10 @@ Span = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Snippet:
+class Snippet(Told):
     """A part of a hit's text, and where the query's words stand in it."""
+
+    told_also: ClassVar[tuple[str, ...]] = ("html",)
 
     text: str
     """Plain text, with an ellipsis where it is cut; at most the characters asked for, without the ellipses."""
@@ -41,10 +44,6 @@ class Snippet:
             parts.append(f"{html.escape(self.text[place:start])}<mark>{html.escape(self.text[start:end])}</mark>")
             place = end
         return "".join(parts) + html.escape(self.text[place:])
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        return {"text": self.text, "highlights": [list(span) for span in self.highlights], "html": self.html}
 
     def __str__(self) -> str:
         return self.text

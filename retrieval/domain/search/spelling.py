@@ -1,8 +1,8 @@
 """Misspelt words: which words of a query can be corrected, what each could be instead, and which of that it is. Pure.
 
-A word that no item holds is compared with the words one edit away: a letter left out, added, replaced, or exchanged with
-its neighbour (Damerau, 1964). They are made here and looked up, as many for a large collection as for a small one. Longer
-words are compared two edits away too, with the collection's terms that begin alike.
+A word that no item holds is compared with the words one edit away: a letter left out, added, replaced, or exchanged
+with its neighbour (Damerau, 1964). They are made here and looked up, as many for a large collection as for a small one.
+Longer words are compared two edits away too, with the collection's terms that begin alike.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Word(NamedTuple):
     """As it is compared: in small letters."""
 
 
-class Near(NamedTuple):
+class NearWord(NamedTuple):
     """A known word near to an unknown one."""
 
     spelling: str
@@ -97,7 +97,7 @@ def _letters(word: str, *, accents: bool) -> str:
 
 
 def edits_to(word: str, term: str, most: int) -> int | None:
-    """The edits from a word, or from a beginning of it, to a term (optimal string alignment); None for more than ``most``.
+    """The edits from a word, or a beginning of it, to a term (optimal string alignment); None for more than ``most``.
 
     A term lacks the word's ending, of ``_ENDING`` letters at most: "hyperson" stands for "hypersonic".
     """
@@ -120,15 +120,15 @@ def edits_to(word: str, term: str, most: int) -> int | None:
     return least if least <= most else None
 
 
-def likeliest(word: str, near: Iterable[Near]) -> Near | None:
+def likeliest(word: str, near: Iterable[NearWord]) -> NearWord | None:
     """Which of the words near to it the word is meant to be; None of none.
 
-    Fewer edits first. Of as many: how many items hold it, by order of magnitude; a word with another first letter must be
-    in e² ≈ 7 times as many, because a first letter is seldom wrong, and one with a letter replaced in e ≈ 3 times as many as
-    one whose letter was left out, doubled or exchanged.
+    Fewer edits first. Of as many: how many items hold it, by order of magnitude; a word with another first letter must
+    be in e² ≈ 7 times as many, because a first letter is seldom wrong, and one with a letter replaced in e ≈ 3 times as
+    many as one whose letter was left out, doubled or exchanged.
     """
 
-    def merit(one: Near) -> tuple[float, ...]:
+    def merit(one: NearWord) -> tuple[float, ...]:
         same_letters = sorted(word) == sorted(one.spelling) or len(word) != len(one.spelling)
         weighed = math.log1p(one.items) + (word[0] == one.spelling[0]) * 2 + same_letters
         return -one.edits, weighed, len(one.spelling)

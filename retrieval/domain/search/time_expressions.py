@@ -1,4 +1,4 @@
-"""When a query says that something was: "yesterday", "since June", "between May and July". Pure.
+"""The expressions of time in a query: "yesterday", "since June", "between May and July". Pure.
 
 What it says is read in English, from the moment ``now`` and in its time zone, and gives a half-open stretch of time.
 Weeks begin on Monday, seasons are those of the northern half of the world, and a month or a day without a year is the
@@ -73,7 +73,7 @@ class Said:
 
 
 def paired(said: str, first: Phrase, second: Phrase) -> Said | None:
-    """From the first to the second, if "from ... to", "between ... and" or a dash joins them; ``said`` is ``plain``."""
+    """Joins two phrases by "from ... to", "between ... and" or a dash, from first to second; ``said`` is ``plain``."""
     join = _JOIN.fullmatch(said[first.end : second.begin])
     between = _BETWEEN.search(said, max(0, first.begin - _REACH), first.begin)
     if join is None or (join["weak"] and not between):
@@ -190,7 +190,7 @@ class TimeExpression:
 
     @property
     def is_soft(self) -> bool:
-        """Whether it only hints at a time."""
+        """True if it only hints at a time."""
         return self.certainty is Certainty.VAGUE
 
 
@@ -208,14 +208,14 @@ def time_expressions(query: str, now: datetime) -> list[TimeExpression]:
 
 
 def time_expression(query: str, now: datetime) -> TimeExpression | None:
-    """What the query says altogether; None: nothing.
+    """Gives the time that the query names as a whole; None: no time.
 
     The most definite expressions count ("last week, as of 6 November" is about November). Of several closed stretches
     it is from the first's start to the last's end; what is open on a side, such as "since May", bounds the others.
     """
     found = time_expressions(query, now)
-    best = max((one.certainty for one in found), default=None)
-    chosen = [one for one in found if one.certainty is best]
+    best = max((said_time.certainty for said_time in found), default=None)
+    chosen = [said_time for said_time in found if said_time.certainty is best]
     return _together(chosen) if chosen else None
 
 
@@ -241,20 +241,20 @@ def _read(query: str, said: str, found: Sequence[Phrase]) -> Iterator[TimeExpres
 
 
 def _is_usable(start: datetime | None, end: datetime | None) -> bool:
-    if any(one is not None and not _YEARS[0] <= one.year <= _YEARS[1] for one in (start, end)):
+    if any(moment is not None and not _YEARS[0] <= moment.year <= _YEARS[1] for moment in (start, end)):
         return False
     return start < end if start is not None and end is not None else (start or end) is not None
 
 
 def _together(chosen: Sequence[TimeExpression]) -> TimeExpression | None:
-    closed = [(one.start, one.end) for one in chosen if one.start is not None and one.end is not None]
-    starts = [one.start for one in chosen if one.start is not None and one.end is None]
-    ends = [one.end for one in chosen if one.end is not None and one.start is None]
+    closed = [(phrase.start, phrase.end) for phrase in chosen if phrase.start is not None and phrase.end is not None]
+    starts = [phrase.start for phrase in chosen if phrase.start is not None and phrase.end is None]
+    ends = [phrase.end for phrase in chosen if phrase.end is not None and phrase.start is None]
     if closed:
         starts.append(min(start for start, _ in closed))
         ends.append(max(end for _, end in closed))
     start, end = max(starts, default=None), min(ends, default=None)
     if not _is_usable(start, end):
         return None
-    text = ", ".join(dict.fromkeys(one.text for one in chosen))
+    text = ", ".join(dict.fromkeys(phrase.text for phrase in chosen))
     return TimeExpression(text=text, certainty=chosen[0].certainty, start=start, end=end)

@@ -21,7 +21,7 @@ SEASONS = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}
 NUMBERS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 ORDINALS = ("first", "second", "third", "fourth")
 FEW = (2, 5)
-"""What "a few" and "several" stand for: from, to."""
+"""The range that "a few" and "several" stand for: from, to."""
 DAYTIMES = {"morning": (5, 12), "afternoon": (12, 18), "evening": (18, 24), "night": (18, 30)}
 """Hours of the day, from and up to; a night lasts until the next morning."""
 
@@ -52,12 +52,12 @@ _APOSTROPHES = dict.fromkeys((0x2018, 0x2019, 0x02BC, 0xFF07), "'")
 
 def plain(text: str) -> str:
     """The text in lower case with straight apostrophes, of the same length: places in it are places in the text."""
-    lowered = "".join(low if len(low := one.lower()) == 1 else one for one in text)
+    lowered = "".join(low if len(low := character.lower()) == 1 else character for character in text)
     return lowered.translate(_APOSTROPHES)
 
 
 def counted(words: str) -> tuple[int, int]:
-    """What a number says, from and to: the same for all but "a few"."""
+    """The range that a number stands for, from and to: the same for all but "a few"."""
     if words.isdecimal():
         return int(words), int(words)
     if "few" in words or words == "several":
@@ -99,14 +99,14 @@ _SEASON_MONTHS = 3
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """From ``start`` on, and before ``end``."""
+    """A span of time from ``start`` on, and before ``end``."""
 
     start: datetime
     end: datetime
 
 
 class Unit(StrEnum):
-    """What time is counted in."""
+    """A unit in which time is counted."""
 
     MINUTE = "minute"
     HOUR = "hour"
@@ -128,13 +128,13 @@ def midnight(moment: datetime) -> datetime:
 
 
 def days(first: datetime, count: int = 1) -> Span:
-    """So many days, from the day of ``first`` on."""
+    """The span of so many days, from the day of ``first`` on."""
     start = midnight(first)
     return Span(start, start + count * _DAY)
 
 
 def month(now: datetime, year: int, number: int, count: int = 1) -> Span:
-    """So many months from that one on, 1 to 12. Raises ``ValueError`` for one that no calendar has."""
+    """The span of so many months from that month on, 1 to 12. Raises ``ValueError`` for a month no calendar has."""
     start = midnight(now).replace(year=year, month=number, day=1)
     return Span(start, _later_by_months(start, count))
 
@@ -177,7 +177,7 @@ def unit_of(moment: datetime, unit: Unit) -> Span:
 
 
 def moved(moment: datetime, unit: Unit, count: int) -> datetime:
-    """So many units later (earlier, if negative); the last day of a shorter month stands for those it lacks."""
+    """Moves so many units later (earlier, if negative); the last day of a shorter month replaces days that it lacks."""
     if unit in _DAYS_OF:
         return moment + count * _DAYS_OF[unit] * _DAY
     if unit in _MONTHS_OF:
@@ -233,7 +233,7 @@ def _later_by_months(moment: datetime, count: int) -> datetime:
 
 
 RECENT_DAYS = 30
-"""What "recently" reaches back."""
+"""The days that "recently" reaches back."""
 _LEAP_DAY = (2, 29)
 _DAYS_AROUND = {"day before yesterday": -2, "yesterday": -1, "today": 0, "tomorrow": 1, "day after tomorrow": 2}
 _COMING = frozenset({"next", "coming", "following"})
@@ -241,14 +241,14 @@ _CURRENT = frozenset({"this", "current"})
 
 
 class Certainty(IntEnum):
-    """How definite an expression is."""
+    """The certainty of an expression."""
 
     VAGUE = 0
     """A soft signal: "recently", "earlier"."""
     RELATIVE = 1
     """Counted from now: "last week", "two days ago"."""
     DATED = 2
-    """By the calendar: "in May 2023", "on 5 May", "in March"."""
+    """A date of the calendar: "in May 2023", "on 5 May", "in March"."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,7 +261,7 @@ class Phrase:
     span: Span
     certainty: Certainty
     needs_lead: bool = False
-    """Whether it names a time only after a word such as "in": "in May", but not "may"."""
+    """True if it names a time only after a word such as "in": "in May", but not "may"."""
     has_year: bool = True
     side: str = ""
     """``before``: it means what was before that time."""
@@ -438,10 +438,10 @@ def _which_season(match: re.Match[str], now: datetime) -> Span:
     """The one that holds now, else this year's; the last that is over; the first that is to come."""
     near = [season(now, SEASONS[match["season"]], number) for number in range(now.year - 2, now.year + 2)]
     if match["which"] in _COMING:
-        return next(one for one in near if one.start > now)
+        return next(span for span in near if span.start > now)
     if match["which"] in _CURRENT:
-        return next((one for one in near if one.start <= now < one.end), near[2])
-    return [one for one in near if one.end <= now][-1]
+        return next((span for span in near if span.start <= now < span.end), near[2])
+    return [span for span in near if span.end <= now][-1]
 
 
 def _recent(_: re.Match[str], now: datetime) -> Span:

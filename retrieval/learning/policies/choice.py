@@ -27,7 +27,7 @@ class Off(Policy):
 
 @dataclass(frozen=True, slots=True)
 class AdjacentSwaps(Policy):
-    """With the probability ``share``, one pair of neighbours, drawn uniformly, changes places.
+    """Swaps one pair of neighbours, drawn uniformly, with the probability ``share``.
 
     Only pairs that the inner policy settled by score take part, so who is in the slate stays as it is, and the chance
     of each place is exact. Clicks on the same items at two places are what position bias is estimated from (Agarwal
@@ -36,7 +36,7 @@ class AdjacentSwaps(Policy):
 
     inner: Policy
     share: float = 0.02
-    """Of the slates, 0 to 1."""
+    """The share of slates with a swap, 0 to 1."""
 
     @property
     def name(self) -> str:
@@ -98,7 +98,7 @@ def _marked(slots: tuple[Slot, ...], first: int) -> tuple[Slot, ...]:
 
 @dataclass(frozen=True, slots=True)
 class ThompsonSlots(Policy):
-    """For the last ``slots`` places, eligible candidates beyond the slate compete with those who have them by score.
+    """Draws the last ``slots`` places among eligible candidates beyond the slate and those placed there by score.
 
     A posterior draw of all their scores decides (Thompson 1933), or chance alone, with the probability ``floor``. So
     an item is tried while it may be better than what it would replace, and not for being new; and who may be replaced
@@ -114,7 +114,7 @@ class ThompsonSlots(Policy):
     floor: float = 0.1
     """The probability that the slots are filled uniformly, 0 to 1."""
     most_eligible: int = 30
-    """Only the best so many by score compete, at least 1."""
+    """The number of candidates, best by score first, that compete; at least 1."""
     rows: int = ROWS
     """Posterior draws, at least 1."""
 
@@ -122,19 +122,19 @@ class ThompsonSlots(Policy):
 
     @classmethod
     def of(cls, exploration: Exploration) -> ThompsonSlots:
-        """With the numbers of a profile."""
+        """Makes the policy with the numbers of a profile."""
         return cls(exploration.slots, exploration.posterior, exploration.floor, exploration.most_eligible)
 
     def plan(self, candidates: Sequence[Ranked], limit: int, rng: np.random.Generator) -> Places:
         """The first places settled, the posterior drawn."""
         places = min(limit, len(candidates))
-        beyond = [one for one in range(places, len(candidates)) if candidates[one].eligible][: self.most_eligible]
+        beyond = [place for place in range(places, len(candidates)) if candidates[place].eligible][: self.most_eligible]
         slots = min(self.slots, places - 1, len(beyond))
         if slots < 1:
             return Places(len(candidates), tuple(range(places)))
         settled = tuple(range(places - slots))
         pool = (*range(places - slots, places), *beyond)
-        draws = score_draws([candidates[one] for one in pool], self.posterior, self.rows, rng)
+        draws = score_draws([candidates[place] for place in pool], self.posterior, self.rows, rng)
         return Places(len(candidates), settled, pool, finite_rows(draws, slots, self.floor))
 
 
@@ -154,13 +154,13 @@ class UncertaintyBonus(Policy):
     floor: float = 0.1
     """The probability of a uniform choice, 0 to 1."""
     most_eligible: int = 30
-    """How many the uniform choice is among, at least 1."""
+    """The number of candidates among which the uniform choice is made, at least 1."""
 
     name = PolicyName.UNCERTAINTY_BONUS.value
 
     @classmethod
     def of(cls, exploration: Exploration) -> UncertaintyBonus:
-        """With the numbers of a profile."""
+        """Makes the policy with the numbers of a profile."""
         return cls(exploration.rate, exploration.floor, exploration.most_eligible)
 
     def plan(self, candidates: Sequence[Ranked], limit: int, rng: np.random.Generator) -> Places:  # noqa: ARG002 - the role's signature
@@ -174,7 +174,9 @@ class UncertaintyBonus(Policy):
         return Places(len(candidates), order[: places - 1], pool, lottery)
 
     def _order(self, candidates: Sequence[Ranked]) -> tuple[int, ...]:
-        raised = np.array([one.score + self.rate * one.uncertainty for one in candidates], dtype=float)
+        raised = np.array(
+            [candidate.score + self.rate * candidate.uncertainty for candidate in candidates], dtype=float
+        )
         return tuple(np.argsort(-raised, kind="stable").tolist())
 
 

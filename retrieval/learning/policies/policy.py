@@ -18,7 +18,7 @@ from retrieval.learning.ranked import Ranked
 
 
 class SlatePlan(Protocol):
-    """What a policy is about to do: everything but the chance is settled, so the probabilities are exact."""
+    """The plan of a policy: everything but chance is settled, so the probabilities are exact."""
 
     @property
     def propensities(self) -> Floats:
@@ -37,12 +37,12 @@ class SlatePlan(Protocol):
 
 
 class Drawn(NamedTuple):
-    """Who stands where."""
+    """The items at their places."""
 
     picked: tuple[int, ...]
     """Places in the list of candidates, from the first place of the slate to the last; none twice."""
     slots: tuple[Slot, ...]
-    """Why, for each of them."""
+    """The reason for each place."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,7 +57,7 @@ class Pull:
 
 
 class Policy(Protocol):
-    """How exploration picks items. Implementations inherit from this class and define ``name`` and ``plan``.
+    """A policy of exploration. Implementations inherit from this class and define ``name`` and ``plan``.
 
     A policy has no state and no randomness of its own: the generator is passed in, and the same seed gives the same
     slate. What it learns is in the arms.
@@ -69,11 +69,11 @@ class Policy(Protocol):
     @property
     @abstractmethod
     def name(self) -> str:
-        """What a profile calls it."""
+        """The policy's name in a profile."""
 
     @abstractmethod
     def plan(self, candidates: Sequence[Ranked], limit: int, rng: np.random.Generator) -> SlatePlan:
-        """What to do with these candidates, the best first and none twice, for a slate of up to ``limit`` of them.
+        """Plans a slate of up to ``limit`` of these candidates, the best first and none twice.
 
         Whatever the probabilities depend on is drawn here, and nothing else is.
         """
@@ -105,9 +105,9 @@ class Places:
     size: int
     """Candidates."""
     settled: tuple[int, ...]
-    """Who stands at the first places, for certain."""
+    """The candidates at the first places, for certain."""
     pool: tuple[int, ...] = ()
-    """Whom the lottery is about."""
+    """The candidates of the lottery."""
     lottery: Lottery | None = None
 
     @property
@@ -132,7 +132,7 @@ class Places:
     @property
     def pairs(self) -> tuple[int, ...]:
         """See ``SlatePlan``."""
-        by_score = [self._slot(one) is Slot.EXPLOIT for one in self.settled]
+        by_score = [self._slot(candidate) is Slot.EXPLOIT for candidate in self.settled]
         return tuple(place for place in range(len(by_score) - 1) if by_score[place] and by_score[place + 1])
 
     def draw(self, rng: np.random.Generator) -> Drawn:

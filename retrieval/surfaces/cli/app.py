@@ -13,9 +13,9 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from retrieval.surfaces.cli.errors import EXIT_CODES, INTERRUPTED, report_error
+from retrieval.domain.checks import clean_text
+from retrieval.surfaces.cli.errors import EXIT_CODES, INTERRUPTED, described, hint, hook_of, report_error
 from retrieval.surfaces.cli.options import State, examples, state_of
-from retrieval.surfaces.cli.output import plain
 from retrieval.surfaces.version import installed_version
 
 
@@ -35,7 +35,7 @@ class LineHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write the record."""
-        line = f"{record.levelname.lower()}: {plain(record.getMessage())}"
+        line = f"{record.levelname.lower()}: {clean_text(record.getMessage(), is_line=True)}"
         if line in self._said:
             return
         self._said.add(line)
@@ -65,6 +65,7 @@ _PANELS = {
         "import-langchain",
         "search",
         "complete",
+        "passages",
         "collections",
         "items",
         "memories",
@@ -88,6 +89,7 @@ _ELSEWHERE = {
     "reindex": ("worker", "REINDEX_EXAMPLES"),
     "status": ("doctor", "STATUS_EXAMPLES"),
     "mcp": ("serve", "MCP_EXAMPLES"),
+    "passages": ("search", "PASSAGES_EXAMPLES"),
 }
 """Where a command is, and its examples, if not in the module of its name under ``EXAMPLES``."""
 
@@ -188,7 +190,10 @@ def run_program(arguments: Sequence[str]) -> int:
         if code == INTERRUPTED:  # typer has caught it
             raise KeyboardInterrupt  # noqa: TRY301
     except BaseException as error:  # noqa: BLE001 - this is where every error ends
-        return report_error(error, debug=state.debug)
+        if (hook := hook_of(arguments)) is None:
+            return report_error(error, debug=state.debug)
+        hint(hook, str(error) if isinstance(error, OSError) else described(error)[0].removeprefix("error: "))
+        return 0
     return code if isinstance(code, int) else 0
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
@@ -73,16 +72,17 @@ def _connection(tenant: str | None) -> Iterator[DirectConnection | None]:
     """The configured database, or the embedded one if it runs; it is not started for this."""
     from retrieval.adapters.store.installation.direct import connected
     from retrieval.adapters.store.installation.embedded.join import joined_server
+    from retrieval.adapters.store.installation.embedded.place import default_home
     from retrieval.adapters.store.installed_sql import Names
-    from retrieval.apps.principles.startup.start_settings import start_settings
+    from retrieval.settings import Settings
 
-    settings = start_settings(os.environ, tenant)
+    settings = Settings() if tenant is None else Settings().changed(tenant=tenant)
     whose = (Names(settings.database_schema), settings.tenant)
     if settings.database_url is not None:
-        with closing(connected(settings.database_url, *whose, seconds=ASK_SECONDS)) as database:
+        with closing(connected(settings.database_url.get_secret_value(), *whose, seconds=ASK_SECONDS)) as database:
             yield database
         return
-    server = joined_server(settings.own_home)
+    server = joined_server(settings.home or default_home())
     if server is None:
         yield None
         return

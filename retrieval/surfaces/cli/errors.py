@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import sys
 import traceback
+from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
 import typer
 
+from retrieval.domain.checks import clean_text
 from retrieval.domain.errors import RetrievalError
-from retrieval.surfaces.cli.output import plain
 
 FAILED = 1
 USAGE = 2
@@ -27,7 +29,30 @@ EXIT_MEANINGS = {
 }
 """What the program's exit codes say. The hooks session-start and session-end end with 0 whatever happens."""
 
+_OF_THE_PROGRAM = {"--tenant": "--tenant NAME", "-t": "--tenant NAME", "--debug": "--debug"}
+"""The options that stand before every command, as they are written there."""
+
 EXIT_CODES = f"Exit codes: {', '.join(f'{code} {meaning}' for code, meaning in EXIT_MEANINGS.items())}."
+
+
+HOOKS = frozenset({"session-start", "session-end"})
+"""The commands that an agent's sessions wait for: whatever happens, they end with 0."""
+
+
+def hook_of(arguments: Sequence[str]) -> str | None:
+    """The hook that the arguments name as the command, whatever options stand before it; None: another command."""
+    before = ""
+    for argument in arguments:
+        if not argument.startswith("-") and before not in ("-t", "--tenant"):
+            return argument if argument in HOOKS else None
+        before = argument
+    return None
+
+
+def hint(hook: str, message: str) -> None:
+    """Say one line on standard error, if there is one; straight, for a watchdog may not wait for a lock."""
+    with contextlib.suppress(OSError):
+        os.write(2, f"retrieval {hook}: {one_line(message)}\n".encode(errors="replace"))
 
 
 class InterruptedRunError(Exception):
@@ -69,7 +94,8 @@ def described(error: BaseException) -> tuple[str, int]:
         case OSError(errno=errno.ENOSPC | errno.EDQUOT | errno.EIO):
             return f"error: cannot write: {one_line(error.strerror or str(error))}", FAILED
         case _UsageError():
-            return f"error: {one_line(error.format_message()) or 'a command is missing'}{_see_help(error)}", USAGE
+            said = _before_the_command(error) or one_line(error.format_message()) or "a command is missing"
+            return f"error: {said}{_see_help(error)}", USAGE
         case _ if (refused := _refused_settings(error)) is not None:
             return f"error: {refused}", FAILED
         case _:
@@ -82,7 +108,7 @@ def described(error: BaseException) -> tuple[str, int]:
 
 def one_line(message: str) -> str:
     """The message on one line, without characters that would steer a terminal."""
-    return plain(" ".join(part.strip() for part in message.splitlines() if part.strip()))
+    return clean_text(" ".join(part.strip() for part in message.splitlines() if part.strip()), is_line=True)
 
 
 def _refused_settings(error: BaseException) -> str | None:
@@ -91,6 +117,13 @@ def _refused_settings(error: BaseException) -> str | None:
     from retrieval.settings import refused
 
     return one_line(refused(error)) if isinstance(error, ValidationError) else None
+
+
+def _before_the_command(error: object) -> str:
+    """Where an option of the program goes that was given after a command; empty: it is another error."""
+    option = getattr(error, "option_name", "")
+    usage = _OF_THE_PROGRAM.get(option)
+    return f"{option} goes before the command: retrieval {usage} COMMAND" if usage else ""
 
 
 def _see_help(error: object) -> str:

@@ -52,6 +52,17 @@ CollectionName = Annotated[
         autocompletion=complete_collection,
     ),
 ]
+
+
+def collection_option(about: str) -> Any:
+    """The option ``--collection`` of a command that can do without, with what it says of itself."""
+    return typer.Option("--collection", "-c", metavar="NAME", help=about, autocompletion=complete_collection)
+
+
+OneCollection = Annotated[str | None, collection_option("This collection; else all of the tenant.")]
+RetrievalId = Annotated[
+    str, typer.Argument(metavar="RETRIEVAL_ID", help="As the search's result has it.", show_default=False)
+]
 Queries = Annotated[
     Path,
     typer.Option(

@@ -15,6 +15,8 @@ from rich.text import Text
 
 from retrieval.domain.checks import clean_text, escaped_json
 
+NO_COLLECTIONS = "no collections yet; make one with: retrieval ingest NAME FILE"
+
 _SPACE = re.compile(r"(?P<model>[^@]+)(@.*)? (?P<dimensions>\([0-9]+\))")
 
 

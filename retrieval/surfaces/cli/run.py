@@ -6,16 +6,21 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
 from contextlib import AbstractContextManager, AsyncExitStack, nullcontext
-from typing import TYPE_CHECKING, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+
+import typer
+from rich.console import RenderableType
 
 from retrieval.adapters.aside import uncollected
+from retrieval.domain.told import plain as plain_values
 from retrieval.surfaces.cli.errors import INTERRUPTED, InterruptedRunError
-from retrieval.surfaces.cli.options import State
-from retrieval.surfaces.cli.output import console
+from retrieval.surfaces.cli.options import State, state_of
+from retrieval.surfaces.cli.output import console, plain, print_json
 
 if TYPE_CHECKING:
+    from retrieval.collection import Collection
     from retrieval.platform import Platform
 
 
@@ -61,6 +66,43 @@ def run(
         return asyncio.run(guarded())
     except KeyboardInterrupt:
         raise InterruptedRunError(when_interrupted) from None
+
+
+def answer(
+    context: typer.Context,
+    work: Callable[[Platform], Awaitable[T]],
+    shown: Callable[[T], str | RenderableType | Iterable[str | RenderableType]],
+    *,
+    as_json: bool,
+    told: Callable[[T], Any] = plain_values,
+    when_interrupted: str = "interrupted",
+) -> T:
+    """Do the work with the platform and print what it gave, as a command does: as JSON, or as ``shown`` says it.
+
+    ``told`` makes JSON values of it. Gives what the work gave.
+    """
+    found = run(state_of(context), work, when_interrupted=when_interrupted)
+    if as_json:
+        print_json(told(found))
+    else:
+        show(shown(found))
+    return found
+
+
+def show(parts: str | RenderableType | Iterable[str | RenderableType]) -> None:
+    """Print lines of text, each as long as it is, and tables, which fit the terminal."""
+    out = console()
+    for part in parts if isinstance(parts, list | Iterator) else [parts]:
+        out.print(plain(part) if isinstance(part, str) else part, soft_wrap=isinstance(part, str))
+
+
+def of_collection(name: str, ask: Callable[[Collection], Awaitable[T]]) -> Callable[[Platform], Awaitable[T]]:
+    """The work that asks the collection of that name, which must be there."""
+
+    async def work(platform: Platform) -> T:
+        return await ask(await platform.collection(name, create=False))
+
+    return work
 
 
 def run_alone(work: Callable[[], Coroutine[object, object, T]]) -> T:

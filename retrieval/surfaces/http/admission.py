@@ -19,7 +19,7 @@ from retrieval.surfaces.http.authentication import Allowance, Authenticator, Rat
 from retrieval.surfaces.http.caller import CALLER, STILL_ALLOWED, Caller
 from retrieval.surfaces.http.front import FRONT_PATHS
 from retrieval.surfaces.http.idempotency import OnceOnly, attempt_of, idempotency_key
-from retrieval.surfaces.http.limits import is_stream, place_of
+from retrieval.surfaces.http.limits import PLACE, RequestRoom, is_stream
 from retrieval.surfaces.http.problems import AuthenticationError, EncodedBodyError, OverloadedError, RateLimitedError
 from retrieval.surfaces.http.service import Service
 
@@ -116,7 +116,7 @@ class Admission:
         state[CALLER] = caller
         if is_stream(scope):
             state[STILL_ALLOWED] = lambda: self._access.check(headers, address)
-        place = place_of(scope)
+        place: RequestRoom | None = state.get(PLACE)
         if place is not None and not place.belongs_to(caller.key_id):
             raise OverloadedError("too many requests of this API key are being answered; try again in a moment")
         if allowance is not None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from http import HTTPStatus
 from typing import Any
 
 from fastapi.exceptions import RequestValidationError
@@ -11,10 +12,12 @@ from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import Match
 from starlette.types import Scope
 
 from retrieval.domain.errors import RetrievalError
 from retrieval.surfaces.http.json_bodies import members_at
+from retrieval.surfaces.http.metrics import METHODS
 from retrieval.surfaces.http.problems import (
     MEDIA_TYPE,
     MediaTypeError,
@@ -69,9 +72,20 @@ async def on_status(request: Request, error: Exception) -> Response:
     """What the framework refuses: unknown paths, methods that a path does not have."""
     if not isinstance(error, HTTPException):
         return answer_to(error, request.scope)
-    detail = _EXPECTED.get(error.status_code, str(error.detail))
+    detail, headers = _EXPECTED.get(error.status_code, str(error.detail)), dict(error.headers or {})
+    if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+        headers["Allow"] = allowed = ", ".join(_methods(request))
+        detail = f"{request.method} is not possible here; possible: {allowed}"
     occurrence = {"instance": request.url.path, "request_id": current_request_id()}
-    return problem_response(problem_of_status(error.status_code, detail, **occurrence), error.headers)
+    return problem_response(problem_of_status(error.status_code, detail, **occurrence), headers)
+
+
+def _methods(request: Request) -> Iterator[str]:
+    """The methods that some route takes for the request's path."""
+    for method in sorted(METHODS):
+        asked = {**request.scope, "method": method}
+        if any(route.matches(asked)[0] is Match.FULL for route in request.app.routes):
+            yield method
 
 
 def _with_members(found: Any, route: object) -> Any:

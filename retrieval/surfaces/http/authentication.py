@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from contextvars import Context
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from retrieval.adapters.store.installation.access import StoredKey
 from retrieval.domain.api_key import ApiKey, is_key, key_id_of
 from retrieval.domain.errors import RetrievalError
 from retrieval.engine.stopwatch import Clock
+from retrieval.surfaces.http.limits import Latest
 from retrieval.surfaces.http.problems import AuthenticationError, RateLimitedError
 
 MOST_BUCKETS = 10_000
@@ -60,8 +60,7 @@ class RateLimits:
 
     def __init__(self, clock: Clock, *, most_buckets: int = MOST_BUCKETS) -> None:
         self._clock = clock
-        self._most = most_buckets
-        self._buckets: OrderedDict[str, _Bucket] = OrderedDict()
+        self._buckets = Latest[str, _Bucket](most_buckets)
 
     def take(self, key_id: str, per_minute: int) -> Allowance:
         """Take one token from the key's bucket, if it holds one."""
@@ -86,13 +85,8 @@ class RateLimits:
         return Allowance(wait, per_minute, int(tokens), math.ceil((size - tokens) / rate))
 
     def _bucket(self, key_id: str, size: int, now: float) -> _Bucket:
-        bucket = self._buckets.get(key_id)
-        if bucket is None:
-            bucket = self._buckets[key_id] = _Bucket(size, now)
-            if len(self._buckets) > self._most:
-                self._buckets.popitem(last=False)
-        else:
-            self._buckets.move_to_end(key_id)
+        bucket = self._buckets.get(key_id) or _Bucket(size, now)
+        self._buckets.keep(key_id, bucket)
         return bucket
 
 
@@ -145,14 +139,13 @@ class Authenticator:
         most_remembered: int = MOST_REMEMBERED,
     ) -> None:
         self._find, self._used = find, used
-        self._most_remembered = most_remembered
         self._clock, self._now = clock, now
-        self._known: OrderedDict[str, _Remembered] = OrderedDict()
-        self._unknown: OrderedDict[str, _Remembered] = OrderedDict()
+        self._known = Latest[str, _Remembered](most_remembered)
+        self._unknown = Latest[str, _Remembered](most_remembered)
         self._failures = RateLimits(clock)
         self._spare = RateLimits(clock)
         self._lookups: dict[str, asyncio.Task[StoredKey | None]] = {}
-        self._noted: OrderedDict[str, datetime] = OrderedDict()
+        self._noted = Latest[str, datetime](most_remembered)
         self._notes: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> Self:
@@ -207,10 +200,7 @@ class Authenticator:
         found = await self._find(key_id)
         remembered, other = (self._known, self._unknown) if found is not None else (self._unknown, self._known)
         other.pop(key_id, None)
-        remembered[key_id] = _Remembered(found, self._clock() + REMEMBERED_SECONDS)
-        remembered.move_to_end(key_id)
-        if len(remembered) > self._most_remembered:
-            remembered.popitem(last=False)
+        remembered.keep(key_id, _Remembered(found, self._clock() + REMEMBERED_SECONDS))
         return found
 
     def _check_spare(self, address: str) -> None:
@@ -226,10 +216,7 @@ class Authenticator:
         last = self._noted.get(key_id) or found.key.last_used_at
         if last is not None and now - last < NOTED_EVERY:
             return
-        self._noted[key_id] = now
-        self._noted.move_to_end(key_id)
-        if len(self._noted) > self._most_remembered:
-            self._noted.popitem(last=False)
+        self._noted.keep(key_id, now)
         note = asyncio.get_running_loop().create_task(self._noting(found, now), context=Context())
         self._notes.add(note)
         note.add_done_callback(self._notes.discard)

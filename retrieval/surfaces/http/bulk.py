@@ -341,7 +341,8 @@ def _told(line: StreamLine, outcome: ItemOutcome) -> _Line:
 def _summary(done: AddReport, told: Mapping[str, int], error: RetrievalError | None) -> _Line:
     """The lines that were told each word, and what became of the items besides."""
     counts = {word: told.get(word, 0) for word in (*Became, _REJECTED)}
-    summary = {"summary": {**counts, "embedded": done.embedded, "pending": done.pending, "notes": list(done.notes)}}
+    left = {"embedded": done.embedded, "pending": done.pending, "cut": done.cut}
+    summary = {"summary": {**counts, **left, "notes": list(done.notes)}}
     return summary if error is None else {**summary, "error": problem_of(error)}
 
 

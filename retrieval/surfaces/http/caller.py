@@ -5,7 +5,6 @@ A route takes ``CurrentPlatform`` and names the scope that it ``needs``.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -20,6 +19,7 @@ from retrieval.domain.api_key import ApiKey, Scope
 from retrieval.domain.errors import UnknownCollectionError
 from retrieval.engine.collection_handle import FRESH_SECONDS
 from retrieval.platform import Platform
+from retrieval.surfaces.http.limits import Latest
 from retrieval.surfaces.http.problems import AuthenticationError, ForbiddenError
 from retrieval.surfaces.http.sent_items import CollectionName
 from retrieval.surfaces.http.service import Service
@@ -113,24 +113,18 @@ class Handles:
 
     def __init__(self, tickets: RetrievalConfig | None = None, most: int = MOST) -> None:
         self._config = tickets
-        self._most = most
-        self._collections: OrderedDict[tuple[str, str], tuple[Platform, Collection]] = OrderedDict()
-        self._tickets: OrderedDict[str, tuple[Platform, RetrievalService]] = OrderedDict()
+        self._collections = Latest[tuple[str, str], tuple[Platform, Collection]](most)
+        self._tickets = Latest[str, tuple[Platform, RetrievalService]](most)
 
     async def collection(self, platform: Platform, name: str) -> Collection:
         """The tenant's collection of that name. Raises ``UnknownCollectionError``."""
         key = (platform.settings.tenant, name)
         kept = self._collections.get(key)
-        if kept is not None and kept[0] is platform and await _is_there(kept[1]):
-            self._collections[key] = kept
-            self._collections.move_to_end(key)
-            return kept[1]
-        self._collections.pop(key, None)
-        collection = await platform.collection(name, create=False)
-        self._collections[key] = platform, collection
-        while len(self._collections) > self._most:
-            self._collections.popitem(last=False)
-        return collection
+        if kept is None or kept[0] is not platform or not await _is_there(kept[1]):
+            self._collections.pop(key, None)
+            kept = platform, await platform.collection(name, create=False)
+        self._collections.keep(key, kept)
+        return kept[1]
 
     def forget(self, platform: Platform, name: str) -> None:
         """The collection was removed: the next one of that name is another."""
@@ -138,15 +132,11 @@ class Handles:
 
     def tickets(self, platform: Platform) -> RetrievalService:
         """The tenant's service of tickets."""
-        tenant = platform.settings.tenant
-        kept = self._tickets.get(tenant)
+        kept = self._tickets.get(platform.settings.tenant)
         if kept is None or kept[0] is not platform:
             self._config = self._config or RetrievalConfig()
             kept = platform, RetrievalService(self._config, platform)
-        self._tickets[tenant] = kept
-        self._tickets.move_to_end(tenant)
-        while len(self._tickets) > self._most:
-            self._tickets.popitem(last=False)
+        self._tickets.keep(platform.settings.tenant, kept)
         return kept[1]
 
 

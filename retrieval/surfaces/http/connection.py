@@ -67,35 +67,6 @@ class Ended(Enum):
 class Exchange:
     """Watches over one request. ``begin`` it in the task that answers it, and ``end`` it there."""
 
-    __slots__ = (
-        "_alone",
-        "_arrived",
-        "_body_until",
-        "_cancelled",
-        "_deadline",
-        "_flows",
-        "_held",
-        "_is_begun",
-        "_is_body_read",
-        "_is_complete",
-        "_is_listening",
-        "_is_sending",
-        "_is_sent",
-        "_limit",
-        "_read",
-        "_receive",
-        "_scope",
-        "_seconds",
-        "_send",
-        "_start",
-        "_task",
-        "_timer",
-        "_watcher",
-        "ended",
-        "on_answer",
-        "request_id",
-    )
-
     def __init__(self, scope: Scope, receive: Receive, send: Send, request_id: str) -> None:
         self._scope, self._receive, self._send = scope, receive, send
         self.request_id = request_id

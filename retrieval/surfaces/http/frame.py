@@ -15,7 +15,7 @@ from retrieval.surfaces.http import telemetry as ids
 from retrieval.surfaces.http.admission import OPEN_PATHS
 from retrieval.surfaces.http.answers import answer_to
 from retrieval.surfaces.http.connection import Exchange
-from retrieval.surfaces.http.limits import TIMEOUT_HEADER, Limits, Load, check_length, is_stream, take_place
+from retrieval.surfaces.http.limits import PLACE, TIMEOUT_HEADER, Limits, Load, check_length, is_stream
 from retrieval.surfaces.http.problems import MisdirectedError, OverloadedError
 from retrieval.surfaces.http.service import begin_holding, give_back
 from retrieval.surfaces.listening import is_local
@@ -85,7 +85,7 @@ class Frame:
                 await self._limited(exchange, scope, found)
             elif place := self._load.enter():
                 exchange.on_answer = place.leave
-                take_place(scope, place)
+                scope.setdefault("state", {})[PLACE] = place
                 begin_holding(scope)
                 try:
                     await self._limited(exchange, scope, found)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter
+from collections import Counter, OrderedDict
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from starlette.types import Scope
 
@@ -86,9 +87,6 @@ def check_length(header: bytes | None, limit: int) -> None:
         raise BodyTooLargeError(limit)
 
 
-_PLACE = "place"
-
-
 @dataclass(slots=True, eq=False)
 class Load:
     """Counted by the service for itself: one process, one loop."""
@@ -147,12 +145,23 @@ class RequestRoom:
                 del load.shares[self._key_id]
 
 
-def take_place(scope: Scope, place: RequestRoom) -> None:
-    """Note the request's place with it."""
-    scope.setdefault("state", {})[_PLACE] = place
+PLACE = "place"
+"""The name of a request's room in its state; a request without one needs none."""
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 
-def place_of(scope: Scope) -> RequestRoom | None:
-    """The request's place; None: it needs none."""
-    place: RequestRoom | None = scope.get("state", {}).get(_PLACE)
-    return place
+class Latest(OrderedDict[K, V]):
+    """At most so many values; of more, the one that was kept longest ago goes first."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self._most = most
+
+    def keep(self, key: K, value: V) -> None:
+        """Keep the value, as the latest."""
+        self[key] = value
+        self.move_to_end(key)
+        while len(self) > self._most:
+            self.popitem(last=False)

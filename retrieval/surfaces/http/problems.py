@@ -41,28 +41,23 @@ from pydantic_core import ErrorDetails
 
 from retrieval.domain import errors
 from retrieval.domain.api_key import Scope
-from retrieval.domain.errors import RetrievalError
+from retrieval.domain.errors import Advice, RetrievalError
 from retrieval.surfaces.refused_values import refusal_of
 
-_REPLACED = (
-    (re.compile(r"; make it with: retrieval ingest .*$"), "; make it with: PUT /v1/collections/{name}"),
-    (re.compile(r"; see: retrieval profiles list .*$"), "; see: GET /v1/collections/{name}/profiles"),
-    (
-        re.compile(r"to change it: retrieval collections filterable .*$"),
-        "whoever runs the service can change it, with: retrieval collections filterable",
-    ),
-    (re.compile(r"; take it out, as clean_text and retrieval ingest do"), "; take it out"),
-    (re.compile(r"\breward=, a number"), "reward, a number"),
-    (re.compile(r"\bhelpful=True or False\b"), "helpful, true or false"),
-    (re.compile(r"\breward= or helpful=, not both"), "reward or helpful, not both"),
-)
+_ADVICE = {
+    Advice.MAKE_COLLECTION: "make it with: PUT /v1/collections/{name}",
+    Advice.LIST_PROFILES: "see: GET /v1/collections/{name}/profiles",
+    Advice.DECLARE_ANEW: "whoever runs the service can change it, with: retrieval collections filterable",
+    Advice.CLEAN_TEXT: "take it out",
+}
+"""What an error advises over HTTP."""
 
 
-def over_http(detail: str) -> str:
-    """The same with requests in place of commands and of arguments of Python."""
-    for command, request in _REPLACED:
-        detail = command.sub(request, detail)
-    return detail
+def detail_of(error: BaseException) -> str:
+    """What happened and what to do next, on one line, with requests in place of commands."""
+    if isinstance(error, RetrievalError) and error.advice is not None:
+        return one_line(f"{error.fact}; {_ADVICE[error.advice]}")
+    return one_line(str(error))
 
 
 class RefusalError(RetrievalError):
@@ -331,7 +326,7 @@ def problem_of(error: BaseException, *, instance: str = "", request_id: str = ""
         "type": kind.type,
         "title": kind.title,
         "status": kind.status,
-        "detail": over_http(one_line(str(error))) if kind.told is None else kind.told,
+        "detail": detail_of(error) if kind.told is None else kind.told,
     }
     if isinstance(error, errors.InvalidItemError) and error.item_id is not None:
         problem["item_id"] = error.item_id

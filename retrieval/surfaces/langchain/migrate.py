@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from dataclasses import asdict, dataclass
-from typing import Any
 
 import numpy as np
 
@@ -23,6 +22,7 @@ from retrieval.collection import Collection
 from retrieval.domain.errors import InvalidItemError, InvalidRequestError, InvalidVectorError, WrongDimensionError
 from retrieval.domain.items.embedding import Vector, checked_vectors
 from retrieval.domain.items.item import Item
+from retrieval.domain.told import Told
 
 __all__ = ["CopyReport", "LangChainStore", "copy_store"]
 
@@ -36,7 +36,7 @@ _SAME = 0.9995
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CopyReport:
+class CopyReport(Told):
     """What became of the documents."""
 
     read: int = 0
@@ -54,10 +54,6 @@ class CopyReport:
     def __add__(self, other: CopyReport) -> CopyReport:
         mine, its = asdict(self), asdict(other)
         return CopyReport(**{name: mine[name] + its[name] for name in mine})
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        return asdict(self)
 
 
 async def copy_store(

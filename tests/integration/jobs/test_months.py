@@ -15,10 +15,9 @@ from retrieval.adapters.store.records.forgetting import are_months_in_question, 
 from retrieval.domain.errors import MissingPrivilegeError
 from retrieval.jobs.registry import job_named
 from retrieval.jobs.run import run_job
-from tests.integration.migrations.test_logins import login
-from tests.integration.test_isolation import TRACES
-from tests.support.database import SCHEMA, opened
+from tests.support.database import SCHEMA, login, opened
 from tests.support.jobs import target_of
+from tests.support.recorded import TRACES
 
 NewDatabase = Callable[..., str]
 

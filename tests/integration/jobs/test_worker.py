@@ -22,8 +22,7 @@ from retrieval.jobs.registry import JOBS
 from retrieval.jobs.run import RunReport, run_job
 from retrieval.jobs.worker import enqueue, enqueue_needed, forget_failed, queue_of, take_up_stalled, work, work_once
 from retrieval.services.workplace import Workplace
-from tests.integration.migrations.test_logins import login
-from tests.support.database import SCHEMA, opened
+from tests.support.database import SCHEMA, login, opened
 from tests.support.jobs import WAITING, make_pending, target_of
 
 NewDatabase = Callable[..., str]

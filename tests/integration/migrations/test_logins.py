@@ -16,31 +16,7 @@ from retrieval import Settings, connect
 from retrieval.adapters.store.installation.access import add_analyst
 from retrieval.adapters.store.installation.schema import downgrade, status, upgrade
 from retrieval.domain.errors import DatabaseUnreachableError, MissingPrivilegeError
-from tests.support.database import database_url, opened, use
-
-
-@contextmanager
-def login(database: str, options: str = "") -> Iterator[tuple[str, str]]:
-    """A login of its own: its name, and its URL for the database."""
-    name = f"login_{uuid.uuid4().hex[:12]}"
-    with opened(database) as connection:
-        connection.execute(sql.SQL("CREATE ROLE {} LOGIN PASSWORD 'secret' " + options).format(sql.Identifier(name)))
-        try:
-            yield name, with_password(database, name)
-        finally:
-            for (role,) in connection.execute(
-                "SELECT m.roleid::regrole::text FROM pg_auth_members m WHERE m.member = %s::regrole", (name,)
-            ).fetchall():
-                connection.execute(f"REVOKE {role} FROM {name} CASCADE")
-            connection.execute(f"REASSIGN OWNED BY {name} TO CURRENT_USER")
-            connection.execute(f"DROP OWNED BY {name} CASCADE")
-            connection.execute(f"DROP ROLE {name}")
-
-
-def with_password(url: str, user: str, password: str = "secret") -> str:  # noqa: S107
-    """The URL for that login."""
-    name = sa.make_url(url).database or ""
-    return database_url(url, name, user=user).replace(f"//{user}@", f"//{user}:{password}@")
+from tests.support.database import database_url, login, opened, use
 
 
 async def test_a_login_that_is_no_superuser_can_set_up_and_use_its_database(

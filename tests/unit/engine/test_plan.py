@@ -1,13 +1,16 @@
-"""The plan: which legs run, by which path, and what the caller is told."""
+"""The plan: the legs that run, their path, exact or approximate, and what the caller is told."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
 
 from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.search.candidate_request import StandingWeights
+from retrieval.adapters.store.search.candidates import Found
+from retrieval.adapters.store.search.dense_leg import MAX_EFFORT, SPARE
 from retrieval.adapters.store.search.indexes import AnnIndex
 from retrieval.adapters.store.search.vectors import StoredSpace
 from retrieval.domain.errors import InvalidRequestError
@@ -16,7 +19,22 @@ from retrieval.domain.search.filters import Filter, parse_where
 from retrieval.domain.search.hit import Path
 from retrieval.domain.search.profile import Fusion, FusionKind, LegName, Profile
 from retrieval.domain.search.signals import BaseRelevance, Priority, Recency, VectorSimilarity
-from retrieval.engine.plan import SearchPlan, make_plan, plan_preferred
+from retrieval.engine.plan import (
+    COMPARED_BY_FACETS,
+    EFFORT_BY_FACETS,
+    STEP_TO_LOOK_UP,
+    SearchPlan,
+    Way,
+    account,
+    choose_way,
+    effort_for,
+    few_by_facets,
+    few_matches,
+    few_to_look_up,
+    make_plan,
+    most_nearest,
+    plan_preferred,
+)
 from retrieval.engine.request import checked_request, query_vectors
 
 SMALL = StoredCollection(
@@ -171,3 +189,198 @@ def test_a_search_is_told_of_the_legs_that_its_profile_has(legs: dict[str, float
     request = checked_request("words", profile=Profile(legs=legs))
     with pytest.raises(InvalidRequestError, match=message):
         make_plan(SMALL, request, "the dense leg is not part of this search")
+
+
+INDEX = AnnIndex(rows=50_000, effort_10=60, effort_100=150, effort_200=350, exact_row_us=2.0, walk_row_us=8.0)
+NONE_DOES = replace(INDEX, effort_10=1001, effort_100=1001, effort_200=1001)
+LARGE_WAY = StoredCollection(
+    collection_id=7,
+    name="notes",
+    text_search_config="english",
+    profile=Profile(),
+    profile_version=1,
+    space=StoredSpace(3, EmbeddingSpace(provider="test", model="m", dimensions=8)),
+    documents=50_000,
+    ann_index=INDEX,
+    attributes={},
+)
+SMALL_WAY = replace(LARGE_WAY, documents=100, ann_index=None)
+DENSE = (LegName.DENSE,)
+
+
+@pytest.mark.parametrize(
+    ("nearest", "effort"), [(1, 60), (10, 60), (11, 61), (55, 105), (100, 150), (150, 250), (200, 350), (500, 950)]
+)
+def test_effort_is_as_measured_and_between_in_proportion(nearest: int, effort: int) -> None:
+    """Flat to 10, then two straight lines, the second going on beyond 200."""
+    assert effort_for(INDEX, nearest) == effort
+
+
+def test_beyond_the_hundred_nearest_effort_grows_by_one_each_at_the_least() -> None:
+    """An index that needed no more for 200 than for 100 was lucky, or was measured coarsely."""
+    flat = replace(INDEX, effort_10=200, effort_100=200, effort_200=200)
+    assert [effort_for(flat, nearest) for nearest in (100, 101, 400)] == [200, 201, 500]
+
+
+@pytest.mark.parametrize(
+    "index", [INDEX, replace(INDEX, effort_200=1001), replace(INDEX, effort_100=1001, effort_200=1001), AnnIndex()]
+)
+def test_the_most_nearest_are_those_that_the_greatest_effort_ranks(index: AnnIndex) -> None:
+    """One more would need more than there is."""
+    most = most_nearest(index)
+    assert effort_for(index, most) <= MAX_EFFORT < effort_for(index, most + 1)
+
+
+def test_up_to_the_crossover_all_matches_are_compared() -> None:
+    """m = sqrt(SPARE × d × N × w / r): there a walk of SPARE × d × N / m steps costs what comparing m vectors costs."""
+    few = few_matches(INDEX, depth=10, limit=10, documents=50_000)
+    assert few == math.ceil(math.sqrt(SPARE * 10 * 50_000 * 4))
+    walk = SPARE * 10 * 50_000 / few * INDEX.walk_row_us
+    assert few * INDEX.exact_row_us == pytest.approx(walk, rel=1e-3)
+
+
+def test_more_are_compared_where_no_effort_would_rank_enough() -> None:
+    """An index that is cheap to walk and hard to search: recall comes before speed."""
+    hard = replace(INDEX, walk_row_us=0.1, effort_200=1001)
+    few = few_matches(hard, depth=10, limit=10, documents=50_000)
+    assert few > few_matches(replace(hard, effort_200=350), depth=10, limit=10, documents=50_000)
+    assert (10 + 2 * math.sqrt(10) + 1) * 50_000 / few <= most_nearest(hard)
+
+
+def test_never_more_matches_than_there_are_items() -> None:
+    """An empty collection has room for one."""
+    assert few_matches(INDEX, depth=1000, limit=1000, documents=200) == 200
+    assert few_matches(INDEX, depth=10, limit=10, documents=0) == 1
+    emptied = replace(LARGE_WAY, documents=0)
+    assert choose_way(emptied, DENSE, depth=10, limit=10, is_filtered=True).few == 1
+
+
+def test_a_filtered_walk_has_the_effort_for_all_that_it_must_rank() -> None:
+    """Of one in thirty-five matching, the ten nearest are among some hundreds, not among ten."""
+    unfiltered = choose_way(LARGE_WAY, DENSE, depth=10, limit=10, is_filtered=False)
+    filtered = choose_way(LARGE_WAY, DENSE, depth=10, limit=10, is_filtered=True)
+    assert unfiltered == Way(Path.APPROXIMATE, effort=60)
+    assert filtered.path is Path.APPROXIMATE
+    assert filtered.effort == effort_for(INDEX, math.ceil((10 + 2 * math.sqrt(10) + 1) * 50_000 / filtered.few))
+    assert 60 < filtered.effort <= MAX_EFFORT
+    assert filtered.reach >= SPARE * 10 * 50_000 / filtered.few
+
+
+def test_what_facets_find_is_compared_up_to_the_crossover_with_the_effort_of_a_walk() -> None:
+    """Comparing is cheaper there than by key, and a walk has no look-ups; one match less, and comparing wins."""
+    few = few_by_facets(INDEX, limit=10, documents=50_000)
+    ranked = [math.ceil((10 + 2 * math.sqrt(10) + 1) * 50_000 / matches) for matches in (few - 1, few)]
+    compared = [matches * INDEX.exact_row_us * COMPARED_BY_FACETS for matches in (few - 1, few)]
+    walked = [effort_for(INDEX, one) * INDEX.walk_row_us * EFFORT_BY_FACETS for one in ranked]
+    assert compared[0] < walked[0]
+    assert compared[1] >= walked[1]
+    way = choose_way(LARGE_WAY, DENSE, depth=10, limit=10, is_filtered=True, by_facets=0.0)
+    assert (way.path, way.few, way.effort) == (Path.APPROXIMATE, few, effort_for(INDEX, ranked[1]))
+
+
+def test_where_many_surely_match_nothing_is_counted_and_the_effort_is_theirs() -> None:
+    """The plan counts on four fifths of the matches that the sample predicts."""
+    way = choose_way(LARGE_WAY, DENSE, depth=50, limit=10, is_filtered=True, by_facets=0.5)
+    assert way.few == -1
+    assert way.effort == effort_for(INDEX, math.ceil((10 + 2 * math.sqrt(10) + 1) / 0.4))
+    assert way.reach == math.ceil(SPARE * (50 + 2 * math.sqrt(50) + 1) / 0.4)
+    rare = choose_way(LARGE_WAY, DENSE, depth=50, limit=10, is_filtered=True, by_facets=0.01)
+    assert rare.few == few_by_facets(INDEX, limit=10, documents=50_000)
+
+
+def test_all_that_facets_find_is_compared_where_no_walk_is_good_enough() -> None:
+    """An index that is cheap to walk and hard to search, and collections that hardly have items."""
+    hard = replace(INDEX, walk_row_us=0.1, effort_100=1001, effort_200=1001)
+    few = few_by_facets(hard, limit=100, documents=50_000)
+    assert few == 50_000
+    assert [few_by_facets(INDEX, limit=10, documents=number) for number in (0, 1)] == [1, 1]
+
+
+def test_more_are_compared_where_that_saves_every_walk_half_its_effort() -> None:
+    """An index that ranks 100 easily and 200 hardly: twice the matches are few, and walks stay within the 100."""
+    steep = replace(INDEX, effort_200=1000)
+    collection = replace(LARGE_WAY, ann_index=steep, documents=20_000)
+    few = few_matches(steep, 10, 10, 20_000)
+    way = choose_way(collection, DENSE, depth=10, limit=10, is_filtered=True)
+    assert way.few == 2 * few
+    assert way.effort <= effort_for(steep, 140)
+    flat = replace(collection, ann_index=replace(INDEX, effort_10=900, effort_100=900, effort_200=900))
+    way = choose_way(flat, DENSE, depth=10, limit=10, is_filtered=True)
+    assert way.few == few_matches(replace(INDEX, effort_10=900, effort_100=900, effort_200=900), 10, 10, 20_000)
+
+
+@pytest.mark.parametrize("is_filtered", [False, True])
+def test_an_effort_above_the_most_means_exact(is_filtered: bool) -> None:  # noqa: FBT001 - a case of the test
+    """Where no effort finds enough, and where so many hits are wanted that none would."""
+    useless = replace(LARGE_WAY, ann_index=NONE_DOES)
+    assert choose_way(useless, DENSE, depth=10, limit=10, is_filtered=is_filtered) == Way(Path.EXACT)
+    assert choose_way(LARGE_WAY, DENSE, depth=1000, limit=1000, is_filtered=is_filtered) == Way(Path.EXACT)
+
+
+def test_without_an_index_or_anything_to_walk_for_it_is_exact() -> None:
+    """A search in words or orders alone chooses only under a filter, whether or not there is an index of vectors."""
+    assert choose_way(SMALL_WAY, DENSE, depth=10, limit=10, is_filtered=True) == Way(Path.EXACT)
+    words = (LegName.LEXICAL,)
+    assert choose_way(LARGE_WAY, words, depth=10, limit=10, is_filtered=False) == Way(Path.EXACT)
+    ways = [choose_way(one, words, depth=10, limit=10, is_filtered=True) for one in (LARGE_WAY, SMALL_WAY)]
+    assert [way.path for way in ways] == [Path.APPROXIMATE, Path.APPROXIMATE]
+    assert all(way.few > 0 and way.reach > 10 for way in ways)
+
+
+def test_orders_beside_exact_vectors_look_up_few_matches_and_walk_for_many() -> None:
+    """All vectors of a small collection are compared; that is no reason to sort all its items."""
+    legs = (LegName.DENSE, LegName.RECENT)
+    way = choose_way(replace(SMALL_WAY, documents=10_000), legs, depth=10, limit=10, is_filtered=True)
+    assert way.path is Path.EXACT
+    assert 0 < way.few < 10_000
+    assert choose_way(SMALL_WAY, legs, depth=10, limit=10, is_filtered=False) == Way(Path.EXACT)
+
+
+@pytest.mark.parametrize(("depth", "documents"), [(10, 1_000), (100, 100_000), (1000, 50_000)])
+def test_up_to_the_crossover_all_matches_are_looked_up(depth: int, documents: int) -> None:
+    """There a walk of SPARE × d × N / m steps costs what m look-ups cost, a step being cheaper."""
+    few = few_to_look_up(depth, documents)
+    walk = SPARE * depth * documents / few
+    assert few == pytest.approx(walk * STEP_TO_LOOK_UP, rel=3 / few)
+
+
+@pytest.mark.parametrize(("documents", "few"), [(0, 1), (1, 1), (30, 30)])
+def test_never_more_matches_are_looked_up_than_there_are_items(documents: int, few: int) -> None:
+    """At least one."""
+    assert few_to_look_up(1000, documents) == few
+
+
+def _found(path: Path, weighed: int, *, fell_short: bool = False) -> Found:
+    return Found({}, path, weighed, fell_short)
+
+
+@pytest.mark.parametrize(
+    ("collection", "found", "is_filtered", "weighed", "why"),
+    [
+        (SMALL_WAY, _found(Path.NONE, 3), True, 0, "no dense leg"),
+        (SMALL_WAY, _found(Path.EXACT, 10), False, 100, "no HNSW index: 100 items are few enough to compare all"),
+        (SMALL_WAY, _found(Path.EXACT, 7), True, 7, "no HNSW index: the 7 matching vectors were compared"),
+        (LARGE_WAY, _found(Path.APPROXIMATE, 10), False, 10, "unfiltered among 50000 items: the HNSW index was walked"),
+        (LARGE_WAY, _found(Path.APPROXIMATE, 90), True, 90, "many of 50000 items match: the HNSW index was walked"),
+        (LARGE_WAY, _found(Path.EXACT, 80), True, 80, "80 of 50000 items match: comparing them all costs less than"),
+        (LARGE_WAY, _found(Path.EXACT, 999, fell_short=True), True, 999, "the index brought too few that match"),
+        (
+            LARGE_WAY,
+            _found(Path.EXACT, 1000),
+            False,
+            50_000,
+            "so many hits are wanted that comparing all vectors is safer",
+        ),
+    ],
+)
+def test_the_account_says_how_many_rows_were_weighed_and_why(
+    collection: StoredCollection,
+    found: Found,
+    is_filtered: bool,  # noqa: FBT001 - a case of the test
+    weighed: int,
+    why: str,
+) -> None:
+    """One sentence for each way that a search can go."""
+    number, said = account(collection, found, is_filtered=is_filtered)
+    assert number == weighed
+    assert said.startswith(why)

@@ -1,9 +1,9 @@
-"""What is kept of a search."""
+"""What is kept of a search, and comes back as it was."""
 
 from __future__ import annotations
 
 from dataclasses import fields, replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pytest
@@ -14,11 +14,12 @@ from retrieval.domain.learning.context import Context
 from retrieval.domain.records.recorded import RecordedSearch, recorded_search
 from retrieval.domain.records.search_record import SearchRecord
 from retrieval.domain.records.slate import Placed, Slot
+from retrieval.domain.search.filters import And, Contains, Filter, Not, OneOf, Or, parse_field, parse_where
 from retrieval.domain.search.profile import Fusion, FusionKind, Profile
 from retrieval.domain.search.profile_parts import Recording
 from retrieval.engine.ranking import signals_of
-from retrieval.engine.record import Answered, Decided, record
-from retrieval.engine.request import SearchRequest
+from retrieval.engine.record import Answered, Decided, record, recorded_request, request_of
+from retrieval.engine.request import SearchRequest, checked_request
 from tests.support.recording import MOMENT, SCORES, answered
 from tests.support.rows import value_of
 
@@ -197,3 +198,43 @@ def test_what_is_not_kept_follows_from_what_is(profile: Profile) -> None:
     for one, whole in zip(gone.impressions, told.impressions, strict=True):
         bare = {leg: {key: part[key] for key in ("rank", "raw")} for leg, part in whole.signals.items()}
         assert one.signals in (bare, whole.signals), "a hit outside the pool has its own"
+
+
+WHERE = {"and": [{"priority": ["High", 1]}, {"occurred_at": {"gte": datetime(2026, 1, 1, tzinfo=UTC)}}]}
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        checked_request("some words"),
+        checked_request('"a phrase" -without begin*', condition=parse_where(WHERE), limit=7, group_by="project"),
+        checked_request("-without word", condition=parse_where({"tags": "x"})),
+        checked_request('"one" "two"', group_by="attributes.kind"),
+        checked_request("tagged", tags=["b", "a"], entities={"questions": ["q1"]}),
+        checked_request("plain", condition=parse_where({"not": {"hours": {"exists": True}}})),
+    ],
+)
+def test_a_request_comes_back(asked: SearchRequest) -> None:
+    """Words, limit, grouping, prefixes, phrases and filter, in a form that means the same."""
+    back = request_of(recorded_search(record(answered(request=asked)), None))
+    assert back is not None
+    assert replace(back, condition=None) == replace(asked, condition=None)
+    assert _flat(back.condition) == _flat(asked.condition)
+
+
+def _flat(condition: Filter | None) -> list[Filter]:
+    """The parts that all have to hold."""
+    if isinstance(condition, And):
+        return [part for one in condition.filters for part in _flat(one)]
+    return [] if condition is None else [condition]
+
+
+@pytest.mark.parametrize(
+    "condition", [Or((Contains("x"), OneOf(parse_field("kind"), ("note",)))), Not(Not(Contains("x")))]
+)
+def test_a_filter_that_no_mapping_can_say_is_told_apart_from_none(condition: Filter) -> None:
+    """It cannot be asked again, and that is on record."""
+    asked = checked_request("words", condition=condition)
+    assert recorded_request(asked).condition == {}
+    assert recorded_request(asked).request["is_whole"] is False
+    assert request_of(recorded_search(record(answered(request=asked)), None)) is None

@@ -1,14 +1,21 @@
-"""When a model serves a profile: it won its trial, or the profile trusts what so many verdicts taught."""
+"""The learned reward through its two verbs, and when a model serves a profile."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
+import numpy as np
 import pytest
 
-from retrieval.domain.errors import InvalidProfileError
+from retrieval.domain.errors import InvalidProfileError, InvalidRequestError
+from retrieval.domain.learning.arm import Arm, ItemArms
 from retrieval.domain.search.profile_parts import Combination, Learned
-from retrieval.learning.learned_model import LearnedModel, LearnedReward
+from retrieval.learning.calibration import rates_before
+from retrieval.learning.examples import Event, arms_of
+from retrieval.learning.learned_model import LearnedModel, LearnedReward, learn
+from retrieval.learning.logistic import SHRUNK
 from retrieval.learning.stack import LogitStack
 
 REWARD = LearnedReward(events=20)
@@ -57,3 +64,143 @@ def test_a_profile_is_stored_with_its_trust() -> None:
     learned = Learned(trusted_from=20)
     assert Learned(**learned.as_dict()) == learned
     assert Learned(combination=Combination.SUM, share=0.6).trusted_from is None
+
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+CLUSTERS = {str(number): number % 3 for number in range(30)}
+
+
+def made(count: int, seed: int = 2) -> list[Event]:
+    """Thirty items of three clusters, one in time order after the other."""
+    rng = np.random.default_rng(seed)
+    found = []
+    for number in range(count):
+        item = str(rng.integers(0, 30))
+        chance = (0.8, 0.5, 0.2)[CLUSTERS[item]]
+        found.append(
+            Event(
+                item_id=item,
+                buckets=("", f"domain={rng.integers(0, 3)}"),
+                reward=float(rng.random() < chance),
+                relevance=float(rng.random()),
+                occurred_at=START + timedelta(minutes=number),
+            )
+        )
+    return found
+
+
+EVENTS = made(600)
+ARMS = arms_of(EVENTS, CLUSTERS)
+
+
+@pytest.fixture(scope="module")
+def logistic() -> LearnedReward:
+    """The second kind, of fewer events than it is the default for."""
+    return learn(EVENTS, ARMS, kind="logistic")
+
+
+@pytest.fixture(scope="module")
+def shrinkage() -> LearnedReward:
+    """The first kind."""
+    return learn(EVENTS, ARMS)
+
+
+@pytest.fixture(params=["shrinkage", "logistic"])
+def model(request: pytest.FixtureRequest) -> LearnedReward:
+    """Each kind."""
+    found: LearnedReward = request.getfixturevalue(request.param)
+    return found
+
+
+def test_few_events_are_shrunk_and_many_fitted() -> None:
+    """Unless the kind is named."""
+    assert learn(EVENTS).kind == "shrinkage"
+    assert learn(made(2_000)).kind == "logistic"
+
+
+def test_a_prediction_says_what_to_expect_and_how_surely(model: LearnedReward) -> None:
+    """Better clusters earn more; every number is in its range."""
+    found = {each.item_id: each for each in model.predict(("", "domain=1"), ARMS)}
+
+    assert found["0"].mean > found["1"].mean > found["2"].mean
+    for each in found.values():
+        assert 0 < each.mean < 1
+        assert 0 < each.sd < 0.5
+        assert each.effective_sample_size > 0
+        assert each.mean == pytest.approx(1 / (1 + np.exp(-each.logit_mean)))
+
+
+def test_the_explanation_adds_up_and_can_be_read(model: LearnedReward) -> None:
+    """By level, with the strongest first."""
+    (found,) = model.predict(("", "domain=1"), ARMS[:1], [0.7])
+
+    assert sum(part.logit for part in found.parts) == pytest.approx(found.logit_mean)
+    assert found.as_dict()["parts"]["item"] == dict(found.parts)["item"]
+    assert "item cluster" in found.explanation
+    assert found.explanation.startswith(f"{found.mean:.2f} ±")
+
+
+def test_a_stored_model_comes_back_equal(model: LearnedReward) -> None:
+    """Through JSON and back it predicts the same."""
+    again = LearnedReward.from_dict(json.loads(json.dumps(model.as_dict())))
+
+    assert again == model
+    assert again.predict(("domain=1",), ARMS, [0.4] * len(ARMS)) == model.predict(
+        ("domain=1",), ARMS, [0.4] * len(ARMS)
+    )
+
+
+def test_the_order_of_the_candidates_makes_no_difference(model: LearnedReward) -> None:
+    """Each is predicted by itself."""
+    there, back = model.predict(("domain=1",), ARMS), model.predict(("domain=1",), ARMS[::-1])
+
+    assert [each.mean for each in there] == pytest.approx([each.mean for each in back[::-1]])
+
+
+def test_an_item_that_the_logistic_model_has_not_met_earns_its_shrunk_rate(logistic: LearnedReward) -> None:
+    """What it earned since the fit counts at once; relevance moves it as it moves all."""
+    new = ItemArms(item_id="new", arms={"": Arm(30, 2), "domain=1": Arm(12, 1)}, cluster=2)
+    shrunk = LearnedReward(shrinkage=logistic.shrinkage).predict(("domain=1",), [new])[0]
+    (known, found), (_, fitting) = (
+        logistic.predict(("domain=1",), [ARMS[0], new], relevance) for relevance in (None, [None, 0.9])
+    )
+
+    assert found.mean == pytest.approx(shrunk.mean)
+    assert found.effective_sample_size == shrunk.effective_sample_size
+    assert sum(part.logit for part in known.parts) == pytest.approx(known.logit_mean)
+    assert fitting.logit_mean - found.logit_mean == pytest.approx(dict(fitting.parts)["relevance"])
+    assert dict(found.parts)[SHRUNK] == 0
+
+
+def test_a_rate_before_an_event_knows_nothing_of_it_or_of_later_ones() -> None:
+    """Rewards turned round from the middle on change no rate up to there."""
+    turned = [*EVENTS[:300], *(Event(item_id=e.item_id, buckets=e.buckets, reward=1 - e.reward) for e in EVENTS[300:])]
+    rates, others = rates_before(EVENTS, CLUSTERS), rates_before(turned, CLUSTERS)
+
+    assert np.array_equal(rates[:450], others[:450], equal_nan=True)
+    assert not np.allclose(rates[450:], others[450:])
+    assert np.isnan(rates[:60]).all()
+    assert not np.isnan(rates[60:]).any()
+
+
+def test_nothing_learned_expects_one_half() -> None:
+    """With much uncertainty, and says so."""
+    (found,) = LearnedReward().predict((), [ItemArms(item_id="a")])
+
+    assert found.mean == pytest.approx(0.5)
+    assert found.sd > 0.19
+    assert found.explanation.endswith("nothing learned yet")
+    assert LearnedReward().predict((), []) == []
+
+
+def test_what_cannot_be_is_refused(logistic: LearnedReward) -> None:
+    """Kinds that are unknown, models that are broken, lengths that differ."""
+    for call in (
+        lambda: learn([], kind="forest"),
+        lambda: learn([], kind="logistic"),
+        lambda: LearnedReward.from_dict({"kind": "forest"}),
+        lambda: LearnedReward.from_dict({"kind": "shrinkage"}),
+        lambda: logistic.predict((), ARMS, [0.5]),
+    ):
+        with pytest.raises(InvalidRequestError):
+            call()

@@ -15,7 +15,7 @@ from retrieval.domain.records.slate import Placed, Slot
 from retrieval.domain.search.profile_parts import Exploration, PolicyName, PosteriorKind
 from retrieval.learning.ranked import Ranked
 from retrieval.learning.slate import compose, slate_probabilities
-from tests.support.chi_square import p_value
+from tests.support.probability import p_value
 
 THOMPSON = Exploration(policy=PolicyName.THOMPSON_SLOTS, slots=2, posterior=PosteriorKind.BETA, most_eligible=6)
 

@@ -1,17 +1,33 @@
-"""Evaluating a search that is passed in: what it is asked, and what is made of its answers."""
+"""Evaluation of a search and of a collection, and metrics against values worked out by hand."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
+import ir_measures
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from retrieval.domain.errors import EmbedderUnavailableError, InvalidRequestError
-from retrieval.services.evaluate import Report, evaluate, parse_metrics
+from retrieval.domain.errors import EmbedderUnavailableError, InvalidProfileError, InvalidRequestError
+from retrieval.domain.search.hit import Explanation, Hit, Path, SearchResult
+from retrieval.domain.search.profile import LegName, Profile
+from retrieval.services.evaluate import (
+    Ndcg,
+    Report,
+    chosen_legs,
+    evaluate,
+    evaluate_collection,
+    measure,
+    parse_metric,
+    parse_metrics,
+)
 from retrieval.services.judgements import DropSelf, JudgedQuery, WhereFrom
 from tests.support.searching import kept
 
@@ -278,3 +294,308 @@ async def test_the_report_is_plain_json_with_queries_on_request() -> None:
     assert "per_query" not in short["variants"][1]
     assert long["variants"][1]["per_query"]["nDCG@10"] == {"q0": 1.0, "q1": 0.0, "q2": 0.0, "q3": 0.0}
     assert [(one["name_a"], one["name_b"]) for one in short["comparisons"]] == [("fused", "dense")]
+
+
+QRELS_METRICS = {"q1": {"a": 2, "b": 1, "c": 0}, "q2": {"z": 1}}
+
+
+def test_the_users_spelling_is_kept() -> None:
+    """MRR is the library's RR, and is shown as MRR."""
+    metrics = parse_metrics(" nDCG@10, R@100 ,MRR@10,AP,nDCG@10")
+
+    assert tuple(metric.name for metric in metrics) == ("nDCG@10", "R@100", "MRR@10", "AP")
+    assert parse_metric("RR@10").measure == metrics[2].measure
+    assert tuple(metric.cutoff for metric in metrics) == (10, 100, 10, None)
+
+
+def test_a_comma_inside_parentheses_belongs_to_the_metric() -> None:
+    """Metrics with parameters can stand in a list."""
+    assert tuple(metric.name for metric in parse_metrics("P(rel=2, judged_only=True)@5,AP")) == (
+        "P(rel=2, judged_only=True)@5",
+        "AP",
+    )
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "foo@10",
+        "nDCG@",
+        "nDCG@x",
+        "nDCG@0",
+        "nDCG@-1",
+        "R@1.5",
+        "nDCG@True",
+        "INST",
+        "",
+        "1+1",
+        "nDCG@10 and",
+    ],
+)
+def test_an_unknown_metric_is_answered_with_examples(name: str) -> None:
+    """Names that do not parse, have no use for their cutoff or no provider are all refused alike."""
+    with pytest.raises(InvalidRequestError, match=r"nDCG@10, R@100, MRR@10"):
+        parse_metric(name)
+
+
+@pytest.mark.parametrize("names", ["", " , ", []])
+def test_no_metric_is_refused(names: str | list[str]) -> None:
+    """An evaluation needs something to measure."""
+    with pytest.raises(InvalidRequestError, match="no metric"):
+        parse_metrics(names)
+
+
+def test_values_are_those_worked_out_by_hand() -> None:
+    """Relevant items at ranks 1 (grade 1) and 2 (grade 2) of q1; q2's at rank 3."""
+    run = {"q1": ["b", "a", "x"], "q2": ["x", "y", "z"]}
+
+    found = measure(run, QRELS_METRICS, parse_metrics("nDCG@10,MRR@10,R@2,P@2,AP"))
+
+    q1 = (1 / math.log2(2) + 2 / math.log2(3)) / (2 / math.log2(2) + 1 / math.log2(3))
+    assert found.per_query["nDCG@10"] == pytest.approx({"q1": q1, "q2": 0.5})
+    assert found.per_query["MRR@10"] == pytest.approx({"q1": 1.0, "q2": 1 / 3})
+    assert found.per_query["R@2"] == pytest.approx({"q1": 1.0, "q2": 0.0})
+    assert found.per_query["P@2"] == pytest.approx({"q1": 1.0, "q2": 0.0})
+    assert found.per_query["AP"] == pytest.approx({"q1": 1.0, "q2": 1 / 3})
+    assert found.means["nDCG@10"] == pytest.approx((q1 + 0.5) / 2)
+
+
+@pytest.mark.parametrize("run", [{}, {"q1": []}, {"unknown": ["a"]}])
+def test_queries_without_results_count_as_zero(run: dict[str, list[str]]) -> None:
+    """A search that finds nothing must not look better by being left out of the mean."""
+    found = measure(run, QRELS_METRICS, parse_metrics())
+
+    assert found.per_query["nDCG@10"] == {"q1": 0.0, "q2": 0.0}
+    assert found.means == {"nDCG@10": 0.0, "R@100": 0.0, "MRR@10": 0.0}
+
+
+def test_half_of_the_queries_answered_is_half_of_the_mean() -> None:
+    """A missing query and a perfect one average to a half."""
+    assert measure({"q2": ["z"]}, QRELS_METRICS, parse_metrics("nDCG@10")).means["nDCG@10"] == pytest.approx(0.5)
+
+
+def test_the_order_of_a_long_ranking_is_kept() -> None:
+    """Ranks far down still differ: the relevant item is at rank 20,000 exactly."""
+    run = {"q2": [f"x{number}" for number in range(19_999)] + ["z"]}
+
+    found = measure(run, {"q2": {"z": 1}}, parse_metrics("RR"))
+
+    assert found.means["RR"] == pytest.approx(1 / 20_000)
+
+
+def test_grades_below_zero_are_irrelevant() -> None:
+    """TREC judges spam with -2; it takes nothing away and gives nothing."""
+    found = measure({"q": ["spam", "a"]}, {"q": {"spam": -2, "a": 1}}, parse_metrics("nDCG@10,R@1"))
+
+    assert found.means == pytest.approx({"nDCG@10": 1 / math.log2(3), "R@1": 0.0})
+
+
+@pytest.mark.parametrize("grades", [{"spam": -5}, {"spam": 0}, {}])
+def test_queries_with_nothing_relevant_score_zero(grades: dict[str, int]) -> None:
+    """Such queries are measured beside others, whatever their grades."""
+    run = {"q1": ["a", "b", "x"], "q3": ["spam", "a"]}
+
+    found = measure(run, QRELS_METRICS | {"q3": grades}, parse_metrics("nDCG@10,R@2,MRR@10,AP"))
+
+    assert [found.per_query[name]["q3"] for name in found.means] == [0.0] * 4
+    assert found.per_query["nDCG@10"]["q1"] == pytest.approx(1.0)
+
+
+def test_an_item_found_twice_is_refused_and_named() -> None:
+    """A ranking with a repeated item has no well-defined recall."""
+    with pytest.raises(InvalidRequestError, match="'q1': item 'a' was found twice"):
+        measure({"q1": ["b", "a", "a"]}, QRELS_METRICS, parse_metrics())
+
+
+def test_without_judgements_or_metrics_nothing_is_measured() -> None:
+    """An empty mean is no number."""
+    with pytest.raises(InvalidRequestError, match="nothing to measure"):
+        measure({"q1": ["a"]}, {}, parse_metrics())
+    with pytest.raises(InvalidRequestError, match="nothing to measure"):
+        measure({"q1": ["a"]}, QRELS_METRICS, ())
+
+
+items = st.sampled_from([f"d{number}" for number in range(12)])
+
+
+@given(
+    ranking=st.lists(items, min_size=1, unique=True),
+    grades=st.dictionaries(items, st.integers(-1, 3), min_size=1),
+    cutoff=st.integers(1, 15),
+)
+@settings(max_examples=200, deadline=None)
+def test_the_fast_ndcg_is_the_librarys(ranking: list[str], grades: dict[str, int], cutoff: int) -> None:
+    """Every ranking, grading and cutoff gives what ir-measures gives."""
+    metric = parse_metrics([f"nDCG@{cutoff}"])
+    expected = measure({"q": ranking}, {"q": grades}, metric).means[f"nDCG@{cutoff}"]
+
+    assert Ndcg({"q": grades}, cutoff).score("q", ranking) == pytest.approx(expected, abs=1e-12)
+
+
+@given(st.lists(items, min_size=1, unique=True), st.dictionaries(items, st.integers(1, 3), min_size=1))
+def test_the_ideal_ranking_is_never_beaten(ranking: list[str], grades: dict[str, int]) -> None:
+    """Values lie in [0, 1], and the ranking by grade has 1."""
+    ndcg = Ndcg({"q": grades}, 5)
+
+    assert 0 <= ndcg.score("q", ranking) <= 1 + 1e-12
+    assert ndcg.score("q", sorted(grades, key=lambda item: -grades[item])) == pytest.approx(1.0)
+
+
+def test_the_fast_ndcg_of_an_unjudged_query_is_zero() -> None:
+    """There is no ideal ranking to compare with."""
+    assert [Ndcg({"q": {"a": 0}}).score(query_id, ["a"]) for query_id in ("q", "other")] == [0.0, 0.0]
+
+
+def test_the_fast_ndcg_needs_a_rank_to_look_at() -> None:
+    """A cutoff below 1 is refused."""
+    with pytest.raises(InvalidRequestError, match="at least 1"):
+        Ndcg(QRELS_METRICS, 0)
+
+
+def test_metrics_are_the_librarys_own() -> None:
+    """A whole run gives the aggregate that ir-measures computes by itself."""
+    run = {"q1": ["c", "a", "b"], "q2": ["y", "z"]}
+    scores = {query_id: {item: -float(rank) for rank, item in enumerate(r)} for query_id, r in run.items()}
+    metrics = parse_metrics("nDCG@10,R@2,MRR@10,AP,Bpref")
+
+    expected = ir_measures.calc_aggregate([metric.measure for metric in metrics], QRELS_METRICS, scores)
+
+    assert measure(run, QRELS_METRICS, metrics).means == pytest.approx(
+        {metric.name: expected[metric.measure] for metric in metrics}
+    )
+
+
+QUERIES_COLLECTION = [
+    JudgedQuery(query_id="q1", text="one", metadata={"self_id": "x", "project": "p"}),
+    JudgedQuery(query_id="q2", text="two", metadata={"self_id": "y", "project": "q"}),
+]
+QRELS_COLLECTION = {"q1": {"a": 1}, "q2": {"b": 1}}
+METRICS = parse_metrics("nDCG@10,R@100")
+
+
+@dataclass
+class Searched:
+    """A collection whose answers are written down by legs."""
+
+    answers: Mapping[tuple[str, ...] | None, Sequence[str]]
+    profile: Profile = field(default_factory=Profile)
+    notes: tuple[str, ...] = ()
+    asked: list[dict[str, Any]] = field(default_factory=list)
+    absent: frozenset[str] = frozenset()
+
+    async def get(self, item_ids: Sequence[str]) -> dict[str, object]:
+        """All but those that are absent."""
+        return {item_id: object() for item_id in item_ids if item_id not in self.absent}
+
+    async def search(
+        self, query: str, *, where: dict[str, Any] | None, limit: int, legs: Sequence[str] | None, syntax: bool
+    ) -> SearchResult:
+        """The ids written down, whatever the query, which is taken as it stands."""
+        assert not syntax
+        chosen = None if legs is None else tuple(legs)
+        self.asked.append({"query": query, "where": where, "limit": limit, "legs": chosen})
+        hits = [
+            Hit(item_id=item_id, score=0.0, rank=rank, explanation=Explanation("rrf", ()))
+            for rank, item_id in enumerate(kept(self.answers[chosen], where), 1)
+        ]
+        return SearchResult(hits=tuple(hits), path=Path.NONE, why="", profile_version=1, notes=self.notes)
+
+
+def both_legs(**more: Any) -> Searched:
+    """Dense finds one answer, lexical the other, fused both."""
+    return Searched({("dense",): ["a"], ("lexical",): ["b"], None: ["a", "b"]}, **more)
+
+
+async def test_each_leg_is_measured_alone_and_then_the_profile() -> None:
+    """The profile as it is: no legs are named for the fused search."""
+    found = (await evaluate_collection(both_legs(), QUERIES_COLLECTION, QRELS_COLLECTION, metrics=METRICS)).report
+
+    assert [one.variant for one in found.variants] == ["dense", "lexical", "fused"]
+    assert [one.means["R@100"] for one in found.variants] == [0.5, 0.5, 1.0]
+    assert [(one.name_a, one.name_b) for one in found.comparisons] == [("fused", "dense"), ("fused", "lexical")]
+
+
+async def test_the_legs_come_first() -> None:
+    """So that one that cannot run is reported before the long work."""
+    collection = both_legs()
+    await evaluate_collection(collection, QUERIES_COLLECTION, QRELS_COLLECTION, metrics=METRICS)
+
+    assert [one["legs"] for one in collection.asked[::2]] == [("dense",), ("lexical",), None]
+
+
+async def test_named_legs_restrict_the_fused_search_too() -> None:
+    """Also where the profile has others."""
+    collection = Searched({("dense",): [], ("lexical",): ["b"], ("lexical", "dense"): ["b"]})
+    found = await evaluate_collection(
+        collection, QUERIES_COLLECTION, QRELS_COLLECTION, metrics=METRICS, legs=["lexical", "dense"]
+    )
+
+    assert [one.variant for one in found.report.variants] == ["lexical", "dense", "fused"]
+
+
+async def test_one_leg_is_compared_with_nothing() -> None:
+    """Its fusion would be the same."""
+    found = (
+        await evaluate_collection(both_legs(), QUERIES_COLLECTION, QRELS_COLLECTION, metrics=METRICS, legs=["dense"])
+    ).report
+
+    assert [one.variant for one in found.variants] == ["dense"]
+    assert found.comparisons == ()
+
+
+async def test_queries_bring_their_filter_and_leave_themselves_out() -> None:
+    """The own item costs no place, and a search is never asked for more than it gives."""
+    collection = Searched({("dense",): ["x", "y", "a", "b"]})
+    found = await evaluate_collection(
+        collection,
+        QUERIES_COLLECTION,
+        QRELS_COLLECTION,
+        metrics=parse_metrics("MRR@1000"),
+        legs=["dense"],
+        where_from=[WhereFrom.parse("metadata.project=project")],
+        drop_self=DropSelf.parse("metadata.self_id"),
+    )
+
+    assert found.report.variants[0].per_query["MRR@1000"] == {"q1": 1 / 2, "q2": 1 / 3}
+    filters = [one["where"]["and"][0] for one in collection.asked]
+    assert filters == [{"project": "p"}, {"project": "q"}]
+    assert [one["limit"] for one in collection.asked] == [1000, 1000]
+
+
+async def test_what_searches_say_is_counted() -> None:
+    """A leg that did not run changes what the figures mean."""
+    found = await evaluate_collection(
+        both_legs(notes=("no embedder",)), QUERIES_COLLECTION, QRELS_COLLECTION, metrics=METRICS
+    )
+
+    assert found.notes == {"no embedder": 6}
+    assert found.as_dict()["notes"] == {"no embedder": 6}
+
+
+async def test_a_metric_deeper_than_a_search_is_refused_before_the_first() -> None:
+    """The figure would be another than its name says."""
+    collection = both_legs()
+    with pytest.raises(InvalidRequestError, match=r"R@5000 looks at 5000"):
+        await evaluate_collection(collection, QUERIES_COLLECTION, QRELS_COLLECTION, metrics=parse_metrics("R@5000"))
+    assert collection.asked == []
+
+
+def test_legs_without_weight_are_not_measured() -> None:
+    """Unless they are asked for."""
+    profile = Profile(legs={LegName.DENSE: 0.0, LegName.LEXICAL: 1.0})
+    assert chosen_legs(profile, None) == ("lexical",)
+    assert chosen_legs(profile, ["dense", "dense"]) == ("dense",)
+    with pytest.raises(InvalidProfileError, match="no leg 'bm25'"):
+        chosen_legs(profile, ["bm25"])
+
+
+async def test_judged_items_that_are_not_there_are_told() -> None:
+    """Some in a note; where none is there, nothing is measured."""
+    some = await evaluate_collection(
+        both_legs(absent=frozenset("b")), QUERIES_COLLECTION, QRELS_COLLECTION, metrics=METRICS
+    )
+    assert "1 of 2 relevant items are not in the collection, such as 'b'" in some.notes
+    collection = both_legs(absent=frozenset("ab"))
+    with pytest.raises(InvalidRequestError, match="none of the 2 judged items is in the collection, such as 'a'"):
+        await evaluate_collection(collection, QUERIES_COLLECTION, QRELS_COLLECTION, metrics=METRICS)
+    assert not collection.asked

@@ -63,3 +63,10 @@ def test_the_nearest_name_comes_first() -> None:
     assert names_there_are("limt", ["query", "limit"]) == "did you mean 'limit'? There are: query, limit"
     assert names_there_are("zebra", ["query", "limit"]) == "there are: query, limit"
     assert names_there_are("zebra", []) == "there is none"
+
+
+@pytest.mark.parametrize(("name", "meant"), [("filter", "where"), ("top_k", "limit"), ("querry", "query")])
+def test_a_name_of_other_services_leads_to_ours(name: str, meant: str) -> None:
+    """Where the model has it; else, and for all others, what is spelled alike counts."""
+    assert names_there_are(name, ["query", "where", "limit"]).startswith(f"did you mean {meant!r}? There are: ")
+    assert "where" not in names_there_are("filter", ["file", "limit"])

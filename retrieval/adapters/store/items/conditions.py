@@ -45,6 +45,7 @@ from retrieval.adapters.store.learning.ratings import (
 )
 from retrieval.adapters.store.tables import items
 from retrieval.domain.items.attribute import AttributeType, Filterable, typed_value
+from retrieval.domain.items.item import ITEM_FIELDS
 from retrieval.domain.search.filters import (
     LINKS,
     TEXT_FIELDS,
@@ -62,7 +63,7 @@ from retrieval.domain.search.filters import (
     Or,
 )
 
-HIT_COLUMNS = ("title", "body", "kind", "tags", "attributes", "status", "source", "occurred_at")
+HIT_COLUMNS = ITEM_FIELDS[1:]
 """The columns of a hit, in this order."""
 
 

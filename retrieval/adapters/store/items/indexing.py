@@ -8,7 +8,7 @@ from psycopg.types.json import Jsonb
 
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Connection, Database
-from retrieval.domain.errors import InvalidRequestError
+from retrieval.domain.errors import Advice, InvalidRequestError
 from retrieval.domain.items.attribute import AttributeType, Filterable
 from retrieval.domain.items.collection import Neighbours
 
@@ -51,9 +51,8 @@ async def declare(connection: Connection, collection_id: int, name: str, wanted:
         declared = known[attribute]
         if declared not in (None, kind):
             raise InvalidRequestError(
-                f"attribute {attribute!r} of collection {name!r} is filterable as {declared}, not as {kind}; "
-                f"to change it: retrieval collections filterable {name} --drop {attribute} {attribute}:{kind}"
-            )
+                f"attribute {attribute!r} of collection {name!r} is filterable as {declared}, not as {kind}"
+            ).advising(Advice.DECLARE_ANEW, name=name, attribute=attribute, kind=kind)
     fresh = [(attribute, kind.value) for attribute, kind in wanted if known[attribute] is None]
     if not fresh:
         return

@@ -24,7 +24,7 @@ from retrieval.adapters.store.round_trip import rows_of, run_together
 from retrieval.adapters.store.tables import items
 from retrieval.domain.errors import DatabaseError
 from retrieval.domain.items.embedding import Vector
-from retrieval.domain.items.item import Became, Item, StoredItem, text_hash, version_of
+from retrieval.domain.items.item import ITEM_FIELDS, Became, Item, StoredItem, text_hash, version_of
 
 ARCHIVED = "archived"
 
@@ -310,7 +310,7 @@ async def _only_row(connection: Connection, statement: Compiled) -> tuple[Any, .
     return (await run_together(connection, [statement]))[0].rows()[0]
 
 
-ITEM_COLUMNS = ("item_id", "kind", "title", "body", "tags", "attributes", "status", "source", "occurred_at")
+ITEM_COLUMNS = ITEM_FIELDS
 """The columns that are read of an item, in this order."""
 
 _READ = Compiled(

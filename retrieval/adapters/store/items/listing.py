@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -38,6 +38,15 @@ async def stored_items_after(
     """The same items, each with its version and times."""
     rows = await _rows_after(database, tenant_id, collection, wanted, STORED_COLUMNS, after=after, limit=limit)
     return [stored_from_row(row) for row in rows]
+
+
+async def attributes_after(
+    database: Database, tenant_id: int, collection: StoredCollection, wanted: Filter | None, *, after: str, limit: int
+) -> list[tuple[str, Mapping[str, Any]]]:
+    """The ids of the same items, each with its attributes alone."""
+    columns = ("item_id", "attributes")
+    rows = await _rows_after(database, tenant_id, collection, wanted, columns, after=after, limit=limit)
+    return [(item_id, attributes) for item_id, attributes in rows]
 
 
 async def _rows_after(

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import secrets
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from psycopg import sql
 
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Database
+from retrieval.domain.told import Told
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pseudonymised:
+class Pseudonymised(Told):
     """The counts of records whose actor's name was replaced."""
 
     pseudonym: str
@@ -22,10 +22,6 @@ class Pseudonymised:
     """Recorded searches that bear it now."""
     feedback: int
     """Events that bear it now."""
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        return asdict(self)
 
 
 # Alone, like all that changes what is known of events; and before the other statement, which then sees what those who

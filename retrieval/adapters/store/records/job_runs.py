@@ -11,13 +11,17 @@ from psycopg.types.json import Jsonb
 
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Database
+from retrieval.domain.told import Told
 
 RUNNING, INTERRUPTED = "running", "interrupted"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobRun:
+class JobRun(Told):
     """One run of a job over one collection."""
+
+    told_also = ("seconds",)
+    untold = frozenset({"finished_at"})
 
     job: str
     started_at: datetime

@@ -1,4 +1,4 @@
-"""What is asked about the words of a query beside its candidates: which are unknown, what is near, where they stand."""
+"""What is asked about the words of a query beside its candidates: what is unknown, what is near, where it stands."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ _MARKED = """
     ) AS asked
     CROSS JOIN items AS item
     CROSS JOIN LATERAL (
-        SELECT translate(left(CASE WHEN item.body = '' THEN item.title ELSE item.body END, %(read)s), %(marks)s, '') AS text
+        SELECT translate(left(coalesce(nullif(item.body, ''), item.title), %(read)s), %(marks)s, '') AS text
     ) AS shown
     WHERE item.collection_id = %(collection_id)s AND item.item_id = ANY(%(ids)s)
 """

@@ -1,5 +1,5 @@
-"""What a session is started with: its surroundings looked at, principles chosen, all within a blink.
+"""The start of a session: its surroundings are read and principles are chosen, all within a second.
 
-``retrieval session-start`` runs before anything else of a session may: it imports the standard library and psycopg
-alone, and whatever goes wrong, the session starts without principles rather than not at all.
+``retrieval session-start`` runs before anything else of a session may: it loads the settings, the arguments' parser and
+psycopg, and no SQLAlchemy; whatever goes wrong, the session starts without principles rather than not at all.
 """

@@ -17,7 +17,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 MOST_BYTES = 256 * 1024
-"""Of a file, so much is read: manifests are smaller."""
+"""The most bytes that are read of a file: manifests are smaller."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class FilePart:
 
     text: str
     is_whole: bool
-    """Whether the file has no more."""
+    """True if the part is the whole file."""
 
 
 def read_part(path: Path, most_bytes: int = MOST_BYTES) -> FilePart | None:
@@ -131,7 +131,7 @@ STOP_WORDS = frozenset(_STOP_WORDS.split())
 
 
 def keywords(texts: Iterable[str], most: int = MOST_KEYWORDS) -> tuple[str, ...]:
-    """At most so many words of the texts, casefolded, those of most texts first, then in their order.
+    """Gives at most so many words of the texts, casefolded, those of most texts first, then in their order.
 
     A word with a hyphen, underscore or dot counts as a whole and by its parts. Numbers, words of fewer than three
     letters (unless they end in + or #, as languages do) and stop words are left out.
@@ -211,7 +211,7 @@ BY_ENDING = {
     ".vue": "vue",
     ".zig": "zig",
 }
-"""By the ending of the name."""
+"""The tags by the ending of a file's name."""
 
 BY_FOLDER = {
     ".github": "ci",
@@ -224,7 +224,7 @@ BY_FOLDER = {
     "test": "testing",
     "tests": "testing",
 }
-"""By a folder that the file lies in."""
+"""The tags by a folder that the file lies in."""
 
 BY_NAME = {"dockerfile": "docker", "makefile": "make"}
 
@@ -418,11 +418,11 @@ def _table(value: object) -> Mapping[str, Any]:
 def _requirements(lines: object) -> list[str]:
     listed = lines if isinstance(lines, list) else []
     found = [_REQUIREMENT.match(line.strip()) for line in listed if isinstance(line, str)]
-    return [one[0].casefold().replace("_", "-") for one in found if one]
+    return [tag[0].casefold().replace("_", "-") for tag in found if tag]
 
 
 class Manifest(NamedTuple):
-    """What a file says by being there, and by its text."""
+    """A manifest: the tags of the file itself, and of its text."""
 
     tags: tuple[str, ...]
     read: Callable[[str], list[str]] = lambda _text: []
@@ -466,7 +466,7 @@ _TOLERANT = frozenset({"CLAUDE.md", "AGENTS.md", "requirements.txt", "Gemfile", 
 
 
 def project_tags(folder: Path, most: int = MOST_PROJECT_TAGS, deadline: float = math.inf) -> tuple[str, ...]:
-    """At most so many tags of the folder's manifests and of those above it, up to the top of its repository.
+    """Gives at most so many tags of the manifests in the folder and above it, up to the top of its repository.
 
     Casefolded, each once, those of the folder itself first; names of packages that say no more come after all else.
     What is broken, huge, or no file says what its name says, or nothing; nothing is raised. No more files are read
@@ -487,7 +487,7 @@ def _in_order(said: Sequence[Sequence[str]]) -> Iterator[str]:
 
 
 def _is_usable(tag: str) -> bool:
-    """Whether it could be a tag at all: a name in a manifest may hold what PostgreSQL cannot."""
+    """True if it can be a tag: a name in a manifest may hold what PostgreSQL cannot store."""
     return 0 < len(tag) <= _LONGEST_TAG and tag.isprintable()
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from retrieval.adapters.store.installation.direct import DirectConnection, connected
 from retrieval.adapters.store.installation.embedded.join import JoinedServer, check_is_made, joined_server
+from retrieval.adapters.store.installation.embedded.place import default_home
 from retrieval.adapters.store.installed_sql import Names
 from retrieval.adapters.store.records.session_start import KnownPrinciple, StartQuestion, read_start, record_start
 from retrieval.apps.principles.choosing import (
@@ -26,12 +27,12 @@ from retrieval.apps.principles.choosing import (
 )
 from retrieval.apps.principles.principle import ACTIVE, CANDIDATE, Principle
 from retrieval.apps.principles.startup.options import StartOptions
-from retrieval.apps.principles.startup.start_settings import StartSettings
 from retrieval.apps.principles.startup.started import Started, started_record
 from retrieval.apps.principles.startup.surroundings import HookInput, Surroundings, look_around
 from retrieval.apps.probation import FAILED_BELOW, LEAST_TO_FAIL
 from retrieval.domain.errors import DatabaseError, DatabaseUnreachableError, EmbeddedServerError
 from retrieval.domain.records.retrieval_id import uuid7
+from retrieval.settings import Settings
 
 
 @contextlib.contextmanager
@@ -59,7 +60,7 @@ def _end(when_late: Callable[[], None]) -> None:
 class DatabaseOpening:
     """Begins to open the database as it is made; ``deadline`` is in seconds of ``time.monotonic``."""
 
-    def __init__(self, settings: StartSettings, deadline: float) -> None:
+    def __init__(self, settings: Settings, deadline: float) -> None:
         self._settings = settings
         self._deadline = deadline
         self._connection: DirectConnection | None = None
@@ -86,16 +87,14 @@ class DatabaseOpening:
 
     def _open(self) -> None:
         try:
-            self._connection = self._configured() if self._settings.database_url else self._embedded()
+            url = self._settings.database_url
+            self._connection = self._connected(url.get_secret_value()) if url else self._embedded()
         except Exception as error:  # noqa: BLE001 - it is raised where the connection is asked for
             self._error = error
 
-    def _configured(self) -> DirectConnection:
-        return self._connected(self._settings.database_url or "")
-
     def _embedded(self) -> DirectConnection:
         """Joined where it runs; else, or where it turns out to be gone, started in the ordinary way."""
-        home = self._settings.own_home
+        home = self._settings.home or default_home()
         try:
             joined = joined_server(home)
             if joined is not None:
@@ -106,7 +105,7 @@ class DatabaseOpening:
         except OSError as error:
             raise EmbeddedServerError(f"the embedded PostgreSQL in {home} cannot be used: {error}") from error
         check_is_made(home)
-        started = _Started(self._settings, self._left())
+        started = _Started(home, self._left())
         self._leave.append(started)
         return self._connected(started.url)
 
@@ -124,10 +123,10 @@ class DatabaseOpening:
 class _Started:
     """A server that was started; whoever is the last to leave it stops it."""
 
-    def __init__(self, settings: StartSettings, seconds: float) -> None:
+    def __init__(self, home: Path, seconds: float) -> None:
         from retrieval.adapters.store.installation.embedded.server import start_embedded
 
-        self._server = start_embedded(settings.own_home, timeout_seconds=seconds)
+        self._server = start_embedded(home, timeout_seconds=seconds)
         self.url = self._server.url
 
     def close(self) -> None:
@@ -136,7 +135,7 @@ class _Started:
 
 
 MOST_UNSURE = 150
-"""Of more principles that may be explored the latest so many compete, half of them with a tag of the session."""
+"""The most unsure principles that compete, the latest first, half of them with a tag of the session."""
 
 PRINCIPLE, TRACES = "principle", "{}_traces"
 """The kind of the items, and where traces lie, as what is too slow to load here says them."""
@@ -148,19 +147,19 @@ Say = Callable[[str], None]
 
 @dataclass(slots=True)
 class _Chosen:
-    """What was shown, and what its record needs besides."""
+    """The principles that were shown, and what else their record needs."""
 
     started: Started
     collection_id: int
     eligible: int
-    """How many competed to be explored."""
+    """The number of principles that competed to be explored."""
     seed: int
 
 
 class SessionStart:
     """One start of a session. ``say`` takes hints; ``deadline`` is in seconds of ``time.monotonic``."""
 
-    def __init__(self, options: StartOptions, settings: StartSettings, deadline: float, say: Say) -> None:
+    def __init__(self, options: StartOptions, settings: Settings, deadline: float, say: Say) -> None:
         self._options = options
         self._began = time.monotonic()
         self._deadline = deadline
@@ -169,12 +168,12 @@ class SessionStart:
         self._chosen: _Chosen | None = None
 
     def started(self, hook: HookInput, now: datetime) -> Started:
-        """What the session is given. Raises ``RetrievalError`` where nothing can be had."""
+        """Gives the session's principles. Raises ``RetrievalError`` where none can be had."""
         folder = self._options.folder or Path(hook.folder or ".")
         context = look_around(folder, self._deadline, self._say)
         answer = read_start(self._opening.connection(), self._question(context, now), seconds=self._left())
         seed = int.from_bytes(os.urandom(8)) >> 1
-        principles = [_principle(one) for one in answer.principles]
+        principles = [_principle(principle) for principle in answer.principles]
         tags = frozenset((*context.tags, *answer.recent_tags))
         most, slots = self._options.limit, self._options.explore
         chance = random.Random(seed)  # noqa: S311 - it explores, and keeps no secret

@@ -1,4 +1,4 @@
-"""What a session was started with, and how it is shown and recorded. Pure."""
+"""The start of a session, as it is shown and recorded. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from retrieval.domain.records.search_record import SearchRecord, shown_columns
 from retrieval.domain.records.slate import Slot
 
 ORIGIN = "session-start"
-"""What the record says put the answer together."""
+"""The recorded origin of the answer."""
 
 _LONGEST_LINE = 300
 _LONGEST_QUERY = 1000
@@ -30,7 +30,7 @@ class Started:
     session: str
     surroundings: Surroundings
     recent_tags: tuple[str, ...]
-    """Of sessions that went well."""
+    """The tags of sessions that went well."""
     principles: tuple[Chosen, ...]
 
     @property
@@ -43,7 +43,7 @@ class Started:
         if not self.principles:
             return ""
         lines = ["# Principles for this session", "", STORED_NOTE, ""]
-        lines += [_item(one) for one in self.principles]
+        lines += [_item(principle) for principle in self.principles]
         lines += ["", f"Session {named(self.session)}. Rate those that helped or misled by their id (rate_principle)."]
         return "\n".join(lines) + "\n"
 
@@ -63,8 +63,10 @@ class Started:
                 "recent_session_tags": clean_value(self.recent_tags),
                 "keywords": clean_value(context.keywords),
             },
-            "principles": [_plain(one, self.tags) for one in self.principles],
-            "explored": [shown_line(one.principle.id) for one in self.principles if one.is_exploratory],
+            "principles": [_plain(principle, self.tags) for principle in self.principles],
+            "explored": [
+                shown_line(principle.principle.id) for principle in self.principles if principle.is_exploratory
+            ],
         }
 
 
@@ -73,9 +75,9 @@ def started_record(
 ) -> SearchRecord:
     """The record of the answer, as ``Collection.record_answer`` would make it: no legs ran, chance was its own."""
     moment, shown = time_of(retrieval_id), started.principles
-    scores = [one.score for one in shown]
+    scores = [principle.score for principle in shown]
     pool = sorted(shown, key=lambda one: (-_relevance(one), one.principle.id))
-    has_explored = any(one.is_exploratory for one in shown)
+    has_explored = any(principle.is_exploratory for principle in shown)
     return SearchRecord(
         collection_id=collection_id,
         retrieval_id=retrieval_id,
@@ -104,17 +106,17 @@ def started_record(
         score_spread=scores[0] - scores[:_SPREAD][-1] if scores else None,
         generation_triggered=False,
         backtrack_count=0,
-        pool_items=[one.principle.id for one in pool],
+        pool_items=[principle.principle.id for principle in pool],
         measures=("relevance", "score"),
-        pool_values=([_relevance(one) for one in pool], [one.score for one in pool]),
+        pool_values=([_relevance(principle) for principle in pool], [principle.score for principle in pool]),
         **shown_columns(
-            items=[one.principle.id for one in shown],
+            items=[principle.principle.id for principle in shown],
             scores=scores,
-            slots=[Slot.EXPLORE if one.is_exploratory else Slot.EXPLOIT for one in shown],
-            propensities=[one.propensity for one in shown],
-            rank_propensities=[one.rank_propensity for one in shown],
+            slots=[Slot.EXPLORE if principle.is_exploratory else Slot.EXPLOIT for principle in shown],
+            propensities=[principle.propensity for principle in shown],
+            rank_propensities=[principle.rank_propensity for principle in shown],
         ),
-        shown_signals=[_signals(one, started.tags) for one in shown],
+        shown_signals=[_signals(principle, started.tags) for principle in shown],
     )
 
 

@@ -1,4 +1,4 @@
-"""What a session is about: what its hook says, its folder, and what git knows of it."""
+"""The surroundings of a session: the input of its hook, its folder, and its git history."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from retrieval.apps.principles.startup.options import LONGEST_SESSION, shown_lin
 from retrieval.apps.principles.startup.project import keywords, project_tags, tags_of_files
 
 WAIT_SECONDS = 0.05
-"""How long input that has not come is waited for."""
+"""Seconds to wait for input."""
 
 _MOST_BYTES = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class HookInput:
-    """What was said; empty where nothing was, or nothing that could be used."""
+    """The hook's input; empty where there was none, or none that could be used."""
 
     session: str = ""
     folder: str = ""
 
 
 def read_hook_input(descriptor: int = 0, wait_seconds: float = WAIT_SECONDS) -> HookInput:
-    """What stands on standard input by then; a terminal is not read at all. Raises nothing."""
+    """Reads standard input until then; a terminal is not read at all. Raises nothing."""
     try:
         if os.isatty(descriptor):
             return HookInput()
@@ -60,7 +60,7 @@ def _text(value: object, longest: int) -> str:
 
 
 def _read(descriptor: int, deadline: float) -> bytes:
-    """What comes until then, up to the end of an object: who writes may leave the pipe open."""
+    """Reads until then, or to the end of an object: the writer may leave the pipe open."""
     read = bytearray()
     while len(read) < _MOST_BYTES:
         if not select.select([descriptor], [], [], max(0.0, deadline - time.monotonic()))[0]:
@@ -109,7 +109,7 @@ class History:
     files: tuple[str, ...] = ()
     """At most 200 paths that changed in them, from the top of the repository."""
     was_late: bool = False
-    """Whether git was stopped before it had answered."""
+    """True if git was stopped before it had answered."""
 
 
 class GitHistory:
@@ -158,7 +158,7 @@ def _started(folder: Path, command: Sequence[str]) -> subprocess.Popen[bytes] | 
 
 
 def _said(process: subprocess.Popen[bytes] | None, deadline: float) -> tuple[str | None, bool]:
-    """What the process wrote, None if it failed; and whether it was stopped for being late."""
+    """Gives the process's output, None if it failed; and whether it was stopped for being late."""
     if process is None or process.stdout is None:
         return None, False
     read, descriptor, is_late = bytearray(), process.stdout.fileno(), False
@@ -209,9 +209,9 @@ class Surroundings:
     changed_files: tuple[str, ...] = ()
     """Paths that changed in them."""
     project_tags: tuple[str, ...] = ()
-    """By manifests, and by the names of the files that changed."""
+    """The tags by manifests, and by the names of the files that changed."""
     keywords: tuple[str, ...] = ()
-    """Of the commits' messages."""
+    """The keywords of the commits' messages."""
 
     @property
     def tags(self) -> tuple[str, ...]:
@@ -220,7 +220,7 @@ class Surroundings:
 
 
 def surroundings(history: History, project_tags: tuple[str, ...]) -> Surroundings:
-    """What follows from the history and the tags of the manifests."""
+    """Gives the surroundings that follow from the history and the tags of the manifests."""
     return Surroundings(
         recent_commits=history.subjects,
         changed_files=history.files,
@@ -230,11 +230,11 @@ def surroundings(history: History, project_tags: tuple[str, ...]) -> Surrounding
 
 
 SHARE = 0.4
-"""Of the time left, manifests and then git may each take so much; principles without tags are better than none."""
+"""The share of the time left for manifests, and then for git: principles without tags are better than none."""
 
 
 def look_around(folder: Path, deadline: float, say: Callable[[str], None]) -> Surroundings:
-    """What the folder tells, well before the deadline (``time.monotonic`` seconds); ``say`` takes hints."""
+    """Reads the folder, well before the deadline (``time.monotonic`` seconds); ``say`` takes hints."""
     try:
         place = folder.resolve(strict=True)
     except (OSError, RuntimeError):  # gone, a name that none can have, a loop of links

@@ -6,9 +6,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from retrieval.surfaces.cli.options import Json, examples, state_of
+from retrieval.surfaces.cli.options import Json, examples
+from retrieval.surfaces.cli.output import count
+from retrieval.surfaces.cli.run import answer
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from retrieval.adapters.store.records.forgetting import Pseudonymised
     from retrieval.platform import Platform
 
@@ -39,21 +43,12 @@ def pseudonymise(
     It is random: nothing leads back to the name. The sessions are forgotten;
     the words that were searched for, and notes, stay as they are.
     """
-    from retrieval.surfaces.cli.output import console, count, print_json
-    from retrieval.surfaces.cli.run import run
 
-    async def work(platform: Platform) -> Pseudonymised:
-        return await platform.pseudonymise(actor)
+    def shown(done: Pseudonymised) -> str:
+        searches, events = count(done.retrievals, "search"), count(done.feedback, "event")
+        return f"{searches} and {events} of feedback now bear {done.pseudonym}"
 
-    done = run(state_of(context), work)
-    if as_json:
-        print_json(done.as_dict())
-    else:
-        console().print(
-            f"{count(done.retrievals, 'search')} and {count(done.feedback, 'event')} of feedback now bear "
-            f"{done.pseudonym}",
-            soft_wrap=True,
-        )
+    answer(context, lambda platform: platform.pseudonymise(actor), shown, as_json=as_json)
 
 
 @app.command(epilog=examples(*QUARANTINE))
@@ -68,29 +63,17 @@ def quarantine(
 
     The events are kept, with the weights that were given.
     """
-    from retrieval.surfaces.cli.run import run
-
-    async def work(platform: Platform) -> int:
-        return await platform.quarantine(actor, reason=reason)
-
-    _print_changed(run(state_of(context), work), "no longer", as_json=as_json)
+    _change(context, lambda platform: platform.quarantine(actor, reason=reason), "no longer", as_json=as_json)
 
 
 @app.command(epilog=examples(*RELEASE))
 def release(context: typer.Context, *, actor: Actor, as_json: Json = False) -> None:
     """Let an actor's feedback count again."""
-    from retrieval.surfaces.cli.run import run
-
-    async def work(platform: Platform) -> int:
-        return await platform.release(actor)
-
-    _print_changed(run(state_of(context), work), "again", as_json=as_json)
+    _change(context, lambda platform: platform.release(actor), "again", as_json=as_json)
 
 
-def _print_changed(events: int, how: str, *, as_json: bool) -> None:
-    from retrieval.surfaces.cli.output import console, count, print_json
+def _change(context: typer.Context, work: Callable[[Platform], Awaitable[int]], how: str, *, as_json: bool) -> None:
+    def shown(events: int) -> str:
+        return f"{count(events, 'event')} of feedback {how} {'counts' if events == 1 else 'count'}"
 
-    if as_json:
-        print_json({"events": events})
-    else:
-        console().print(f"{count(events, 'event')} of feedback {how} {'counts' if events == 1 else 'count'}")
+    answer(context, work, shown, as_json=as_json, told=lambda events: {"events": events})

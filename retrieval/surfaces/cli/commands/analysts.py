@@ -6,10 +6,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from retrieval.surfaces.cli.options import Json, examples, state_of
+from retrieval.surfaces.cli.options import Json, examples
+from retrieval.surfaces.cli.output import table
+from retrieval.surfaces.cli.run import answer
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from rich.table import Table
+
+    from retrieval.adapters.store.database import Database
     from retrieval.adapters.store.installation.access import Analyst
+    from retrieval.adapters.store.installed_sql import Names
     from retrieval.platform import Platform
 
 
@@ -41,59 +49,49 @@ def add(context: typer.Context, *, login: Login, only_sql: Sql = False, as_json:
 
     RETRIEVAL_DATABASE_URL must be of the login that set up the schema.
     """
-    from retrieval.surfaces.cli.run import run
+    from retrieval.adapters.store.installation.access import add_analyst, adding
 
-    async def work(platform: Platform) -> list[str]:
-        from retrieval.adapters.store.installation.access import add_analyst, adding
-
-        if not only_sql:
-            await add_analyst(platform.database, platform.tenant_id, login)
-        return adding(platform.database.names, platform.tenant_id, login)
-
-    _print(run(state_of(context), work), login, is_run=not only_sql, as_json=as_json)
+    _change(context, login, add_analyst, adding, is_run=not only_sql, as_json=as_json)
 
 
 @app.command(epilog=examples("retrieval analysts remove ann"))
 def remove(context: typer.Context, *, login: Login, only_sql: Sql = False, as_json: Json = False) -> None:
     """Let a login see the tenant no more; the login itself stays."""
-    from retrieval.surfaces.cli.run import run
+    from retrieval.adapters.store.installation.access import remove_analyst, removing
 
-    async def work(platform: Platform) -> list[str]:
-        from retrieval.adapters.store.installation.access import remove_analyst, removing
-
-        if not only_sql:
-            await remove_analyst(platform.database, platform.tenant_id, login)
-        return removing(platform.database.names, platform.tenant_id, login)
-
-    _print(run(state_of(context), work), login, is_run=not only_sql, as_json=as_json)
+    _change(context, login, remove_analyst, removing, is_run=not only_sql, as_json=as_json)
 
 
 @app.command("list", epilog=examples("retrieval analysts list"))
 def list_analysts(context: typer.Context, *, as_json: Json = False) -> None:
     """List the logins that see the tenant."""
-    from retrieval.surfaces.cli.output import console, print_json, table
-    from retrieval.surfaces.cli.run import run
+    from retrieval.adapters.store.installation.access import analysts as known
 
-    found = run(state_of(context), _analysts)
-    if as_json:
-        print_json([{"login": one.login, "added_at": one.added_at.isoformat()} for one in found])
-    elif found:
-        console().print(table(["login", "added"], ((one.login, f"{one.added_at:%Y-%m-%d}") for one in found)))
-    else:
-        console().print("no analysts yet; add one with: retrieval analysts add LOGIN", soft_wrap=True)
+    def shown(found: list[Analyst]) -> Table | str:
+        if not found:
+            return "no analysts yet; add one with: retrieval analysts add LOGIN"
+        return table(["login", "added"], ((one.login, f"{one.added_at:%Y-%m-%d}") for one in found))
+
+    answer(context, lambda platform: known(platform.database, platform.tenant_id), shown, as_json=as_json)
 
 
-async def _analysts(platform: Platform) -> list[Analyst]:
-    from retrieval.adapters.store.installation.access import analysts
+def _change(
+    context: typer.Context,
+    login: str,
+    change: Callable[[Database, int, str], Awaitable[None]],
+    statements: Callable[[Names, int, str], list[str]],
+    *,
+    is_run: bool,
+    as_json: bool,
+) -> None:
+    """Change what the login sees, or only tell the statements that do it."""
 
-    return await analysts(platform.database, platform.tenant_id)
+    async def work(platform: Platform) -> list[str]:
+        if is_run:
+            await change(platform.database, platform.tenant_id, login)
+        return [f"{one};" for one in statements(platform.database.names, platform.tenant_id, login)]
 
+    def told(lines: list[str]) -> dict[str, object]:
+        return {"login": login, "is_run": is_run, "statements": lines}
 
-def _print(statements: list[str], login: str, *, is_run: bool, as_json: bool) -> None:
-    from retrieval.surfaces.cli.output import console, plain, print_json
-
-    if as_json:
-        print_json({"login": login, "is_run": is_run, "statements": [f"{one};" for one in statements]})
-        return
-    for statement in statements:
-        console().print(plain(f"{statement};"), soft_wrap=True)
+    answer(context, work, lambda lines: lines, as_json=as_json, told=told)

@@ -10,10 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from retrieval.domain.errors import InvalidRequestError
-from retrieval.surfaces.cli.completion import complete_collection, complete_view
-from retrieval.surfaces.cli.options import Json, state_of
+from retrieval.surfaces.cli.completion import complete_view
+from retrieval.surfaces.cli.options import Json, OneCollection, state_of
+from retrieval.surfaces.cli.output import console, table
+from retrieval.surfaces.cli.run import answer, run
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from rich.table import Table
 
     from retrieval.domain.records.analytics import AnalyticsTable, AnalyticsView
@@ -44,16 +48,7 @@ def analytics(
             autocompletion=complete_view,
         ),
     ] = None,
-    collection: Annotated[
-        str | None,
-        typer.Option(
-            "--collection",
-            "-c",
-            metavar="NAME",
-            help="This collection; else all of the tenant.",
-            autocompletion=complete_collection,
-        ),
-    ] = None,
+    collection: OneCollection = None,
     since: Annotated[
         str | None,
         typer.Option("--since", metavar="WHEN", help="From then on: 30m, 12h, 7d, 4w, or a date or time in UTC."),
@@ -72,8 +67,6 @@ def analytics(
 
     The same stands in the database, for analysts, as analytics_VIEW.
     """
-    from retrieval.surfaces.cli.output import console, print_json
-    from retrieval.surfaces.cli.run import run
     from retrieval.surfaces.since import age_or_time, time_of
 
     if as_json and as_csv:
@@ -87,17 +80,22 @@ def analytics(
             return await platform.analytics_views()
         return await platform.analytics(view, collection=collection, since=begin, until=end, limit=most)
 
-    found = run(state_of(context), rows)
-    if as_json:
-        print_json([one.as_dict() for one in found] if isinstance(found, list) else found.as_dicts())
-    elif as_csv:
-        print_csv(found)
-    elif isinstance(found, list):
-        console().print(views_table(found))
-    elif len(found):
-        print_rows(found)
+    if as_csv:
+        print_csv(run(state_of(context), rows))
     else:
-        console().print("nothing to show for that period and collection", soft_wrap=True)
+        answer(context, rows, shown, as_json=as_json, told=told)
+
+
+def told(found: AnalyticsTable | list[AnalyticsView]) -> list[dict[str, Any]]:
+    """Plain JSON values: an object a row, or a view."""
+    return [one.as_dict() for one in found] if isinstance(found, list) else found.as_dicts()
+
+
+def shown(found: AnalyticsTable | list[AnalyticsView]) -> str | Table | Iterator[str | Table]:
+    """The views, or the rows of one."""
+    if isinstance(found, list):
+        return table(["view", "what it shows"], ((one.name, one.about) for one in found))
+    return rows_of(found) if len(found) else "nothing to show for that period and collection"
 
 
 def rows_wanted(limit: int | None, *, is_whole: bool) -> int | None:
@@ -105,18 +103,9 @@ def rows_wanted(limit: int | None, *, is_whole: bool) -> int | None:
     return limit if limit is not None or is_whole else SHOWN
 
 
-def views_table(found: list[AnalyticsView]) -> Table:
-    """A row a view."""
-    from retrieval.surfaces.cli.output import table
-
-    return table(["view", "what it shows"], ((one.name, one.about) for one in found))
-
-
-def print_rows(found: AnalyticsTable) -> None:
+def rows_of(found: AnalyticsTable) -> Iterator[str | Table]:
     """A table where it fits the width, else each row as a list of names and values; empty columns are left out."""
     from rich.measure import Measurement
-
-    from retrieval.surfaces.cli.output import console, table
 
     rows = [list(map(_cell, values)) for values in found.values]
     filled = [place for place, _ in enumerate(found.columns) if any(row[place] not in (None, "", {}) for row in rows)]
@@ -124,12 +113,12 @@ def print_rows(found: AnalyticsTable) -> None:
     kept = [[row[place] for place in filled] for row in rows]
     out, made = console(), table(names, kept)
     if Measurement.get(out, out.options.update(width=_ANY_WIDTH), made).maximum <= out.width:
-        out.print(made)
+        yield made
         return
     for number, row in enumerate(kept, start=1):
         if number > 1:
-            out.print()
-        out.print(table([str(number), ""], zip(names, row, strict=True)))
+            yield ""
+        yield table([str(number), ""], zip(names, row, strict=True))
 
 
 def _cell(value: Any) -> object:

@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from retrieval.domain.items.collection import OCCURRED_AT, Neighbours
-from retrieval.surfaces.cli.options import CollectionName, Json, examples, filterable_of, state_of
+from retrieval.surfaces.cli.options import CollectionName, Json, examples, filterable_of
+from retrieval.surfaces.cli.output import NO_COLLECTIONS, console, short_space, table
+from retrieval.surfaces.cli.run import answer, of_collection
 
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from retrieval.collection import Collection
     from retrieval.domain.items.collection import CollectionInfo
     from retrieval.platform import Platform
 
@@ -43,17 +46,11 @@ def collections(context: typer.Context, *, as_json: Json = False) -> None:
     """
     if context.invoked_subcommand is not None:
         return
-    from retrieval.surfaces.cli.output import console, print_json
-    from retrieval.surfaces.cli.run import run
 
-    state = state_of(context)
-    found = run(state, _infos)
-    if as_json:
-        print_json([info.as_dict() for info in found])
-    elif found:
-        console().print(collections_table(found))
-    else:
-        console().print("no collections yet; make one with: retrieval ingest NAME FILE", soft_wrap=True)
+    async def work(platform: Platform) -> list[CollectionInfo]:
+        return [await found.info() for found in await platform.collections()]
+
+    answer(context, work, lambda found: collections_table(found) if found else NO_COLLECTIONS, as_json=as_json)
 
 
 @app.command(epilog=examples(*EXAMPLES))
@@ -77,29 +74,21 @@ def filterable(
 
     An attribute with an index is compared by its type, and filters on it do not read every item.
     """
-    from retrieval.surfaces.cli.output import console, print_json, table
-    from retrieval.surfaces.cli.run import run
-
     wanted = filterable_of(attributes or ())
 
-    async def work(platform: Platform) -> CollectionInfo:
-        found = await platform.collection(collection, create=False)
+    async def ask(found: Collection) -> dict[str, str]:
         if drop:
             await found.make_unfilterable(drop)
         if wanted:
             await found.make_filterable(wanted)
-        return await found.info()
+        return dict((await found.info()).filterable)
 
-    declared = run(state_of(context), work).filterable
-    if as_json:
-        print_json(dict(declared))
-    elif declared:
-        console().print(table(["attribute", "type"], declared.items()))
-    else:
-        console().print(
-            f"no attribute is declared; declare one with: retrieval collections filterable {collection} NAME:TYPE",
-            soft_wrap=True,
-        )
+    def shown(declared: dict[str, str]) -> Table | str:
+        if declared:
+            return table(["attribute", "type"], declared.items())
+        return f"no attribute is declared; declare one with: retrieval collections filterable {collection} NAME:TYPE"
+
+    answer(context, of_collection(collection, ask), shown, as_json=as_json)
 
 
 @app.command("half-life", epilog=examples(HALF_LIFE_EXAMPLE))
@@ -115,17 +104,13 @@ def half_life(
     What was learned so far is computed anew; the tenant's feedback waits
     meanwhile.
     """
-    from retrieval.surfaces.cli.output import console, print_json
-    from retrieval.surfaces.cli.run import run
-
-    async def work(platform: Platform) -> None:
-        await (await platform.collection(collection, create=False)).set_half_life(days)
-
-    run(state_of(context), work)
-    if as_json:
-        print_json({"collection": collection, "half_life_days": days})
-    else:
-        console().print(f"feedback of {collection} halves in {days:g} days", soft_wrap=True)
+    answer(
+        context,
+        of_collection(collection, lambda found: found.set_half_life(days)),
+        lambda _: f"feedback of {collection} halves in {days:g} days",
+        as_json=as_json,
+        told=lambda _: {"collection": collection, "half_life_days": days},
+    )
 
 
 @app.command("daily-cap", epilog=examples(DAILY_CAP_EXAMPLE))
@@ -142,17 +127,13 @@ def daily_cap(
 
     What came beyond the cap before stays as it is.
     """
-    from retrieval.surfaces.cli.output import console, print_json
-    from retrieval.surfaces.cli.run import run
-
-    async def work(platform: Platform) -> None:
-        await (await platform.collection(collection, create=False)).set_daily_cap(events)
-
-    run(state_of(context), work)
-    if as_json:
-        print_json({"collection": collection, "daily_cap": events})
-    else:
-        console().print(f"of each actor, {events:,} events a day count in {collection}", soft_wrap=True)
+    answer(
+        context,
+        of_collection(collection, lambda found: found.set_daily_cap(events)),
+        lambda _: f"of each actor, {events:,} events a day count in {collection}",
+        as_json=as_json,
+        told=lambda _: {"collection": collection, "daily_cap": events},
+    )
 
 
 @app.command(epilog=examples(*NEIGHBOURS_EXAMPLES))
@@ -177,18 +158,15 @@ def neighbours(
     What is stored is indexed anew; searches and writes go on meanwhile.
     """
     from retrieval.domain.errors import InvalidRequestError
-    from retrieval.surfaces.cli.output import console, print_json, table
-    from retrieval.surfaces.cli.run import run
 
     if not before and not after:
         raise InvalidRequestError("--before or --after must be above 0; for no neighbours give --none")
     if sequence is None and any(_is_given(context, name) for name in ("order", "before", "after", "own_weight")):
         raise InvalidRequestError("--order, --before, --after and --own-weight say how: give --sequence too")
 
-    async def work(platform: Platform) -> Neighbours | None:
+    async def ask(found: Collection) -> Neighbours | None:
         if none and sequence is not None:
             raise InvalidRequestError("give --sequence or --none, not both")
-        found = await platform.collection(collection, create=False)
         if none:
             await found.set_neighbours(None)
         elif sequence is not None:
@@ -196,16 +174,13 @@ def neighbours(
             await found.set_neighbours(wanted)
         return (await found.info()).neighbours
 
-    setting = run(state_of(context), work)
-    if as_json:
-        print_json(setting.as_dict() if setting else None)
-    elif setting:
-        console().print(table(["setting", "value"], setting.as_dict().items()))
-    else:
-        console().print(
-            f"every item is indexed alone; set it with: retrieval collections neighbours {collection} --sequence NAME",
-            soft_wrap=True,
-        )
+    def shown(setting: Neighbours | None) -> Table | str:
+        if setting:
+            return table(["setting", "value"], setting.as_dict().items())
+        hint = f"retrieval collections neighbours {collection} --sequence NAME"
+        return f"every item is indexed alone; set it with: {hint}"
+
+    answer(context, of_collection(collection, ask), shown, as_json=as_json)
 
 
 @app.command(epilog=examples(REMOVE_EXAMPLE))
@@ -220,9 +195,7 @@ def remove(
 
     Its items go, its profiles and models, recorded searches and feedback.
     """
-    from retrieval.domain.errors import InvalidRequestError, UnknownCollectionError
-    from retrieval.surfaces.cli.output import console, print_json
-    from retrieval.surfaces.cli.run import run
+    from retrieval.domain.errors import InvalidRequestError
 
     if not yes and (as_json or not console(stderr=True).is_terminal):
         raise InvalidRequestError(f"nobody can be asked whether to remove {collection!r:.80}; give --yes to remove it")
@@ -231,13 +204,16 @@ def remove(
 
     async def work(platform: Platform) -> None:
         if not await platform.remove_collection(collection):
-            raise UnknownCollectionError(f"there is no collection {collection!r:.80}; see: retrieval collections")
+            await platform.collection(collection, create=False)
 
-    run(state_of(context), work, when_interrupted="interrupted; run the same command again to go on")
-    if as_json:
-        print_json({"removed": collection})
-    else:
-        console().print(f"{collection} is removed", soft_wrap=True)
+    answer(
+        context,
+        work,
+        lambda _: f"{collection} is removed",
+        as_json=as_json,
+        told=lambda _: {"removed": collection},
+        when_interrupted="interrupted; run the same command again to go on",
+    )
 
 
 def _is_given(context: typer.Context, name: str) -> bool:
@@ -247,8 +223,6 @@ def _is_given(context: typer.Context, name: str) -> bool:
 
 def collections_table(found: list[CollectionInfo]) -> Table:
     """A row a collection."""
-    from retrieval.surfaces.cli.output import short_space, table
-
     return table(
         ["name", "documents", "pending", "space", "language", "profile", "model", "HNSW", "filterable"],
         (
@@ -267,7 +241,3 @@ def collections_table(found: list[CollectionInfo]) -> Table:
         ),
         right={"pending"},
     )
-
-
-async def _infos(platform: Platform) -> list[CollectionInfo]:
-    return [await collection.info() for collection in await platform.collections()]

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import shlex
+import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -11,6 +14,7 @@ from retrieval.domain.errors import InvalidRequestError, RetrievalError, Unknown
 from retrieval.surfaces.cli.completion import complete_collection
 from retrieval.surfaces.cli.errors import FAILED
 from retrieval.surfaces.cli.options import Json, State, state_of
+from retrieval.surfaces.cli.output import NO_COLLECTIONS, console, count, plain, print_json, short_space, table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,11 +25,13 @@ if TYPE_CHECKING:
     from retrieval.adapters.store.records.job_runs import JobRun
     from retrieval.adapters.store.search.indexes import IndexStatus
     from retrieval.domain.diagnosis import Diagnosis, Finding
-    from retrieval.platform import Platform
     from retrieval.services.collections import CollectionStatus
 
 
-EXAMPLES = ("retrieval doctor", "retrieval doctor tickets --json")
+EXAMPLES = ("retrieval doctor", "retrieval doctor tickets --json", "retrieval doctor --fix --yes")
+
+_MENDING = (("jobs", "run"), ("reindex",), ("db", "upgrade"))
+"""The commands that ``--fix`` runs: each only makes again what follows from what is stored."""
 
 _MARKS = {"ok": ("✓", "green"), "advice": ("·", "cyan"), "warning": ("!", "yellow"), "error": ("✗", "bold red")}
 _INDENT = "    "
@@ -43,24 +49,57 @@ def doctor(
             autocompletion=complete_collection,
         ),
     ] = None,
+    fix: Annotated[
+        bool, typer.Option("--fix", help="Run the commands that mend what is wrong, each after a question.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask; with --fix.")] = False,
     as_json: Json = False,
 ) -> None:
     """Examine the database, the schema and the collections, and say how to mend what is wrong.
 
-    It changes nothing. It looks at releases, extensions, rights, settings,
-    indexes, statistics, dead rows, what waits, recall, jobs and workers, and
-    asks each embedder for one vector. The exit code is 1 where something is
-    an error, and 0 otherwise.
+    Without --fix it changes nothing. It looks at releases, extensions, rights,
+    settings, indexes, statistics, dead rows, what waits, recall, jobs and
+    workers, and asks each embedder for one vector. The exit code is 1 where
+    something is an error, and 0 otherwise.
     """
-    from retrieval.surfaces.cli.output import print_json
-
     found = diagnosis(state_of(context), collection)
+    if fix and _mend(state_of(context), found, yes=yes):
+        found = diagnosis(state_of(context), collection)
     if as_json:
         print_json(found.as_dict())
     else:
         print_diagnosis(found)
     if not found.is_sound:
         raise typer.Exit(FAILED)
+
+
+def _mend(state: State, found: Diagnosis, *, yes: bool) -> bool:
+    """Run the commands that mend what was found; tells whether there was one.
+
+    Raises ``InvalidRequestError`` where nobody can be asked.
+    """
+    from retrieval.surfaces.cli.app import run_program
+
+    commands = list(dict.fromkeys(filter(None, map(mending, found.findings))))
+    if commands and not yes and not sys.stdin.isatty():
+        raise InvalidRequestError("nobody can be asked whether to run what mends; give --yes to run it")
+    for words in commands:
+        line = shlex.join(("retrieval", *words))
+        if not yes and not typer.confirm(f"Run {line}?", default=True, err=True):
+            continue
+        print(f"running {line}", file=sys.stderr)  # noqa: T201 - progress, beside the answer
+        tenant = () if state.tenant is None else ("--tenant", state.tenant)
+        with contextlib.redirect_stdout(sys.stderr):
+            run_program([*tenant, *words])
+    return bool(commands)
+
+
+def mending(finding: Finding) -> tuple[str, ...] | None:
+    """The words of the program's command that mends the finding; None where what to do is left to a person."""
+    if not finding.mend.startswith("retrieval ") or any(character in finding.mend for character in ";,:"):
+        return None
+    words = tuple(shlex.split(finding.mend)[1:])
+    return words if any(words[: len(known)] == known for known in _MENDING) else None
 
 
 def diagnosis(state: State, collection: str | None) -> Diagnosis:
@@ -80,8 +119,6 @@ def diagnosis(state: State, collection: str | None) -> Diagnosis:
 
 def print_diagnosis(found: Diagnosis) -> None:
     """A line a finding, the worst first, and below it what to do; at the end how many there are of each."""
-    from retrieval.surfaces.cli.output import console
-
     out = console()
     for finding in found.findings:
         for line in finding_lines(finding, encoding=out.encoding):
@@ -93,8 +130,6 @@ def print_diagnosis(found: Diagnosis) -> None:
 def finding_lines(finding: Finding, *, encoding: str) -> Iterator[Text]:
     """``! pending: ...`` and, indented below it, how to mend it."""
     from rich.text import Text
-
-    from retrieval.surfaces.cli.output import plain
 
     mark, style = _MARKS[finding.severity]
     shown = mark if encoding.lower().startswith("utf") else finding.severity.value
@@ -125,27 +160,29 @@ def status(context: typer.Context, *, as_json: Json = False) -> None:
     the share of the true nearest items that the index found when the job
     last measured it.
     """
-    from retrieval.surfaces.cli.output import console, print_json
-    from retrieval.surfaces.cli.run import run
+    from retrieval.services.collections import collection_statuses
+    from retrieval.surfaces.cli.run import answer
 
-    found = run(state_of(context), _statuses)
-    if as_json:
-        print_json([one.as_dict() for one in found])
-    elif not found:
-        console().print("no collections yet; make one with: retrieval ingest NAME FILE", soft_wrap=True)
-    else:
-        console().print(collections_table(found))
-        for line in lost_lines(found):
-            console().print(line, soft_wrap=True)
+    def shown(found: list[CollectionStatus]) -> Iterator[Table | str]:
+        if not found:
+            yield NO_COLLECTIONS
+            return
+        yield collections_table(found)
+        yield from lost_lines(found)
         if any(one.runs for one in found):
-            console().print()
-            console().print(runs_table(found))
+            yield ""
+            yield runs_table(found)
+
+    answer(
+        context,
+        lambda platform: collection_statuses(platform.workplace, platform.tenant_id),
+        shown,
+        as_json=as_json,
+    )
 
 
 def collections_table(found: list[CollectionStatus]) -> Table:
     """A row a collection; what waits has a column where something waits."""
-    from retrieval.surfaces.cli.output import short_space, table
-
     return table(
         ["collection", "documents", "pending", "weights", "space", "index", "recall"],
         (
@@ -166,8 +203,6 @@ def collections_table(found: list[CollectionStatus]) -> Table:
 
 def lost_lines(found: list[CollectionStatus]) -> list[str]:
     """A line a collection of which searches were not recorded, and why."""
-    from retrieval.surfaces.cli.output import count, plain
-
     return [
         f"{plain(one.name)}: {count(sum(one.unrecorded.values()), 'search')} not recorded ("
         + ", ".join(f"{reason} {number:,}" for reason, number in one.unrecorded.items())
@@ -179,8 +214,6 @@ def lost_lines(found: list[CollectionStatus]) -> list[str]:
 
 def runs_table(found: list[CollectionStatus]) -> Table:
     """A row for the last run of each job over each collection."""
-    from retrieval.surfaces.cli.output import table
-
     return table(
         ["collection", "job", "started (UTC)", "seconds", "outcome", "details"],
         ((one.name, *_run_cells(run)) for one in found for run in one.runs),
@@ -208,9 +241,3 @@ def _run_cells(run: JobRun) -> tuple[object, ...]:
     seconds = None if run.seconds is None else f"{run.seconds:.1f}"
     details = ", ".join(f"{name} {value}" for name, value in run.details.items() if not isinstance(value, list))
     return run.job, f"{run.started_at.astimezone(UTC):%Y-%m-%d %H:%M}", seconds, run.outcome, details
-
-
-async def _statuses(platform: Platform) -> list[CollectionStatus]:
-    from retrieval.services.collections import collection_statuses
-
-    return await collection_statuses(platform.workplace, platform.tenant_id)

@@ -15,8 +15,7 @@ from retrieval.domain.errors import InvalidRequestError, RetrievalError
 from retrieval.domain.learning.feedback import FeedbackReport
 from retrieval.engine.feedback import take_what_can_be
 from retrieval.platform import Platform
-from retrieval.surfaces.cli.completion import complete_collection
-from retrieval.surfaces.cli.options import Json, State, state_of
+from retrieval.surfaces.cli.options import Json, State, collection_option, state_of
 from retrieval.surfaces.cli.output import console, count, plain, print_json, table
 from retrieval.surfaces.cli.run import run
 
@@ -49,10 +48,16 @@ def judge_one(
             "name the search and the item: retrieval feedback RETRIEVAL_ID ITEM_ID --helpful; or with --collection "
             "NAME the item alone; or a file of events with --file"
         )
+    if ("helpful" in record) == ("reward" in record):
+        raise InvalidRequestError(
+            "say how good it was, with one of: --helpful, --not-helpful, --reward R (a number from 0 to 1)"
+        )
     place = {"retrieval_id": names[0]} if collection is None else {"collection": collection}
     event = feedback_from_record({**record, **place, "item_id": names[-1]})
 
     async def work(platform: Platform) -> FeedbackReport:
+        if collection is not None:
+            await platform.collection(collection, create=False)
         return await platform.feedback_each([event])
 
     _print(run(state, work), Refused(), as_json=as_json)
@@ -131,16 +136,7 @@ def feedback(
             show_default=False,
         ),
     ] = None,
-    collection: Annotated[
-        str | None,
-        typer.Option(
-            "--collection",
-            "-c",
-            metavar="NAME",
-            help="Judge an item of it, without a search.",
-            autocompletion=complete_collection,
-        ),
-    ] = None,
+    collection: Annotated[str | None, collection_option("Judge an item of it, without a search.")] = None,
     helpful: Annotated[bool | None, typer.Option("--helpful/--not-helpful", help="Whether it helped.")] = None,
     reward: Annotated[
         float | None, typer.Option("--reward", "-r", metavar="R", help="How good it was, 0 to 1, instead.")

@@ -18,6 +18,7 @@ import typer
 from rich.console import Console
 
 from retrieval.adapters.readers import InputLine, column_names, read_items, size_of
+from retrieval.adapters.readers.folders import holds_documents
 from retrieval.apps.tickets.ticket_item import (
     TICKET_FILTERABLE,
     TICKET_TEXTS,
@@ -25,10 +26,18 @@ from retrieval.apps.tickets.ticket_item import (
     ticket_columns,
     with_ticket_parts,
 )
-from retrieval.collection import Collection
 from retrieval.domain.errors import BadLineError, InvalidItemError, InvalidRequestError
+from retrieval.domain.items.chunking import DEFAULT_OVERLAP, DEFAULT_TOKENS
 from retrieval.platform import Platform
 from retrieval.services.ingest import IngestReport
+from retrieval.surfaces.cli.ingest_documents import (
+    DocumentOptions,
+    check_language,
+    chunking_of,
+    ingest_paths,
+    tell_cut,
+    tell_pending,
+)
 from retrieval.surfaces.cli.options import CollectionName, Json, State, columns_of, filterable_of, state_of
 from retrieval.surfaces.cli.output import console, count, plain, print_json, table
 from retrieval.surfaces.cli.progress import Step, progress
@@ -263,8 +272,7 @@ async def _ingest(
     collection = await platform.collection(
         options.collection, language=options.language or "english", filterable=filterable
     )
-    if options.language is not None:
-        await _check_language(collection, options.language)
+    await check_language(collection, options.language)
     stored = IngestReport()
     with progress(f"ingest {options.collection}", "item", quiet=options.quiet) as update:
 
@@ -282,15 +290,6 @@ async def _ingest(
             )
         except BadLineError as error:
             _explain_stop(error, stored)
-
-
-async def _check_language(collection: Collection, language: str) -> None:
-    made_with = (await collection.info()).text_search_config
-    if made_with != language:
-        raise InvalidRequestError(
-            f"collection {collection.name!r} was made with the language {made_with!r}, which cannot be "
-            "changed; leave --language out, or ingest into another collection"
-        )
 
 
 def _explain_stop(error: BadLineError, stored: IngestReport) -> NoReturn:
@@ -324,12 +323,8 @@ def _present(options: IngestOptions, source: InputFiles, report: IngestReport, r
         )
     if report.without_text.number:
         _tell_without_text(report)
-    if report.items.pending:
-        err.print(
-            f"{count(report.items.pending, 'item')} without a vector, found by words only; "
-            "run the same command again to embed what is missing",
-            soft_wrap=True,
-        )
+    tell_cut(err, report.items)
+    tell_pending(err, report.items)
 
 
 def _tell_without_text(report: IngestReport) -> None:
@@ -354,6 +349,7 @@ EXAMPLES = (
     "retrieval ingest tickets historical_tickets.csv",
     "retrieval ingest notes notes.csv --map _id=number --on-error skip",
     "retrieval ingest notes pages.jsonl --no-clean",
+    "retrieval ingest docs ./handbook --prune",
     "retrieval ingest tickets tickets.jsonl --filterable priority:text --filterable hours:number",
 )
 
@@ -378,7 +374,11 @@ def ingest(
     collection: CollectionName,
     files: Annotated[
         list[str],
-        typer.Argument(metavar="FILE", help="Files, plain or gzipped; - is standard input.", show_default=False),
+        typer.Argument(
+            metavar="FILE",
+            help="Files, plain or gzipped, or folders of documents; - is standard input.",
+            show_default=False,
+        ),
     ],
     file_format: Annotated[
         FileFormat | None, typer.Option("--format", "-f", help="The files' format; else their names tell.")
@@ -408,7 +408,12 @@ def ingest(
             "--clean/--no-clean", help="Take control and format characters out, and tell how often; or refuse the line."
         ),
     ] = True,
-    prune: Annotated[bool, typer.Option("--prune", help="Archive the items that the files do not have.")] = False,
+    prune: Annotated[
+        bool,
+        typer.Option(
+            "--prune", help="Archive the items that the files do not have; remove such documents of the folders."
+        ),
+    ] = False,
     language: Annotated[
         str | None,
         typer.Option("--language", metavar="NAME", help="Text search configuration of a new collection; else english."),
@@ -419,12 +424,21 @@ def ingest(
             "--filterable", metavar="ATTRIBUTE:TYPE", help="An attribute to index: priority:text. May be repeated."
         ),
     ] = None,
+    chunk_tokens: Annotated[
+        int,
+        typer.Option(
+            "--chunk-tokens", metavar="N", help="Of documents: tokens of a chunk, if the model reads so many."
+        ),
+    ] = DEFAULT_TOKENS,
+    overlap: Annotated[
+        int, typer.Option("--overlap", metavar="N", help="Of documents: tokens that chunks of a section share.")
+    ] = DEFAULT_OVERLAP,
     as_json: Json = False,
     quiet: Annotated[
         bool, typer.Option("--quiet", "-q", help="No progress and no summary; only what went wrong.")
     ] = False,
 ) -> None:
-    """Store items from files and make them searchable.
+    """Store items from files, or documents from files and folders, and make them searchable.
 
     The collection is made if it is missing. Items that did not change cost
     nothing: a run that was interrupted is completed by running it again.
@@ -432,7 +446,26 @@ def ingest(
     JSON Lines hold one object a line: _id, title, text, tags, metadata.
     CSV begins with a line of column names; those of tickets need no --map.
     --map names what is called otherwise; attributes.NAME is an attribute.
+
+    Documents are Markdown, HTML, PDF, DOCX, source code and plain text. They
+    are stored as chunks, and what cannot be read is told and stops no other.
     """
+    if file_format is None and any(map(holds_documents, files)):
+        ingest_paths(
+            state_of(context),
+            DocumentOptions(
+                collection=collection,
+                paths=tuple(files),
+                chunking=chunking_of(chunk_tokens, overlap),
+                prune=prune,
+                language=language,
+                filterable=filterable_of(filterable or ()),
+                as_json=as_json,
+                quiet=quiet,
+                refused=tuple(name for name, given in (("--map", columns), ("--rejects", rejects)) if given),
+            ),
+        )
+        return
     chosen = IngestOptions(
         collection=collection,
         files=tuple(files),

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from retrieval.surfaces.cli.options import CollectionName, Json, examples, state_of
-from retrieval.surfaces.cli.search_options import CONDITION_HELP
+from retrieval.surfaces.cli.options import CollectionName, Json, examples
+from retrieval.surfaces.cli.output import count, table
+from retrieval.surfaces.cli.run import answer, of_collection
+from retrieval.surfaces.cli.search_options import CONDITION_HELP, where_of
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Iterator
+
+    from rich.table import Table
 
     from retrieval.collection import Collection
     from retrieval.domain.items.item import StoredItem
-    from retrieval.platform import Platform
 
 
 GET = ("retrieval items get tickets T-1", "retrieval items get tickets T-1 --json")
@@ -29,8 +32,6 @@ PUT = (
 )
 PATCH = ("""retrieval items patch tickets T-4 '{"title": "Mail is late again", "attributes": {"priority": null}}'""",)
 DELETE = ("retrieval items delete tickets T-4",)
-
-T = TypeVar("T")
 
 ItemName = Annotated[str, typer.Argument(metavar="ID", help="The item's id.", show_default=False)]
 ItemNames = Annotated[list[str], typer.Argument(metavar="ID", help="The items' ids.", show_default=False)]
@@ -52,7 +53,7 @@ def get(context: typer.Context, *, collection: CollectionName, item_id: ItemName
     """Show an item with its version."""
     from retrieval.domain.errors import UnknownItemError
 
-    async def work(found: Collection) -> StoredItem:
+    async def ask(found: Collection) -> StoredItem:
         stored = await found.stored([item_id])
         if item_id not in stored:
             raise UnknownItemError(
@@ -60,7 +61,7 @@ def get(context: typer.Context, *, collection: CollectionName, item_id: ItemName
             )
         return stored[item_id]
 
-    _show(_run(context, collection, work), as_json=as_json)
+    answer(context, of_collection(collection, ask), _table, as_json=as_json, told=_told)
 
 
 @app.command("list", epilog=examples(*LIST))
@@ -77,22 +78,16 @@ def list_items(
 
     Archived ones appear where a condition names their status.
     """
-    from retrieval.surfaces.cli.output import console, print_json, table
-    from retrieval.surfaces.cli.search_options import where_of
-
     conditions = where_of(where or ())
 
-    async def work(found: Collection) -> list[StoredItem]:
-        return await found.page(conditions, after=after, limit=limit)
+    def shown(page: list[StoredItem]) -> Iterator[Table | str]:
+        rows = [(one.item.item_id, one.item.title, one.item.status, one.updated_at.date(), one.version) for one in page]
+        yield table(["item", "title", "status", "changed", "version"], rows)
+        if len(page) == limit:
+            yield f"there may be more: --after {page[-1].item.item_id}"
 
-    page = _run(context, collection, work)
-    if as_json:
-        print_json([one.as_dict() for one in page])
-        return
-    rows = [(one.item.item_id, one.item.title, one.item.status, one.updated_at.date(), one.version) for one in page]
-    console().print(table(["item", "title", "status", "changed", "version"], rows))
-    if len(page) == limit:
-        console().print(f"there may be more: --after {page[-1].item.item_id}", soft_wrap=True)
+    page = of_collection(collection, lambda found: found.page(conditions, after=after, limit=limit))
+    answer(context, page, shown, as_json=as_json)
 
 
 @app.command(epilog=examples(*PUT))
@@ -114,7 +109,8 @@ def put(
         raise InvalidRequestError("give --new or --if-version, not both")
     wanted = "" if is_new else version
     item = _object(record)
-    _show(_run(context, collection, lambda found: found.put(item, version=wanted)), as_json=as_json)
+    written = of_collection(collection, lambda found: found.put(item, version=wanted))
+    answer(context, written, _table, as_json=as_json, told=_told)
 
 
 @app.command(epilog=examples(*PATCH))
@@ -134,7 +130,8 @@ def patch(
 ) -> None:
     """Change parts of an item; the others stay."""
     wanted = _object(changes)
-    _show(_run(context, collection, lambda found: found.patch(item_id, wanted, version=version)), as_json=as_json)
+    changed = of_collection(collection, lambda found: found.patch(item_id, wanted, version=version))
+    answer(context, changed, _table, as_json=as_json, told=_told)
 
 
 @app.command(epilog=examples(*DELETE))
@@ -148,42 +145,30 @@ def delete(
 ) -> None:
     """Remove items with their terms and vectors."""
     from retrieval.domain.errors import InvalidRequestError
-    from retrieval.surfaces.cli.output import console, count, print_json
 
     if version is not None and len(item_ids) != 1:
         raise InvalidRequestError("--if-version is one item's; give one id with it")
 
-    async def work(found: Collection) -> int:
+    async def ask(found: Collection) -> int:
         if version is not None:
             return int(await found.remove(item_ids[0], version=version))
         return await found.delete(item_ids)
 
-    deleted = _run(context, collection, work)
-    if as_json:
-        print_json({"deleted": deleted})
-    else:
-        console().print(f"{count(deleted, 'item')} removed")
+    answer(
+        context,
+        of_collection(collection, ask),
+        lambda deleted: f"{count(deleted, 'item')} removed",
+        as_json=as_json,
+        told=lambda deleted: {"deleted": deleted},
+    )
 
 
-def _run(context: typer.Context, name: str, work: Callable[[Collection], Awaitable[T]]) -> T:
-    """What the work on the collection gives; it must be there."""
-    from retrieval.surfaces.cli.run import run
-
-    async def opened(platform: Platform) -> T:
-        return await work(await platform.collection(name, create=False))
-
-    return run(state_of(context), opened)
+def _told(stored: StoredItem) -> dict[str, Any]:
+    return stored.as_dict() | ({"result": stored.became.value} if stored.became else {})
 
 
-def _show(stored: StoredItem, *, as_json: bool) -> None:
-    from retrieval.surfaces.cli.output import console, print_json, table
-
-    became = {"result": stored.became.value} if stored.became else {}
-    if as_json:
-        print_json({**stored.as_dict(), **became})
-    else:
-        shown = {name: _cell(value) for name, value in {**stored.as_dict(), **became}.items() if value}
-        console().print(table(["field", "value"], shown.items()))
+def _table(stored: StoredItem) -> Table:
+    return table(["field", "value"], ((name, _cell(value)) for name, value in _told(stored).items() if value))
 
 
 def _cell(value: object) -> str:

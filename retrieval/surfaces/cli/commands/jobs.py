@@ -13,12 +13,12 @@ from retrieval.jobs.run import RunReport, run_job
 from retrieval.platform import Platform
 from retrieval.services.workplace import JobTarget
 from retrieval.surfaces.cli.commands.worker import show
-from retrieval.surfaces.cli.completion import complete_collection, complete_job
+from retrieval.surfaces.cli.completion import complete_job
 from retrieval.surfaces.cli.errors import FAILED
-from retrieval.surfaces.cli.options import Json, State, examples, state_of
-from retrieval.surfaces.cli.output import console, print_json
+from retrieval.surfaces.cli.options import Json, OneCollection, State, examples, state_of
+from retrieval.surfaces.cli.output import NO_COLLECTIONS, console, print_json, table
 from retrieval.surfaces.cli.progress import Step, progress
-from retrieval.surfaces.cli.run import run
+from retrieval.surfaces.cli.run import answer, run
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -44,7 +44,7 @@ def run_one_job(state: State, job: Job, name: str | None, *, as_json: bool) -> N
         for report in reports:
             show(report)
         if not reports:
-            console().print("no collections yet; make one with: retrieval ingest NAME FILE", soft_wrap=True)
+            console().print(NO_COLLECTIONS, soft_wrap=True)
     if any(report.outcome == RUN_FAILED for report in reports):
         raise typer.Exit(FAILED)
 
@@ -83,14 +83,7 @@ def list_jobs(context: typer.Context, *, as_json: Json = False) -> None:
     Times are in UTC. The last run is over this tenant's collections; a job
     that finds nothing to do leaves none.
     """
-    from retrieval.surfaces.cli.output import console, print_json
-    from retrieval.surfaces.cli.run import run
-
-    found = run(state_of(context), _planned)
-    if as_json:
-        print_json([one.as_dict() for one in found])
-    else:
-        console().print(jobs_table(found))
+    answer(context, _planned, jobs_table, as_json=as_json)
 
 
 @app.command("run", epilog=examples("retrieval jobs run embed", "retrieval jobs run recall --collection tickets"))
@@ -106,16 +99,7 @@ def run_now(
             autocompletion=complete_job,
         ),
     ],
-    collection: Annotated[
-        str | None,
-        typer.Option(
-            "--collection",
-            "-c",
-            metavar="NAME",
-            help="This collection; else all of the tenant.",
-            autocompletion=complete_collection,
-        ),
-    ] = None,
+    collection: OneCollection = None,
     as_json: Json = False,
 ) -> None:
     """Run a job now, in this process.
@@ -130,8 +114,6 @@ def run_now(
 
 def jobs_table(found: list[PlannedJob]) -> Table:
     """A row a job."""
-    from retrieval.surfaces.cli.output import table
-
     return table(
         ["job", "schedule", "last run", "outcome", "next run", "what it does"],
         (

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from retrieval.domain.api_key import MOST_FEEDBACK_CAP, MOST_PER_MINUTE, ApiKey, NewApiKey, Scope
-from retrieval.surfaces.cli.options import Json, examples, state_of
+from retrieval.surfaces.cli.options import Json, examples
+from retrieval.surfaces.cli.output import console, table
+from retrieval.surfaces.cli.run import answer
 
 if TYPE_CHECKING:
     from datetime import datetime
+
+    from rich.table import Table
 
     from retrieval.platform import Platform
 
@@ -77,8 +81,6 @@ def create(
 
     Standard output is the key alone.
     """
-    from retrieval.surfaces.cli.output import console, print_json
-    from retrieval.surfaces.cli.run import run
 
     async def work(platform: Platform) -> NewApiKey:
         expires_at = _expiry(expires, platform.now)
@@ -90,35 +92,28 @@ def create(
             expires_at=expires_at,
         )
 
-    made = run(state_of(context), work)
-    if as_json:
-        print_json({"text": made.text, **made.key.as_dict()})
-        return
-    console().print(made.text, soft_wrap=True)
-    console(stderr=True).print(
-        f"keep it: it is not shown again; take it back with: retrieval keys revoke {made.key.key_id}", soft_wrap=True
-    )
+    def told(made: NewApiKey) -> dict[str, Any]:
+        return {"text": made.text, **made.key.as_dict()}
+
+    made = answer(context, work, lambda made: made.text, as_json=as_json, told=told)
+    if not as_json:
+        console(stderr=True).print(
+            f"keep it: it is not shown again; take it back with: retrieval keys revoke {made.key.key_id}",
+            soft_wrap=True,
+        )
 
 
 @app.command("list", epilog=examples("retrieval keys list"))
 def list_keys(context: typer.Context, *, as_json: Json = False) -> None:
     """List the tenant's keys, without what lets in."""
-    from retrieval.surfaces.cli.output import console, print_json, table
-    from retrieval.surfaces.cli.run import run
 
     async def work(platform: Platform) -> tuple[list[ApiKey], datetime]:
         return await platform.keys(), platform.now
 
-    found, now = run(state_of(context), work)
-    if as_json:
-        print_json([{**one.as_dict(), "state": one.state(now)} for one in found])
-    elif found:
-        columns = ["key", "name", "scopes", "a minute", "a day on an item", "state", "expires", "last used"]
-        listing = table(columns, [_row(one, now) for one in found])
-        listing.columns[0].no_wrap = True  # it is copied
-        console().print(listing)
-    else:
-        console().print("no keys yet; make one with: retrieval keys create NAME", soft_wrap=True)
+    def told(found: tuple[list[ApiKey], datetime]) -> list[dict[str, Any]]:
+        return [{**one.as_dict(), "state": one.state(found[1])} for one in found[0]]
+
+    answer(context, work, _listing, as_json=as_json, told=told)
 
 
 @app.command(epilog=examples(*REVOKE))
@@ -131,17 +126,22 @@ def revoke(
     as_json: Json = False,
 ) -> None:
     """Let a key in no more, for good. A running service takes up to 5 seconds to hear of it."""
-    from retrieval.surfaces.cli.output import console, plain, print_json
-    from retrieval.surfaces.cli.run import run
+    answer(
+        context,
+        lambda platform: platform.revoke_key(key_id),
+        lambda revoked: f"key {revoked.key_id} ({revoked.name}) lets nobody in any more",
+        as_json=as_json,
+    )
 
-    async def work(platform: Platform) -> ApiKey:
-        return await platform.revoke_key(key_id)
 
-    revoked = run(state_of(context), work)
-    if as_json:
-        print_json(revoked.as_dict())
-    else:
-        console().print(plain(f"key {revoked.key_id} ({revoked.name}) lets nobody in any more"), soft_wrap=True)
+def _listing(found: tuple[list[ApiKey], datetime]) -> Table | str:
+    keys, now = found
+    if not keys:
+        return "no keys yet; make one with: retrieval keys create NAME"
+    columns = ["key", "name", "scopes", "a minute", "a day on an item", "state", "expires", "last used"]
+    listing = table(columns, [_row(one, now) for one in keys])
+    listing.columns[0].no_wrap = True  # it is copied
+    return listing
 
 
 def _row(key: ApiKey, now: datetime) -> list[object]:

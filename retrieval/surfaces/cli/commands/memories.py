@@ -8,9 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from retrieval.surfaces.cli.completion import complete_collection
-from retrieval.surfaces.cli.options import Json, examples, state_of
+from retrieval.surfaces.cli.options import Json, examples
+from retrieval.surfaces.cli.output import count, table
+from retrieval.surfaces.cli.run import answer
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from retrieval.apps.memories import MemoryStore
     from retrieval.platform import Platform
 
@@ -43,17 +47,14 @@ def show(
     as_json: Json = False,
 ) -> None:
     """Show a memory with its links, its access count and what took its place."""
-    from retrieval.surfaces.cli.output import console, print_json, table
-    from retrieval.surfaces.cli.run import run
 
     async def work(platform: Platform) -> dict[str, Any]:
         return (await (await _store(platform, collection)).get_memory(memory_id)).as_dict()
 
-    found = run(state_of(context), work)
-    if as_json:
-        print_json(found)
-    else:
-        console().print(table(["", ""], ((name, _cell(value)) for name, value in found.items() if value)))
+    def shown(found: dict[str, Any]) -> Table:
+        return table(["", ""], ((name, _cell(value)) for name, value in found.items() if value))
+
+    answer(context, work, shown, as_json=as_json)
 
 
 @app.command(epilog=examples(*FORGET))
@@ -73,8 +74,6 @@ def forget(
     What was recorded of them bears a pseudonym afterwards.
     """
     from retrieval.domain.errors import InvalidRequestError
-    from retrieval.surfaces.cli.output import console, count, print_json
-    from retrieval.surfaces.cli.run import run
 
     async def work(platform: Platform) -> int:
         if [memory_id, user, project].count(None) != 2:
@@ -87,11 +86,13 @@ def forget(
         await store.forget(memory_id or "")
         return 1
 
-    forgotten = run(state_of(context), work)
-    if as_json:
-        print_json({"forgotten": forgotten})
-    else:
-        console().print(f"{count(forgotten, 'memory')} forgotten")
+    answer(
+        context,
+        work,
+        lambda forgotten: f"{count(forgotten, 'memory')} forgotten",
+        as_json=as_json,
+        told=lambda forgotten: {"forgotten": forgotten},
+    )
 
 
 def _cell(value: Any) -> object:

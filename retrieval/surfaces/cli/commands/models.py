@@ -6,13 +6,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from retrieval.surfaces.cli.options import CollectionName, Json, state_of
+from retrieval.surfaces.cli.options import CollectionName, Json
+from retrieval.surfaces.cli.output import table
+from retrieval.surfaces.cli.run import answer, of_collection
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from retrieval.adapters.store.learning.models import StoredModel
-    from retrieval.platform import Platform
+    from retrieval.collection import Collection
 
 
 EXAMPLES = ("retrieval models tickets", "retrieval models tickets --use 0")
@@ -34,25 +36,21 @@ def models(
     replaces on searches it was not fitted on; the reason says what it found.
     A chosen version stays until another one, or 'latest', is chosen.
     """
-    from retrieval.surfaces.cli.output import console, print_json
-    from retrieval.surfaces.cli.run import run
 
-    async def work(platform: Platform) -> tuple[list[StoredModel], int]:
-        found = await platform.collection(collection, create=False)
+    async def ask(found: Collection) -> tuple[list[StoredModel], int]:
         if use is not None:
             await found.use_model(_version(use))
         return await found.models(), (await found.info()).model_version
 
-    found, used = run(state_of(context), work)
-    if as_json:
-        print_json({"used": used, "models": [one.as_dict() for one in found]})
-    elif found:
-        console().print(_table(found, used))
-    else:
-        console().print(
-            f"nothing was learned yet; with feedback there, run: retrieval jobs run learn --collection {collection}",
-            soft_wrap=True,
-        )
+    def shown(answered: tuple[list[StoredModel], int]) -> Table | str:
+        if answered[0]:
+            return _table(*answered)
+        return f"nothing was learned yet; with feedback there, run: retrieval jobs run learn --collection {collection}"
+
+    def told(answered: tuple[list[StoredModel], int]) -> dict[str, object]:
+        return {"used": answered[1], "models": [one.as_dict() for one in answered[0]]}
+
+    answer(context, of_collection(collection, ask), shown, as_json=as_json, told=told)
 
 
 def _version(given: str) -> int | None:
@@ -67,8 +65,6 @@ def _version(given: str) -> int | None:
 
 
 def _table(found: list[StoredModel], used: int) -> Table:
-    from retrieval.surfaces.cli.output import table
-
     return table(
         ["version", "used", "kind", "verdicts", "made", "reason"],
         (

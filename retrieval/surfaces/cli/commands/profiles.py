@@ -21,10 +21,15 @@ from retrieval.surfaces.cli.options import (
     situation,
     state_of,
 )
+from retrieval.surfaces.cli.output import print_json, table
+from retrieval.surfaces.cli.run import answer, of_collection, run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from rich.table import Table
+
+    from retrieval.collection import Collection
     from retrieval.domain.search.preview import Preview, ProfilePreview
     from retrieval.domain.search.profile import Profile, StoredProfile
     from retrieval.platform import Platform
@@ -55,19 +60,13 @@ def list_profiles(
     as_json: Json = False,
 ) -> None:
     """List the versions, the newest first."""
-    from retrieval.surfaces.cli.output import console, print_json, table
-    from retrieval.surfaces.cli.run import run
 
-    async def work(platform: Platform) -> list[StoredProfile]:
-        return await (await platform.collection(collection, create=False)).profiles(limit=limit)
+    def shown(found: list[StoredProfile]) -> Table:
+        rows = ((one.version, one.is_active, _legs(one.profile), f"{one.created_at:%Y-%m-%d %H:%M}", one.note)
+                for one in found)  # fmt: skip
+        return table(["version", "used", "weights", "made (UTC)", "note"], rows)
 
-    found = run(state_of(context), work)
-    if as_json:
-        print_json([one.as_dict() for one in found])
-        return
-    rows = ((one.version, one.is_active, _legs(one.profile), f"{one.created_at:%Y-%m-%d %H:%M}", one.note)
-            for one in found)  # fmt: skip
-    console().print(table(["version", "used", "weights", "made (UTC)", "note"], rows))
+    answer(context, of_collection(collection, lambda found: found.profiles(limit=limit)), shown, as_json=as_json)
 
 
 @app.command(epilog=examples(*SHOW))
@@ -84,13 +83,7 @@ def show(
     as_json: Json = False,
 ) -> None:
     """Print a profile as the JSON that 'set' reads; with --json, its version and note too."""
-    from retrieval.surfaces.cli.output import print_json
-    from retrieval.surfaces.cli.run import run
-
-    async def work(platform: Platform) -> StoredProfile:
-        return await (await platform.collection(collection, create=False)).stored_profile(version)
-
-    found = run(state_of(context), work)
+    found = run(state_of(context), of_collection(collection, lambda found: found.stored_profile(version)))
     print_json(found.as_dict() if as_json else found.profile.as_dict())
 
 
@@ -105,15 +98,13 @@ def set_profile(
 ) -> None:
     """Store a profile as a new version, and search with it from now on."""
     from retrieval.services.compare import profile_in_file
-    from retrieval.surfaces.cli.run import run
 
     profile = profile_in_file(file)
 
-    async def work(platform: Platform) -> StoredProfile:
-        found = await platform.collection(collection, create=False)
+    async def ask(found: Collection) -> StoredProfile:
         return await found.stored_profile(await found.set_profile(profile, note=note))
 
-    _print_used(collection, run(state_of(context), work), as_json=as_json)
+    answer(context, of_collection(collection, ask), lambda stored: _used(collection, stored), as_json=as_json)
 
 
 @app.command(epilog=examples(*USE))
@@ -128,14 +119,12 @@ def use(
     as_json: Json = False,
 ) -> None:
     """Search with a stored version from now on."""
-    from retrieval.surfaces.cli.run import run
 
-    async def work(platform: Platform) -> StoredProfile:
-        found = await platform.collection(collection, create=False)
+    async def ask(found: Collection) -> StoredProfile:
         await found.use_profile(version)
         return await found.stored_profile(version)
 
-    _print_used(collection, run(state_of(context), work), as_json=as_json)
+    answer(context, of_collection(collection, ask), lambda stored: _used(collection, stored), as_json=as_json)
 
 
 @app.command(epilog=examples(*PREVIEW))
@@ -162,22 +151,19 @@ def preview(
 
     Nothing is recorded and nothing is changed.
     """
-    from retrieval.surfaces.cli.run import run
-    from retrieval.surfaces.cli.search_options import profiles_named, where_of
-
-    conditions = where_of(where or ())
+    conditions = options.where_of(where or ())
     asked = situation(
         domain=domain, complexity=complexity, actor=actor, session=session, backtracks=backtracks, generated=generated
     )
 
     async def work(platform: Platform) -> Preview:
         found = await platform.collection(collection, create=False)
-        chosen = await profiles_named(platform, found, profile)
+        chosen = await options.profiles_named(platform, found, profile)
         return await found.preview(
             query, profiles=chosen, where=conditions, limit=limit, syntax=not plain, context=asked
         )
 
-    _print_preview(run(state_of(context), work), as_json=as_json)
+    answer(context, work, lambda found: [line for one in found.previews for line in lines(one)], as_json=as_json)
 
 
 def lines(one: ProfilePreview) -> Iterator[str]:
@@ -191,27 +177,10 @@ def lines(one: ProfilePreview) -> Iterator[str]:
         yield f"  note: {note}"
 
 
-def _print_preview(found: Preview, *, as_json: bool) -> None:
-    from retrieval.surfaces.cli.output import console, plain, print_json
-
-    if as_json:
-        print_json(found.as_dict())
-        return
-    for one in found.previews:
-        for line in lines(one):
-            console().print(plain(line), soft_wrap=True)
-
-
 def _legs(profile: Profile) -> str:
     """``dense 0.6, lexical 0.4``: what makes the score."""
     return ", ".join(f"{name} {weight:g}" for name, weight in profile.weights.items())
 
 
-def _print_used(collection: str, stored: StoredProfile, *, as_json: bool) -> None:
-    from retrieval.surfaces.cli.output import console, plain, print_json
-
-    if as_json:
-        print_json(stored.as_dict())
-    else:
-        said = f"{collection} is searched with profile {stored.version}: {_legs(stored.profile)}"
-        console().print(plain(said), soft_wrap=True)
+def _used(collection: str, stored: StoredProfile) -> str:
+    return f"{collection} is searched with profile {stored.version}: {_legs(stored.profile)}"

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from retrieval.surfaces.cli.completion import complete_collection
-from retrieval.surfaces.cli.options import CollectionName, Json, examples, state_of
+from retrieval.surfaces.cli.options import CollectionName, Json, RetrievalId, collection_option, examples
+from retrieval.surfaces.cli.output import table
+from retrieval.surfaces.cli.run import answer, of_collection
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,47 +44,23 @@ def list_retrievals(
     as_json: Json = False,
 ) -> None:
     """List the recorded searches of a collection, the newest first."""
-    from retrieval.surfaces.cli.output import console, plain, print_json
-    from retrieval.surfaces.cli.run import run
-
-    async def work(platform: Platform) -> list[RetrievalSummary]:
-        found = await platform.collection(collection, create=False)
-        return await found.retrievals(limit=limit, before=before, session=session)
-
-    found = run(state_of(context), work)
-    if as_json:
-        print_json([one.as_dict() for one in found])
-    elif found:
-        for one in found:
-            console().print(plain(summary_line(one)), soft_wrap=True)
-    else:
-        console().print("no search is recorded, or none of that session", soft_wrap=True)
+    answer(
+        context,
+        of_collection(collection, lambda found: found.retrievals(limit=limit, before=before, session=session)),
+        lambda found: list(map(summary_line, found)) or "no search is recorded, or none of that session",
+        as_json=as_json,
+    )
 
 
 @app.command(epilog=examples(*SHOW))
 def show(
     context: typer.Context,
     *,
-    retrieval_id: Annotated[
-        str, typer.Argument(metavar="RETRIEVAL_ID", help="As the search's result has it.", show_default=False)
-    ],
+    retrieval_id: RetrievalId,
     as_json: Json = False,
 ) -> None:
     """Show a recorded search: its situation, its times, and its hits with their propensities."""
-    from retrieval.surfaces.cli.output import console, plain, print_json
-    from retrieval.surfaces.cli.run import run
-
-    async def work(platform: Platform) -> RecordedRetrieval:
-        return await platform.retrieval(retrieval_id)
-
-    found = run(state_of(context), work)
-    if as_json:
-        print_json(found.as_dict())
-        return
-    for line in lines(found):
-        console().print(plain(line), soft_wrap=True)
-    if found.impressions:
-        console().print(impressions_table(found))
+    answer(context, lambda platform: platform.retrieval(retrieval_id), lines, as_json=as_json)
 
 
 def summary_line(one: RetrievalSummary) -> str:
@@ -92,8 +69,8 @@ def summary_line(one: RetrievalSummary) -> str:
     return f"{one.retrieval_id}  {one.retrieved_at:%Y-%m-%d %H:%M:%S} UTC  {hits}  {one.query}"
 
 
-def lines(found: RecordedRetrieval) -> Iterator[str]:
-    """What was asked, by whom, and how it was answered."""
+def lines(found: RecordedRetrieval) -> Iterator[str | Table]:
+    """What was asked, by whom, how it was answered, and a row a hit that was shown."""
     by = f"by {found.origin}" if found.origin else f"by profile {found.profile_version or 'of the call'}, {found.path}"
     yield f"{found.collection}: {found.query!r}, {found.retrieved_at:%Y-%m-%d %H:%M:%S} UTC, {by}"
     situation = {"domain": found.context.domain, "actor": found.context.actor, "session": found.context.session}
@@ -102,14 +79,9 @@ def lines(found: RecordedRetrieval) -> Iterator[str]:
         yield ", ".join(said)
     yield f"{found.retrieval_time_ms:.1f} ms, policy {found.policy}, {found.candidates:,} candidates on record"
     yield from (f"note: {note}" for note in found.notes)
-
-
-def impressions_table(found: RecordedRetrieval) -> Table:
-    """A row a hit that was shown."""
-    from retrieval.surfaces.cli.output import table
-
-    rows = ((one.rank, one.item_id, one.score, one.slot.value, one.propensity) for one in found.impressions)
-    return table(["rank", "item", "score", "slot", "propensity"], rows)
+    if found.impressions:
+        rows = ((one.rank, one.item_id, one.score, one.slot.value, one.propensity) for one in found.impressions)
+        yield table(["rank", "item", "score", "slot", "propensity"], rows)
 
 
 REPLAY_EXAMPLES = ("retrieval replay 01a2014b-b29b-73d6-8b76-213aa0d89193",)
@@ -118,20 +90,8 @@ REPLAY_EXAMPLES = ("retrieval replay 01a2014b-b29b-73d6-8b76-213aa0d89193",)
 def replay(
     context: typer.Context,
     *,
-    retrieval_id: Annotated[
-        str,
-        typer.Argument(metavar="RETRIEVAL_ID", help="As the search's result has it.", show_default=False),
-    ],
-    collection: Annotated[
-        str | None,
-        typer.Option(
-            "--collection",
-            "-c",
-            metavar="NAME",
-            help="Only if the search was in this collection.",
-            autocompletion=complete_collection,
-        ),
-    ] = None,
+    retrieval_id: RetrievalId,
+    collection: Annotated[str | None, collection_option("Only if the search was in this collection.")] = None,
     as_json: Json = False,
 ) -> None:
     """Recompute a recorded ranking, and say where and why today's answer differs.
@@ -139,23 +99,16 @@ def replay(
     The ranking follows from what was recorded: candidates, scores, ranks,
     profile. Then the search is asked again, without being recorded.
     """
-    from retrieval.surfaces.cli.output import console, plain, print_json
-    from retrieval.surfaces.cli.run import run
 
     async def work(platform: Platform) -> Replay:
+        if collection is not None:
+            await platform.collection(collection, create=False)
         return await platform.replay(retrieval_id, collection)
 
-    found = run(state_of(context), work)
-    if as_json:
-        print_json(found.as_dict())
-        return
-    for line in replay_lines(found):
-        console().print(plain(line), soft_wrap=True)
-    if found.differences:
-        console().print(differences_table(found))
+    answer(context, work, replay_lines, as_json=as_json)
 
 
-def replay_lines(found: Replay) -> Iterator[str]:
+def replay_lines(found: Replay) -> Iterator[str | Table]:
     """What was asked, whether its ranking follows from its record, and what has changed."""
     yield f"{found.collection}: {found.query!r}, {found.retrieved_at:%Y-%m-%d %H:%M:%S} UTC"
     yield "the ranking follows from its record" if found.is_reproduced else "the ranking is not reproduced:"
@@ -163,12 +116,12 @@ def replay_lines(found: Replay) -> Iterator[str]:
     yield from found.changes
     if not found.differences and not found.changes:
         yield "today's answer is the same"
+    if found.differences:
+        yield differences_table(found)
 
 
 def differences_table(found: Replay) -> Table:
     """A row for each item that stands elsewhere today, or with another score."""
-    from retrieval.surfaces.cli.output import table
-
     return table(
         ["item", "rank then", "now", "score then", "now", "why"],
         (

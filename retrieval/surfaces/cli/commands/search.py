@@ -30,6 +30,7 @@ from retrieval.surfaces.cli.options import (
 from retrieval.surfaces.cli.output import count, plain, table
 
 if TYPE_CHECKING:
+    from retrieval.domain.items.passages import Passages
     from retrieval.domain.search.completion import Completions
     from retrieval.platform import Platform
 
@@ -168,8 +169,9 @@ def search(
     as_json: Json = False,
 ) -> None:
     """Search a collection by meaning and by words."""
+    from retrieval.surfaces.cli.output import console, print_json
     from retrieval.surfaces.cli.run import run
-    from retrieval.surfaces.cli.search_options import entities_of, moment_of, profile_named, vector_of, where_of
+    from retrieval.surfaces.cli.search_options import entities_of, moment_of, vector_of, where_of
 
     if query is None and vector is None:
         raise typer.BadParameter("give some words, or a vector with --vector", ctx=context, param_hint="QUERY")
@@ -186,9 +188,13 @@ def search(
 
     async def ask(platform: Platform) -> SearchResult:
         found = await platform.collection(collection, create=False)
-        return await found.search(query, profile=await profile_named(platform, found, profile), **asked)
+        return await found.search(query, profile=await options.profile_named(platform, found, profile), **asked)
 
-    _print(run(state_of(context), ask), explain=explain, as_json=as_json)
+    result = run(state_of(context), ask)
+    if as_json:
+        print_json(result.as_dict())
+    else:
+        print_result(console(), result, explain=explain)
 
 
 COMPLETE_EXAMPLES = (
@@ -225,10 +231,56 @@ def complete(
         console().print(Text.assemble((plain(title.item_id), "green"), "  ", plain(title.title)), soft_wrap=True)
 
 
-def _print(result: SearchResult, *, explain: bool, as_json: bool) -> None:
-    from retrieval.surfaces.cli.output import console, print_json
+PASSAGES_EXAMPLES = (
+    'retrieval passages docs "how long are backups kept?"',
+    'retrieval passages docs "how long are backups kept?" --max-tokens 800 --where team=ops',
+)
 
+
+def passages(
+    context: typer.Context,
+    *,
+    collection: CollectionName,
+    query: Annotated[str, typer.Argument(help="What is asked.", show_default=False)],
+    max_tokens: Annotated[
+        int, typer.Option("--max-tokens", "-t", metavar="N", help="Tokens of all that is printed, at most.")
+    ] = 2000,
+    around: Annotated[
+        int, typer.Option("--around", metavar="N", help="Chunks taken in on each side of a hit; 0 to 10.")
+    ] = 1,
+    limit: options.Limit = 10,
+    where: options.Where = None,
+    domain: Domain = "",
+    complexity: Complexity = None,
+    actor: Actor = "",
+    session: Session = "",
+    as_json: Json = False,
+) -> None:
+    """Print what a collection says about a question, as text for a prompt.
+
+    The hits in their order, as far as there is room, then the chunks beside
+    them; chunks of a document that follow one another become one passage.
+    """
+    from retrieval.surfaces.cli.output import console, print_json
+    from retrieval.surfaces.cli.run import run
+    from retrieval.surfaces.cli.search_options import where_of
+
+    about = situation(domain=domain, complexity=complexity, actor=actor, session=session, backtracks=0, generated=False)
+    condition = where_of(where or ())
+
+    async def ask(platform: Platform) -> Passages:
+        found = await platform.collection(collection, create=False)
+        return await found.passages(
+            query, max_tokens=max_tokens, around=around, limit=limit, where=condition, context=about
+        )
+
+    found = run(state_of(context), ask)
     if as_json:
-        print_json(result.as_dict())
-    else:
-        print_result(console(), result, explain=explain)
+        print_json(found.as_dict())
+        return
+    if found.text:
+        console().print(found.text, soft_wrap=True)
+    left_out = f"{count(found.left_out, 'hit')} had no room in {max_tokens:,} tokens" if found.left_out else ""
+    nothing = "" if found.text else "no passage"
+    for note in filter(None, (nothing, left_out, *found.notes)):
+        console(stderr=True).print(plain(f"note: {note}"), soft_wrap=True)

@@ -1,45 +1,42 @@
-"""``retrieval session-start`` and ``retrieval session-end``: hooks of an agent's sessions."""
+"""``retrieval session-start`` and ``session-end``: hooks of an agent's sessions, which they must never hold up.
+
+Starting runs before a session may begin, so it loads nothing that it does not need: no SQLAlchemy and no event loop of
+ours. Whatever goes wrong, the program tells it in one line on standard error and ends with 0.
+"""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
+import contextlib
+import sys
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from enum import StrEnum
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from retrieval.adapters.store.installation.embedded.join import check_is_made
-from retrieval.apps.principles.startup.end import end_session
-from retrieval.apps.principles.startup.options import EndOptions
-from retrieval.apps.principles.startup.start_settings import StartSettings
+from retrieval.apps.principles.startup.options import COLLECTION, MOST, EndOptions, SessionOutcome, StartOptions
+from retrieval.apps.principles.startup.options import session_name as named
 from retrieval.apps.principles.startup.surroundings import HookInput, look_around, read_hook_input
-from retrieval.apps.principles.traces import Trace
 from retrieval.domain.errors import InvalidRequestError
-from retrieval.platform import connect
-from retrieval.settings import Settings
+from retrieval.domain.items.collection import check_collection_name
 from retrieval.surfaces.cli.completion import complete_collection
-from retrieval.surfaces.cli.fast_lane import END, START, run_hook
+from retrieval.surfaces.cli.errors import hint
 from retrieval.surfaces.cli.options import Json, state_of
 
+if TYPE_CHECKING:
+    from retrieval.apps.principles.traces import Trace
+    from retrieval.settings import Settings
 
-def store_trace(options: EndOptions, settings: StartSettings, deadline: float, say: Callable[[str], None]) -> Trace:
-    """Store the trace of the session, by ``deadline`` (``time.monotonic`` seconds). Raises ``RetrievalError``."""
-    if settings.database_url is None:
-        check_is_made(settings.own_home)
-    is_told = options.folder is not None and options.session is not None
-    hook = HookInput() if is_told else read_hook_input()
-    folder = options.folder or Path(hook.folder or ".")
-    if not folder.is_dir() and not options.tags:
-        raise InvalidRequestError(f"{str(folder)!r:.200} is no folder, and no tags are given; nothing is stored")
-    context = look_around(folder, deadline, say)
 
-    async def work() -> Trace:
-        # A vector of the trace is not waited for: jobs make it, where there is an embedder.
-        async with connect(settings=Settings().changed(tenant=settings.tenant, embedder="none")) as platform:
-            return await end_session(platform, options, hook, context)
+class Shape(StrEnum):
+    """How principles are shown."""
 
-    return asyncio.run(work())
+    TEXT = "text"
+    JSON = "json"
 
 
 START_EXAMPLES = (
@@ -49,7 +46,7 @@ START_EXAMPLES = (
 END_EXAMPLES = ("retrieval session-end --session s-1 --outcome success --tags testing,sql",)
 
 Folder = Annotated[
-    str | None, typer.Option("--cwd", metavar="DIR", help="The session's folder; else the hook's, else the current.")
+    Path | None, typer.Option("--cwd", metavar="DIR", help="The session's folder; else the hook's, else the current.")
 ]
 SessionId = Annotated[str | None, typer.Option("--session", metavar="ID", help="The session; else the hook's.")]
 Principles = Annotated[
@@ -67,13 +64,13 @@ def session_start(
     context: typer.Context,
     *,
     cwd: Folder = None,
-    shape: Annotated[str, typer.Option("--format", metavar="text|json", help="How the principles are shown.")] = "text",
+    shape: Annotated[Shape, typer.Option("--format", help="How the principles are shown.")] = Shape.TEXT,
     session: SessionId = None,
-    collection: Principles = "principles",
-    limit: Annotated[str, typer.Option("--limit", metavar="N", help="Principles at most, 1 to 100.")] = "10",
+    collection: Principles = COLLECTION,
+    limit: Annotated[int, typer.Option(min=1, max=MOST, metavar="N", help="Principles at most, 1 to 100.")] = 10,
     explore: Annotated[
-        str, typer.Option("--explore", metavar="N", help="How many of them are explored, 0 to 100.")
-    ] = "2",
+        int, typer.Option(min=0, max=MOST, metavar="N", help="How many of them are explored, 0 to 100.")
+    ] = 2,
     as_json: Json = False,
 ) -> None:
     """Give a session the principles that fit its project, and some that are new.
@@ -85,8 +82,19 @@ def session_start(
     usage too, and a hint is one line on standard error.
     RETRIEVAL_SESSION_START_SECONDS says how long it may take.
     """
-    asked = {"cwd": cwd, "format": "json" if as_json else shape, "session": session, "collection": collection}
-    run_hook(START, _arguments({**asked, "limit": limit, "explore": explore}), state_of(context).tenant)
+    from retrieval.apps.principles.startup.start import SessionStart
+
+    check_collection_name(collection)
+    options = StartOptions(folder=cwd, session=named(session), collection=collection, limit=limit, explore=explore)
+    settings, say = state_of(context).settings(), partial(hint, "session-start")
+    with _limited("session-start", settings) as deadline, contextlib.ExitStack() as stack:
+        start = SessionStart(options, settings, deadline, say)
+        stack.callback(start.close)
+        started = start.started(_hook_input(options), datetime.now(UTC))
+        if not started.principles:
+            say("there are no principles to give yet; add one, as docs/how-to/principles.md tells")
+        _print(started.as_json() if as_json or shape is Shape.JSON else started.as_text())
+        start.record(datetime.now(UTC))
 
 
 def session_end(
@@ -94,14 +102,10 @@ def session_end(
     *,
     cwd: Folder = None,
     session: SessionId = None,
-    outcome: Annotated[
-        str, typer.Option("--outcome", metavar="success|failure", help="How the session went.")
-    ] = "success",
-    tags: Annotated[str, typer.Option("--tags", metavar="A,B", help="What it was about, besides its project.")] = "",
-    title: Annotated[
-        str, typer.Option("--title", metavar="TEXT", help="In a sentence; else by folder and latest commit.")
-    ] = "",
-    collection: Principles = "principles",
+    outcome: Annotated[SessionOutcome, typer.Option(help="How the session went.")] = SessionOutcome.SUCCESS,
+    tags: Annotated[str, typer.Option(metavar="A,B", help="What it was about, besides its project.")] = "",
+    title: Annotated[str, typer.Option(metavar="TEXT", help="In a sentence; else by folder and latest commit.")] = "",
+    collection: Principles = COLLECTION,
     as_json: Json = False,
 ) -> None:
     """Keep what a session was about, and how it went.
@@ -110,10 +114,68 @@ def session_end(
     last 7 days help to choose what later sessions are started with. The exit
     code is 0 whatever happens, and a hint is one line on standard error.
     """
-    asked = {"cwd": cwd, "session": session, "outcome": outcome, "tags": tags, "title": title}
-    flags = ["--json"] if as_json else []
-    run_hook(END, [*_arguments({**asked, "collection": collection}), *flags], state_of(context).tenant)
+    check_collection_name(collection)
+    options = EndOptions(
+        folder=cwd,
+        session=named(session),
+        outcome=outcome,
+        tags=tuple(tag for tag in map(str.strip, tags.split(",")) if tag),
+        title=title.strip(),
+        collection=collection,
+    )
+    settings = state_of(context).settings()
+    with _limited("session-end", settings) as deadline:
+        trace = _stored(options, settings, deadline)
+    if as_json:
+        from retrieval.surfaces.cli.output import print_json
+
+        print_json(trace.as_dict())
 
 
-def _arguments(asked: dict[str, str | None]) -> list[str]:
-    return [f"--{name}={value}" for name, value in asked.items() if value is not None]
+def _stored(options: EndOptions, settings: Settings, deadline: float) -> Trace:
+    """Store the trace of the session, by ``deadline`` (``time.monotonic`` seconds). Raises ``RetrievalError``."""
+    import asyncio
+
+    from retrieval.adapters.store.installation.embedded.join import check_is_made
+    from retrieval.adapters.store.installation.embedded.place import default_home
+    from retrieval.apps.principles.startup.end import end_session
+    from retrieval.platform import connect
+
+    if settings.database_url is None:
+        check_is_made(settings.home or default_home())
+    hook = _hook_input(options)
+    folder = options.folder or Path(hook.folder or ".")
+    if not folder.is_dir() and not options.tags:
+        raise InvalidRequestError(f"{str(folder)!r:.200} is no folder, and no tags are given; nothing is stored")
+    surroundings = look_around(folder, deadline, partial(hint, "session-end"))
+
+    async def work() -> Trace:
+        # A vector of the trace is not waited for: jobs make it, where there is an embedder.
+        async with connect(settings=settings.changed(embedder="none")) as platform:
+            return await end_session(platform, options, hook, surroundings)
+
+    return asyncio.run(work())
+
+
+def _hook_input(options: StartOptions | EndOptions) -> HookInput:
+    """What the agent says of the session, unless the options say it all."""
+    is_told = options.folder is not None and options.session is not None
+    return HookInput() if is_told else read_hook_input()
+
+
+@contextlib.contextmanager
+def _limited(hook: str, settings: Settings) -> Iterator[float]:
+    """Within it, the deadline (``time.monotonic`` seconds) at which the process ends, whatever hangs."""
+    from retrieval.apps.principles.startup.start import watchdog
+
+    seconds = settings.session_start_seconds
+    late = f"not done within {seconds:g} s, and left; RETRIEVAL_SESSION_START_SECONDS gives it more"
+    with watchdog(seconds, partial(hint, hook, late)):
+        yield time.monotonic() + seconds
+
+
+def _print(text: str) -> None:
+    if sys.stdout is None:
+        raise BrokenPipeError("nobody reads standard output")
+    sys.stdout.write(text)
+    sys.stdout.flush()

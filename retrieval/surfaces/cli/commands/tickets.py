@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
 from retrieval.apps.tickets import RetrievalResponse, SearchPreview, SimilarTicket
 from retrieval.surfaces.cli.completion import complete_collection
-from retrieval.surfaces.cli.options import Json, examples, state_of
-from retrieval.surfaces.cli.output import console, count, plain, print_json
+from retrieval.surfaces.cli.options import Json, examples
+from retrieval.surfaces.cli.output import count
+from retrieval.surfaces.cli.run import answer
 
 if TYPE_CHECKING:
+    from pydantic import BaseModel
+
     from retrieval.apps.tickets import RetrievalService
     from retrieval.platform import Platform
-
-
-def show(found: Any, lines: Iterable[str], *, as_json: bool) -> None:
-    """Print it as JSON, or the lines."""
-    if as_json:
-        print_json(found)
-        return
-    for line in lines:
-        console().print(plain(line), soft_wrap=True)
 
 
 def found_lines(found: RetrievalResponse) -> Iterator[str]:
@@ -184,8 +178,8 @@ def search(
         exclude_ids=exclude_ids,
         exclude_self=exclude_self,
     )
-    found = _asked(context, collection, lambda service: service.process(request))
-    show(found.model_dump(mode="json"), found_lines(found), as_json=as_json)
+    work = _asking(collection, lambda service: service.process(request))
+    answer(context, work, found_lines, as_json=as_json, told=_dumped)
 
 
 @app.command(epilog=examples(*PREVIEW))
@@ -228,24 +222,20 @@ def preview(
         as_of=moment_of(as_of),
         exclude_ids=exclude_ids,
     )
-    found = _asked(
-        context, collection, lambda service: service.preview_search(title, description or "", domain, config)
-    )
-    show(found.model_dump(mode="json"), preview_lines(found), as_json=as_json)
+    work = _asking(collection, lambda service: service.preview_search(title, description or "", domain, config))
+    answer(context, work, preview_lines, as_json=as_json, told=_dumped)
 
 
 @app.command(epilog=examples(*STATS))
 def stats(context: typer.Context, *, collection: CollectionOption = None, as_json: Json = False) -> None:
     """Count the vectors, and the tickets of each domain."""
-    found = _asked(context, collection, lambda service: service.get_index_stats())
-    show(found, fact_lines(found), as_json=as_json)
+    answer(context, _asking(collection, lambda service: service.get_index_stats()), fact_lines, as_json=as_json)
 
 
 @app.command(epilog=examples(*HEALTH))
 def health(context: typer.Context, *, collection: CollectionOption = None, as_json: Json = False) -> None:
     """Say whether tickets can be found; the exit code is 1 where they cannot."""
-    found = _asked(context, collection, lambda service: service.health_check())
-    show(found, fact_lines(found), as_json=as_json)
+    found = answer(context, _asking(collection, lambda service: service.health_check()), fact_lines, as_json=as_json)
     if found["status"] != "healthy":
         raise typer.Exit(1)
 
@@ -282,15 +272,16 @@ def _checked(model: Callable[..., T], **given: object) -> T:
         raise InvalidRequestError(f"{place}: {said}" if place else said) from None
 
 
-def _asked(context: typer.Context, collection: str | None, ask: Callable[[RetrievalService], Awaitable[T]]) -> T:
-    """What the service on the platform answers, for the collection or the configured one."""
+def _dumped(found: BaseModel) -> dict[str, Any]:
+    return found.model_dump(mode="json")
+
+
+def _asking(
+    collection: str | None, ask: Callable[[RetrievalService], Awaitable[T]]
+) -> Callable[[Platform], Awaitable[T]]:
+    """The work that asks the service on the platform, for the collection or the configured one."""
     from retrieval.apps.tickets import RetrievalConfig, RetrievalService
-    from retrieval.surfaces.cli.run import run
 
     given: dict[str, Any] = {} if collection is None else {"collection": collection}
     config = RetrievalConfig(**given)
-
-    async def work(platform: Platform) -> T:
-        return await ask(RetrievalService(config, platform))
-
-    return run(state_of(context), work)
+    return lambda platform: ask(RetrievalService(config, platform))

@@ -2,26 +2,117 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import is_dataclass
 from datetime import datetime
-from typing import Annotated, Any
+from enum import Enum
+from functools import cache, reduce
+from itertools import pairwise
+from operator import or_
+from pathlib import Path
+from types import UnionType
+from typing import Annotated, Any, Union, get_args, get_origin
+from uuid import UUID
 
 from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator, WithJsonSchema
 
 from retrieval.domain.items.embedding import MAX_DIMENSIONS
 from retrieval.domain.learning.context import MAX_BACKTRACKS, MAX_NAME_LENGTH, Context
+from retrieval.domain.told import told_names
 from retrieval.engine.request import MAX_PREFERRED
 
 
 class Sent(BaseModel):
-    """A part of a request: a name that it does not have is refused, and so is a text for a number."""
+    """A part of a request: a name that it does not have is refused, and so is a text for a number.
+
+    ``of``: a class of the domain, each of whose fields may be sent or left out; those that the model declares itself go
+    before.
+    """
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, use_attribute_docstrings=True)
 
+    def __init_subclass__(cls, of: type | None = None, **options: Any) -> None:
+        # Called before pydantic collects the fields from the annotations.
+        super().__init_subclass__(**options)
+        if of is not None:
+            own = inspect.get_annotations(cls)
+            derived = {name: kind for name, kind in _told_fields(of, may_be_null=True) if name not in own}
+            cls.__annotations__ = derived | own
+            for name in derived:
+                setattr(cls, name, None)
+
+
+VALUE_MODELS: dict[type, type[BaseModel]] = {}
+"""The model that describes a value of the domain, by the value's class."""
+
 
 class AnswerPart(BaseModel):
-    """A part of an answer. It describes what is sent; nothing is checked against it while serving."""
+    """A part of an answer. It describes what is sent; nothing is checked against it while serving.
+
+    ``of``: the class of the domain whose ``as_dict`` is sent: its fields are the model's, with their docstrings; those
+    that the model declares itself go before.
+    """
 
     model_config = ConfigDict(frozen=True, use_attribute_docstrings=True)
+
+    def __init_subclass__(cls, of: type | None = None, **options: Any) -> None:
+        # Called before pydantic collects the fields from the annotations.
+        super().__init_subclass__(**options)
+        if of is not None:
+            VALUE_MODELS[of] = cls
+            cls.__annotations__ = dict(_told_fields(of)) | inspect.get_annotations(cls)
+
+
+def _told_fields(kind: type, *, may_be_null: bool = False) -> Iterator[tuple[str, Any]]:
+    """The name and the annotated type of what is told of a value of that class."""
+    # A class of the public interface says that it is at home there; its methods know the file that it is written in.
+    home = vars(sys.modules[kind.__module__]) if issubclass(kind, tuple) else kind.__init__.__globals__
+    types = inspect.get_annotations(kind, globals=home, eval_str=True)
+    documented = _docstrings(kind.__name__, home["__file__"])
+    for name in told_names(kind):
+        found = types.get(name) or inspect.get_annotations(getattr(kind, name).fget, eval_str=True)["return"]
+        sent, about = _sent(found | None if may_be_null else found), documented.get(name)
+        yield name, Annotated[sent, Field(description=about)] if about else sent
+
+
+def _sent(kind: Any) -> Any:
+    """The type of JSON values that ``plain`` makes of values of that type."""
+    origin, inner = get_origin(kind), get_args(kind)
+    if origin in (Union, UnionType):
+        return reduce(or_, map(_sent, inner))
+    base = origin or kind
+    if not isinstance(base, type) or base in (str, float, int, bool, type(None)):
+        return base
+    if base in VALUE_MODELS:
+        return VALUE_MODELS[base]
+    if issubclass(base, datetime | UUID | Enum):
+        return str
+    if is_dataclass(base):
+        return dict[str, Any]
+    if issubclass(base, Mapping):
+        return dict[str, _sent(inner[1])]  # type: ignore[misc]
+    return list[_sent(inner[0])] if issubclass(base, Sequence | AbstractSet) else base  # type: ignore[misc]
+
+
+@cache
+def _parsed(file: str) -> ast.Module:
+    return ast.parse(Path(file).read_text(encoding="utf-8"))
+
+
+def _docstrings(name: str, file: str) -> dict[str, str]:
+    """The docstrings of the attributes and properties of the file's class of that name, in the words of JSON."""
+    classes = [one for one in _parsed(file).body if isinstance(one, ast.ClassDef)]
+    parts = next(one.body for one in classes if one.name == name)
+    found = {one.name: ast.get_docstring(one) or "" for one in parts if isinstance(one, ast.FunctionDef)}
+    for one, after in pairwise(parts):
+        if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name) and isinstance(after, ast.Expr):
+            found[one.target.id] = inspect.cleandoc(str(ast.literal_eval(after.value)))
+    return {name: re.sub(r"\bNone\b", "null", text).replace("``", "`") for name, text in found.items()}
 
 
 def _time_of(value: Any) -> Any:

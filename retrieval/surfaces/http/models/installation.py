@@ -6,7 +6,12 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from retrieval.domain.diagnosis import Severity
+from retrieval.adapters.store.records.job_runs import JobRun
+from retrieval.adapters.store.search.indexes import IndexStatus
+from retrieval.adapters.store.search.recall import Measurement
+from retrieval.domain.diagnosis import Diagnosis, Finding, Severity
+from retrieval.domain.records.analytics import AnalyticsColumn, AnalyticsView
+from retrieval.services.collections import CollectionStatus
 from retrieval.surfaces.http.models.base import AnswerPart
 
 
@@ -52,20 +57,13 @@ class Ready(BaseModel):
     checks: Checks
 
 
-class FindingTold(AnswerPart):
+class FindingTold(AnswerPart, of=Finding):
     """One thing that was looked at."""
 
-    check: str
-    """What was looked at: `indexes`, `recall`, `connections`, ..."""
     severity: Severity
-    about: str
-    """Which of many it is: a collection, a table, a setting. Empty: the installation."""
-    found: str
-    mend: str
-    """What to do: a command or SQL. Empty: nothing."""
 
 
-class DiagnosisTold(AnswerPart):
+class DiagnosisTold(AnswerPart, of=Diagnosis):
     """Everything that was looked at, the worst first."""
 
     model_config = ConfigDict(
@@ -89,61 +87,23 @@ class DiagnosisTold(AnswerPart):
         }
     )
 
-    examined_at: str
-    is_sound: bool
-    """Whether nothing that was found is an error."""
     worst: Severity
-    findings: list[FindingTold]
 
 
-class IndexTold(AnswerPart):
+class IndexTold(AnswerPart, of=IndexStatus):
     """An index for approximate search."""
 
-    name: str
-    valid: bool
-    bytes: int
-    rows: int
-    """When PostgreSQL last counted them; -1: it has not yet."""
 
-
-class RunTold(AnswerPart):
+class RunTold(AnswerPart, of=JobRun):
     """The last run of a job."""
 
-    job: str
-    started_at: str
-    seconds: float | None
-    outcome: str
-    details: dict[str, Any]
 
-
-class MeasurementTold(AnswerPart):
+class MeasurementTold(AnswerPart, of=Measurement):
     """How much of the truth an index found, for searches whose filters let alike many items through."""
 
-    bucket: str
-    samples: int
-    recall: float
-    short_pages: int
-    effort: int
-    measured_at: str | None
 
-
-class CollectionStateTold(AnswerPart):
+class CollectionStateTold(AnswerPart, of=CollectionStatus):
     """How one collection stands."""
-
-    name: str
-    documents: int
-    """Items that a search can find."""
-    space: str | None
-    """The embedding space; null: lexical search only."""
-    pending: int
-    """Items that wait for their vector."""
-    weights_pending: bool
-    """Whether BM25 weights wait to be computed again."""
-    indexes: list[IndexTold]
-    runs: list[RunTold]
-    recall: list[MeasurementTold]
-    unrecorded: dict[str, int]
-    """Searches that were to be recorded and were not, by reason."""
 
 
 class StatisticsTold(AnswerPart):
@@ -174,21 +134,12 @@ class StatisticsTold(AnswerPart):
     collections: list[CollectionStateTold]
 
 
-class ColumnTold(AnswerPart):
+class ColumnTold(AnswerPart, of=AnalyticsColumn):
     """A column of a view."""
 
-    name: str
-    type: str
-    """As PostgreSQL calls it."""
-    about: str
 
-
-class ViewTold(AnswerPart):
+class ViewTold(AnswerPart, of=AnalyticsView):
     """What there is to ask."""
-
-    name: str
-    about: str
-    columns: list[ColumnTold]
 
 
 class ViewsTold(AnswerPart):

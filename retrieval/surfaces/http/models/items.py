@@ -7,8 +7,10 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field, JsonValue
 
 from retrieval.domain.errors import InvalidItemError
-from retrieval.domain.items.collection import MAX_NEIGHBOURS, MAX_OWN_WEIGHT, OCCURRED_AT, Neighbours
+from retrieval.domain.items.collection import MAX_NEIGHBOURS, MAX_OWN_WEIGHT, OCCURRED_AT, CollectionInfo, Neighbours
 from retrieval.domain.items.embedding import MAX_DIMENSIONS, MAX_LABEL_LENGTH, EmbeddingSpace
+from retrieval.domain.items.item import Item, StoredItem
+from retrieval.services.add import AddReport
 from retrieval.surfaces.http.models.base import AnswerPart, InlineProfile, Sent, Vector
 
 _EXAMPLE: dict[str, JsonValue] = {
@@ -80,26 +82,10 @@ class CollectionSettings(Sent):
     """For vectors of your own; left out: the service's embedder's."""
 
 
-class CollectionTold(AnswerPart):
+class CollectionTold(AnswerPart, of=CollectionInfo):
     """A collection at a glance."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
-
-    name: str
-    documents: int
-    """Items that a search can find."""
-    pending: int
-    """Items that wait for their vector."""
-    space: str | None
-    """The embedding space's name; null: lexical search only."""
-    text_search_config: str
-    profile_version: int
-    model_version: int
-    """The model of the learned reward that searches use; 0: none."""
-    has_hnsw: bool
-    filterable: dict[str, str]
-    """The types of the indexed attributes."""
-    neighbours: dict[str, Any] | None
 
 
 class CollectionsTold(AnswerPart):
@@ -144,25 +130,17 @@ _STORED: dict[str, JsonValue] = {
 ItemIdSent = Annotated[str, Field(min_length=1, max_length=512)]
 
 
-class ItemSent(Sent):
+class ItemSent(Sent, of=Item):
     """An item as the ingest format writes it. What else it has becomes an attribute."""
 
     model_config = ConfigDict(extra="allow", json_schema_extra={"examples": [_ITEM_EXAMPLE]})
 
     item_id: str | int | None = None
     """The application's own key, 1 to 512 bytes; also `_id` or `id`. In a path it need not be repeated."""
-    title: str | None = None
     body: str | None = None
     """Also `text`, and where that is a text `content`, `page_content` or `document`."""
-    kind: str | None = None
-    """What sort of thing it is, in the application's words."""
-    tags: list[str] | None = None
     attributes: dict[str, Any] | None = None
     """JSON values by name; filterable. Also `metadata`."""
-    status: str | None = None
-    """`archived` items are kept and not found; any other value is the application's own."""
-    source: str | None = None
-    """Where it came from: a system, a file, a person."""
     occurred_at: str | None = None
     """When the thing happened: ISO 8601; without a time zone it is UTC."""
 
@@ -179,7 +157,7 @@ class ItemSent(Sent):
         return {**record, "_id": item_id}
 
 
-class ItemChanges(Sent):
+class ItemChanges(Sent, of=Item):
     """A JSON merge patch (RFC 7396) on an item: what is null goes back to nothing, what is left out stays."""
 
     model_config = ConfigDict(
@@ -188,15 +166,8 @@ class ItemChanges(Sent):
 
     item_id: str | None = None
     """That of the path, if at all."""
-    title: str | None = None
-    body: str | None = None
-    kind: str | None = None
-    tags: list[str] | None = None
     attributes: dict[str, Any] | None = None
     """Merged with those that there are; one that is null is taken away."""
-    status: str | None = None
-    source: str | None = None
-    occurred_at: str | None = None
 
     def changes(self) -> dict[str, Any]:
         """What was sent, as ``Collection.patch`` takes it."""
@@ -223,26 +194,14 @@ class DeleteRequest(Sent):
     """At most 1000."""
 
 
-class StoredItemTold(AnswerPart):
+class ItemTold(AnswerPart, of=Item):
+    """An item."""
+
+
+class StoredItemTold(ItemTold, of=StoredItem):
     """An item with its version; the header `ETag` has the version too."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [_STORED]})
-
-    item_id: str
-    title: str
-    body: str
-    kind: str
-    tags: list[str]
-    attributes: dict[str, Any]
-    status: str
-    source: str
-    occurred_at: str | None
-    """ISO 8601."""
-    version: str
-    """Another one after every change; nothing can be read from it."""
-    created_at: str
-    updated_at: str
-    """When it was changed last."""
 
 
 class PageTold(AnswerPart):
@@ -255,23 +214,14 @@ class PageTold(AnswerPart):
     """What to give as `after` for the next page; null: there is none."""
 
 
-class AddReportTold(AnswerPart):
+class AddReportTold(AnswerPart, of=AddReport):
     """What became of the items."""
 
     model_config = ConfigDict(
         json_schema_extra={
-            "examples": [{"added": 1, "changed": 0, "unchanged": 0, "embedded": 1, "pending": 0, "notes": []}]
+            "examples": [{"added": 1, "changed": 0, "unchanged": 0, "embedded": 1, "pending": 0, "cut": 0, "notes": []}]
         }
     )
-
-    added: int
-    changed: int
-    unchanged: int
-    embedded: int
-    """Vectors stored."""
-    pending: int
-    """Items stored and found by their words, that wait for their vector."""
-    notes: list[str]
 
 
 class DeletedTold(AnswerPart):

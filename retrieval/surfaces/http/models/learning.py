@@ -8,8 +8,9 @@ from typing import Annotated, Any
 from pydantic import ConfigDict, Field
 from pydantic.config import JsonDict
 
+from retrieval.adapters.store.records.forgetting import Pseudonymised
 from retrieval.domain.learning.context import MAX_NAME_LENGTH
-from retrieval.domain.learning.feedback import RATING, Feedback
+from retrieval.domain.learning.feedback import RATING, Feedback, FeedbackReport
 from retrieval.surfaces.http.models.base import A_RETRIEVAL, AnswerPart, Moment, RetrievalId, Sent, SentSituation
 
 MAX_EVENTS = 10_000
@@ -81,21 +82,12 @@ class TaskOutcome(Sent):
     at: Moment | None = None
 
 
-class FeedbackTold(AnswerPart):
+class FeedbackTold(AnswerPart, of=FeedbackReport):
     """What became of the events."""
 
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"recorded": 1, "repeated": 0, "superseding": 0, "discounted": {}}]}
     )
-
-    recorded: int
-    """Stored now, whether they count or not."""
-    repeated: int
-    """Stored before, by their key; nothing was done."""
-    superseding: int
-    """Of the recorded: those that replaced an earlier verdict."""
-    discounted: dict[str, int]
-    """Of the recorded: those that do not count, by reason."""
 
 
 MAX_VERSION = 2**31 - 1
@@ -187,13 +179,9 @@ class EventsTold(AnswerPart):
     """Events of feedback that count now, or no longer."""
 
 
-class PseudonymTold(AnswerPart):
+class PseudonymTold(AnswerPart, of=Pseudonymised):
     """What bears the pseudonym now."""
 
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"pseudonym": "pseudonym-0d4c3b7e", "retrievals": 31, "feedback": 12}]}
     )
-
-    pseudonym: str
-    retrievals: int
-    feedback: int

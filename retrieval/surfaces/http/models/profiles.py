@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import ConfigDict, Field, model_validator
 from pydantic.config import JsonDict
 
-from retrieval.domain.search.preview import MAX_PROFILES
+from retrieval.domain.search.preview import MAX_PROFILES, Preview, PreviewedHit, ProfilePreview
+from retrieval.domain.search.profile import StoredProfile
 from retrieval.surfaces.http.models.base import AnswerPart, InlineProfile, Sent, SentSituation, Where
-from retrieval.surfaces.http.models.search import HitTold, Limit
+from retrieval.surfaces.http.models.search import Limit
 
 _PROFILE: JsonDict = {"legs": {"dense": 0.6, "lexical": 0.4}, "fusion": {"kind": "weighted_sum"}}
 
@@ -39,7 +40,7 @@ class ProfileChange(Sent):
         return self
 
 
-class StoredProfileTold(AnswerPart):
+class StoredProfileTold(AnswerPart, of=StoredProfile):
     """A version of a collection's profile."""
 
     model_config = ConfigDict(
@@ -55,13 +56,6 @@ class StoredProfileTold(AnswerPart):
             ]
         }
     )
-
-    version: int
-    profile: dict[str, Any]
-    note: str
-    created_at: str
-    is_active: bool
-    """Whether the collection searches with it."""
 
 
 class ProfilesTold(AnswerPart):
@@ -94,32 +88,15 @@ class PreviewRequest(Sent):
     context: SentSituation = SentSituation()
 
 
-class PreviewedHitTold(AnswerPart):
+class PreviewedHitTold(AnswerPart, of=PreviewedHit):
     """A hit under one profile, and how it stands against the first."""
 
-    hit: HitTold
-    rank_before: int | None
-    """Null: it is not on the first profile's page."""
-    moved: int | None
-    """Places up; negative: down; null: it entered or left."""
-    why: str
-    """In words: by which shares of its score."""
 
-
-class ProfilePreviewTold(AnswerPart):
+class ProfilePreviewTold(AnswerPart, of=ProfilePreview):
     """What one profile shows."""
 
-    name: str
-    profile: dict[str, Any]
-    hits: list[PreviewedHitTold]
-    entered: list[str]
-    """Items that are not on the first profile's page."""
-    left: list[PreviewedHitTold]
-    """Hits of the first profile's page that are not on this one."""
-    notes: list[str]
 
-
-class PreviewTold(AnswerPart):
+class PreviewTold(AnswerPart, of=Preview):
     """The same query under each profile."""
 
     model_config = ConfigDict(
@@ -135,8 +112,3 @@ class PreviewTold(AnswerPart):
             ]
         }
     )
-
-    query: str
-    baseline: str
-    """The first profile's name."""
-    previews: list[ProfilePreviewTold]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from pydantic import ConfigDict
 from pydantic.config import JsonDict
 
+from retrieval.domain.learning.context import Context
+from retrieval.domain.records.recorded import RecordedRetrieval, RetrievalSummary
+from retrieval.domain.records.search_record import Impression
+from retrieval.engine.replay import Difference, Replay
 from retrieval.surfaces.http.models.base import A_RETRIEVAL, AnswerPart
 
 _AT = "2026-05-31T12:00:00.123000+00:00"
@@ -16,23 +18,8 @@ _IMPRESSION: JsonDict = {
 }  # fmt: skip
 
 
-class SummaryTold(AnswerPart):
+class SummaryTold(AnswerPart, of=RetrievalSummary):
     """A recorded search in a list."""
-
-    retrieval_id: str
-    retrieved_at: str
-    query: str
-    origin: str
-    """What put the answer together, where that was an application; empty: a search."""
-    actor: str
-    session: str
-    domain: str
-    profile_version: int
-    """0: the request brought its own."""
-    path: str
-    hits: int
-    top_score: float | None
-    retrieval_time_ms: float
 
 
 class RetrievalPage(AnswerPart):
@@ -45,35 +32,15 @@ class RetrievalPage(AnswerPart):
     """For the parameter `before` of the next page; null: this is the last."""
 
 
-class ContextTold(AnswerPart):
+class ContextTold(AnswerPart, of=Context):
     """The situation that a search was recorded with."""
 
-    domain: str
-    complexity: float | None
-    actor: str
-    session: str
-    backtracks: int
-    generated: bool
 
-
-class ImpressionTold(AnswerPart):
+class ImpressionTold(AnswerPart, of=Impression):
     """A hit that was shown."""
 
-    item_id: str
-    rank: int
-    score: float
-    signals: dict[str, Any]
-    """What made the score, by name."""
-    slot: str
-    propensity: float
-    """The probability that the item was in the slate."""
-    rank_propensity: float
-    """The probability that it stood at this rank."""
-    pulls: float
-    """The decayed number of events known of it then."""
 
-
-class RetrievalTold(AnswerPart):
+class RetrievalTold(AnswerPart, of=RecordedRetrieval):
     """A recorded search: what was asked, in what situation, how it was answered, what was shown."""
 
     model_config = ConfigDict(
@@ -106,45 +73,12 @@ class RetrievalTold(AnswerPart):
         }
     )  # fmt: skip
 
-    retrieval_id: str
-    retrieved_at: str
-    collection: str
-    origin: str
-    query: str
-    is_by_vector: bool
-    """Whether the caller gave a vector; otherwise the words were embedded."""
-    where: dict[str, Any]
-    """The filter; empty: none."""
-    request: dict[str, Any]
-    """The rest of what was asked."""
-    context: ContextTold
-    profile_version: int
-    """0: the request brought its own."""
-    model_version: int
-    """Of the learned reward; 0: nothing learned counted."""
-    policy: str
-    """Name and version of the exploration policy."""
-    path: str
-    notes: list[str]
-    timings_ms: dict[str, float]
-    retrieval_time_ms: float
-    candidates: int
-    """How many are on record, for replay and comparisons."""
-    impressions: list[ImpressionTold]
 
-
-class DifferenceTold(AnswerPart):
+class DifferenceTold(AnswerPart, of=Difference):
     """An item that stands elsewhere today, or with another score."""
 
-    item_id: str
-    rank_then: int | None
-    rank_now: int | None
-    score_then: float | None
-    score_now: float | None
-    why: list[str]
 
-
-class ReplayTold(AnswerPart):
+class ReplayTold(AnswerPart, of=Replay):
     """Whether the recorded ranking follows from its record, and where and why today's answer differs."""
 
     model_config = ConfigDict(
@@ -169,14 +103,3 @@ class ReplayTold(AnswerPart):
             ]
         }
     )  # fmt: skip
-
-    retrieval_id: str
-    retrieved_at: str
-    collection: str
-    query: str
-    is_reproduced: bool
-    why_not: list[str]
-    is_same_today: bool
-    changes: list[str]
-    """What has changed since for the whole search."""
-    differences: list[DifferenceTold]

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import ConfigDict, Field
 
+from retrieval.domain.search.completion import Completions, Title
+from retrieval.domain.search.hit import Contribution, Explanation, Hit, SearchResult
+from retrieval.domain.search.snippet import Snippet
 from retrieval.surfaces.http.models.base import (
     AnswerPart,
     InlineProfile,
@@ -73,7 +76,7 @@ class SearchBody(Sent):
     after: str | None = None
     """For pages of `limit` hits: `""` for the first, then `next` of the page before, with the same question."""
     typos: bool = False
-    """Whether words that no item holds are taken for the known words that they are nearest to, or begin; `notes` tells."""
+    """Whether words that no item holds are taken for the nearest known words, or for those they begin; see `notes`."""
     context: SentSituation = SentSituation()
     """The situation that the search is recorded with."""
     explain: bool = True
@@ -102,66 +105,26 @@ class BatchRequest(Sent):
     explain: bool = True
 
 
-class ContributionTold(AnswerPart):
+class ContributionTold(AnswerPart, of=Contribution):
     """One leg's, or signal's, part of a score."""
 
-    leg: str
-    rank: int
-    """The item's rank in that leg, from 1."""
-    raw_score: float
-    """The leg's own score: cosine similarity, BM25."""
-    weight: float
-    value: float
-    """What it adds to the score."""
 
-
-class ExplanationTold(AnswerPart):
+class ExplanationTold(AnswerPart, of=Explanation):
     """How a hit got its score: the contributions add up to it."""
 
-    fusion: str
-    score: float
-    contributions: list[ContributionTold]
 
-
-class SnippetTold(AnswerPart):
+class SnippetTold(AnswerPart, of=Snippet):
     """The part of a hit's text that holds most of the query's words."""
 
-    text: str
-    """Plain text, with an ellipsis where it is cut."""
-    highlights: list[list[int]]
-    """Where the query's words begin and end in the text, in characters."""
-    html: str
-    """The text, escaped for a page, with the query's words in `<mark>`."""
 
-
-class HitTold(AnswerPart):
+class HitTold(AnswerPart, of=Hit):
     """An item that was found."""
 
-    item_id: str
-    score: float
-    """Higher is better; comparable within one search only."""
-    rank: int
-    """From 1."""
-    slot: str
-    """`exploit`, or `explore` or `swap` where the item stands there to learn about it."""
-    propensity: float
-    """The probability that it was shown at all, above 0 and at most 1."""
-    title: str
-    body: str
-    kind: str
-    tags: list[str]
-    attributes: dict[str, Any]
-    status: str
-    source: str
-    occurred_at: str | None
-    """ISO 8601."""
     explanation: ExplanationTold | None = None
     """Left out where the request says `"explain": false`."""
-    snippet: SnippetTold | None = None
-    """Left out where the request asks for none."""
 
 
-class SearchAnswer(AnswerPart):
+class SearchAnswer(AnswerPart, of=SearchResult):
     """The hits, best first, and how they were found."""
 
     model_config = ConfigDict(
@@ -183,6 +146,7 @@ class SearchAnswer(AnswerPart):
                             "status": "active",
                             "source": "",
                             "occurred_at": "2026-05-01T08:00:00+00:00",
+                            "snippet": None,
                             "explanation": {
                                 "fusion": "rrf",
                                 "score": 0.03252,
@@ -201,48 +165,31 @@ class SearchAnswer(AnswerPart):
                     "why_no_hits": [],
                     "timings_ms": {"embed": 0.4, "candidates": 2.1, "items": 0.6, "total": 3.4},
                     "retrieval_id": "01a2014b-b29b-73d6-8b76-213aa0d89193",
+                    "facets": {},
+                    "next": None,
                 }
             ]
         }
     )
 
-    hits: list[HitTold]
-    path: str
-    """`exact`: every matching vector was compared; `approximate`: an index was walked; `none`: no dense leg ran."""
-    why: str
-    """Why that path was taken, in words."""
-    weighed: int
-    """Rows that the dense leg weighed."""
-    profile_version: int | None
-    """The stored profile that answered; null when the request brought its own."""
-    notes: list[str]
-    """What the caller should know: a leg that could not run and why."""
-    why_no_hits: list[str]
-    """Where there are no hits: which part of the filter lets nothing through, and what is near; not in a batch."""
-    timings_ms: dict[str, float]
-    """Milliseconds by stage."""
-    retrieval_id: str | None
-    """Under which the search is recorded, for feedback and replay; null: it is not."""
-    next: str | None = None
-    """Of a search by pages, what the next page is asked for with; left out on the last."""
-    facets: dict[str, dict[str, int]] | None = None
-    """Items by value of each field that was asked for, the most frequent first; left out where none was."""
 
-
-class TitleTold(AnswerPart):
+class TitleTold(AnswerPart, of=Title):
     """An item whose title holds what is being typed."""
 
-    item_id: str
-    title: str
 
-
-class CompletionsTold(AnswerPart):
+class CompletionsTold(AnswerPart, of=Completions):
     """What a text that is being typed could become."""
 
-    queries: list[str]
-    """The text with its last word completed, by how many items hold that word."""
-    titles: list[TitleTold]
-    """Items with such a title: first those that begin with the text, then those that hold its last word."""
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "queries": ["connection timeout", "connection times"],
+                    "titles": [{"item_id": "T-17", "title": "Connection timeout"}],
+                }
+            ]
+        }
+    )
 
 
 class BatchAnswer(AnswerPart):

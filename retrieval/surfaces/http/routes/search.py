@@ -9,6 +9,7 @@ from fastapi import APIRouter, Path, Query, Request
 from fastapi.responses import JSONResponse
 
 from retrieval.adapters.aside import aside
+from retrieval.collection import Collection
 from retrieval.domain.api_key import Scope
 from retrieval.domain.learning.context import MAX_NAME_LENGTH
 from retrieval.domain.search.hit import SearchResult
@@ -37,16 +38,10 @@ async def search(request: Request, collection: NamedCollection, body: SearchBody
     """The best hits by meaning and by words, each with what its score is made of."""
     is_large = body.limit >= LARGE_PAGE
     async with place_of_large(request, is_large=is_large):
-        where = await filter_at("where", body.where, collection)
         prefer = await filters_at("prefer", body.prefer, collection)
-        profile, context = profile_at(("profile",), body.profile), body.context.context()
+        asked = {**await _asked(body, collection), "prefer": prefer}
         with fields_of(where=body.where, prefer=body.prefer, group_by=body.group_by):
-            result = await collection.search(
-                body.query, vector=body.vector, where=where, limit=body.limit, legs=body.legs, profile=profile,
-                group_by=body.group_by, syntax=body.syntax, rewrites=body.rewrites, prefer=prefer,
-                entities=body.entities, tags=body.tags, as_of=body.as_of, about=body.about, typos=body.typos, snippet=body.snippet, facets=body.facets, after=body.after,
-                context=context,
-            )  # fmt: skip
+            result = await collection.search(**asked)
         return await aside(lambda: JSONAnswer(told(result, explain=body.explain)), is_long=is_large)
 
 
@@ -67,18 +62,26 @@ async def complete(
 async def search_each(request: Request, collection: NamedCollection, body: BatchRequest) -> JSONAnswer:
     """The best hits for each query: the words are embedded in one call, and the candidates of all come together."""
     is_large = len(body.queries) * body.limit >= LARGE_PAGE
-
     async with place_of_large(request, is_large=is_large):
-        where, profile = await filter_at("where", body.where, collection), profile_at(("profile",), body.profile)
+        asked = await _asked(body, collection)
         with fields_of(where=body.where, group_by=body.group_by):
-            results = await collection.search_each(
-                body.queries, vectors=body.vectors, where=where, limit=body.limit, legs=body.legs, profile=profile,
-                group_by=body.group_by, syntax=body.syntax, context=body.context.context(),
-            )  # fmt: skip
+            results = await collection.search_each(**asked)
         return await aside(
             lambda: JSONAnswer({"results": [told(result, explain=body.explain) for result in results]}),
             is_long=is_large,
         )
+
+
+async def _asked(body: SearchBody | BatchRequest, collection: Collection) -> dict[str, Any]:
+    """The arguments of a search by name, which are those of the body; ``explain`` is about the answer."""
+    sent = {name: getattr(body, name) for name in type(body).model_fields if name != "explain"}
+    where = await filter_at("where", body.where, collection)
+    return {
+        **sent,
+        "where": where,
+        "profile": profile_at(("profile",), body.profile),
+        "context": body.context.context(),
+    }
 
 
 def told(result: SearchResult, *, explain: bool) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from fastapi.responses import JSONResponse, Response
 
 from retrieval.apps.tickets import ConfigurationError, RetrievalRequest, RetrievalResponse, SearchPreview
 from retrieval.domain.api_key import Scope
-from retrieval.domain.errors import InvalidRequestError, UnknownCollectionError
+from retrieval.domain.errors import Advice, InvalidRequestError, UnknownCollectionError
 from retrieval.surfaces.http.caller import CurrentTickets, needs
 from retrieval.surfaces.http.json_bodies import JSONBodies
 from retrieval.surfaces.http.models import tickets as models
@@ -102,5 +102,5 @@ async def _or_unknown(answering: Awaitable[Answer]) -> Answer:
         return await answering
     except ConfigurationError as error:
         if isinstance(error.__cause__, UnknownCollectionError):
-            raise UnknownCollectionError(str(error)) from error
+            raise UnknownCollectionError(error.fact).advising(Advice.MAKE_COLLECTION, name="", file="") from error
         raise

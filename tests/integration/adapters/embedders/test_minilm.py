@@ -56,6 +56,12 @@ async def test_vectors_do_not_depend_on_the_batch(embedder: MiniLMEmbedder) -> N
     np.testing.assert_allclose(together, np.concatenate(alone), atol=1e-5)
 
 
+async def test_tokens_are_counted_before_anything_is_cut(embedder: MiniLMEmbedder) -> None:
+    """The two boundary tokens included, and without loading the network."""
+    assert embedder.count_tokens(["", "colleagues", "word " * 300]) == [2, 3, 302]
+    assert (embedder.max_tokens, embedder.needs_loading) == (256, True)
+
+
 async def test_text_beyond_256_tokens_makes_no_difference(embedder: MiniLMEmbedder) -> None:
     """A text is cut at 256 tokens, the boundary tokens included."""
     full = "dog " * 254

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from pydantic import SecretStr
 
 from retrieval import Feedback, Platform, Settings
 from retrieval.adapters.store.installation.direct import connected
@@ -26,9 +27,8 @@ from retrieval.apps.principles.startup import options as end_options
 from retrieval.apps.principles.startup import options as start_options
 from retrieval.apps.principles.startup import start
 from retrieval.apps.principles.startup.end import end_session
-from retrieval.apps.principles.startup.options import EndOptions, StartOptions
+from retrieval.apps.principles.startup.options import EndOptions, SessionOutcome, StartOptions
 from retrieval.apps.principles.startup.start import SessionStart
-from retrieval.apps.principles.startup.start_settings import StartSettings
 from retrieval.apps.principles.startup.started import ORIGIN, Started
 from retrieval.apps.principles.startup.surroundings import HookInput, Surroundings
 from retrieval.apps.principles.store import SESSION_START
@@ -48,14 +48,12 @@ def project(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def places(database_url: str, settings: Settings) -> StartSettings:
+def places(database_url: str, settings: Settings) -> Settings:
     """The test's tenant on the test's server."""
-    return StartSettings(database_url=database_url, tenant=settings.tenant, session_start_seconds=SECONDS)
+    return Settings(database_url=SecretStr(database_url), tenant=settings.tenant, session_start_seconds=SECONDS)
 
 
-async def started(
-    places: StartSettings, options: StartOptions, now: datetime, hook: HookInput | None = None
-) -> Started:
+async def started(places: Settings, options: StartOptions, now: datetime, hook: HookInput | None = None) -> Started:
     """One start of a session, recorded."""
 
     def run() -> Started:
@@ -79,7 +77,7 @@ async def judged(store: PrincipleStore, db: Platform, name: str, uses: int, succ
 
 
 async def test_a_session_is_given_the_best_and_some_that_are_new(
-    db: Platform, store: PrincipleStore, clock: StoppedClock, places: StartSettings, project: Path
+    db: Platform, store: PrincipleStore, clock: StoppedClock, places: Settings, project: Path
 ) -> None:
     """By score and tags as the store ranks them, the explored ones within the limit; sunk ones never."""
     for number in range(6):
@@ -99,7 +97,7 @@ async def test_a_session_is_given_the_best_and_some_that_are_new(
 
 
 async def test_what_was_shown_is_what_the_session_was_started_with(
-    store: PrincipleStore, db: Platform, clock: StoppedClock, places: StartSettings, project: Path
+    store: PrincipleStore, db: Platform, clock: StoppedClock, places: Settings, project: Path
 ) -> None:
     """The store finds it by the session's name, and a verdict about it counts."""
     for number in range(3):
@@ -120,7 +118,7 @@ async def test_what_was_shown_is_what_the_session_was_started_with(
 
 
 async def test_a_profile_that_records_nothing_is_obeyed(
-    store: PrincipleStore, db: Platform, clock: StoppedClock, places: StartSettings, tmp_path: Path
+    store: PrincipleStore, db: Platform, clock: StoppedClock, places: Settings, tmp_path: Path
 ) -> None:
     """The session gets its principles, and nobody knows which."""
     await store.add_principle("a lesson")
@@ -134,7 +132,7 @@ async def test_a_profile_that_records_nothing_is_obeyed(
 
 
 async def test_places_to_compete_are_not_taken_by_those_that_may_not(
-    store: PrincipleStore, db: Platform, clock: StoppedClock, places: StartSettings, tmp_path: Path
+    store: PrincipleStore, db: Platform, clock: StoppedClock, places: Settings, tmp_path: Path
 ) -> None:
     """Neither by those that failed though they are young, nor by those shown anyway; half are kept for others' tags."""
     await store.add_principle("with its tag", tags=["sql"], principle_id="near", status=CANDIDATE)
@@ -153,7 +151,7 @@ async def test_places_to_compete_are_not_taken_by_those_that_may_not(
 
 
 async def test_tags_of_what_went_well_lately_count(
-    store: PrincipleStore, clock: StoppedClock, places: StartSettings, tmp_path: Path
+    store: PrincipleStore, clock: StoppedClock, places: Settings, tmp_path: Path
 ) -> None:
     """Those that the store tells, also where nothing else is known of the session."""
     await store.add_principle("one lesson", tags=["zebra"], principle_id="far")
@@ -173,12 +171,12 @@ async def test_tags_of_what_went_well_lately_count(
 
 
 async def test_a_session_that_ends_leaves_a_trace(
-    db: Platform, store: PrincipleStore, clock: StoppedClock, places: StartSettings, tmp_path: Path
+    db: Platform, store: PrincipleStore, clock: StoppedClock, places: Settings, tmp_path: Path
 ) -> None:
     """With its own tags before its project's, once a session; the next session finds them."""
     await store.add_principle("a lesson", tags=["sql"])
     context = Surroundings(recent_commits=("Retry",), project_tags=("react", "node"))
-    for outcome in ("failure", "success"):
+    for outcome in (SessionOutcome.FAILURE, SessionOutcome.SUCCESS):
         options = EndOptions(folder=tmp_path, outcome=outcome, tags=("SQL",))
         await end_session(db, options, HookInput(session="s-1"), context)
 
@@ -201,14 +199,14 @@ async def test_a_session_ends_in_a_folder_whose_name_is_no_text(
     assert [(one.title, one.tags) for one in await store.search_traces()] == [("caf\ufffd", ("x\ufffd",))]
 
 
-async def test_a_tenant_without_the_collection_is_told_so(places: StartSettings, clock: StoppedClock) -> None:
+async def test_a_tenant_without_the_collection_is_told_so(places: Settings, clock: StoppedClock) -> None:
     """Another tenant's principles are not seen."""
     with pytest.raises(UnknownCollectionError, match="there is no collection 'principles' yet"):
         await started(places, StartOptions(), clock.now)
 
 
 async def test_a_schema_of_another_revision_is_told(
-    new_database: Callable[..., str], places: StartSettings, clock: StoppedClock
+    new_database: Callable[..., str], places: Settings, clock: StoppedClock
 ) -> None:
     """Ahead, or not there at all: what to run is in the message."""
     for url, revision, advice in (
@@ -218,16 +216,16 @@ async def test_a_schema_of_another_revision_is_told(
         if revision is not None:
             with psycopg.connect(url) as connection:
                 connection.execute("UPDATE retrieval.alembic_version SET version_num = %s", (revision,))
-        there = StartSettings(database_url=url, tenant=places.tenant)
+        there = Settings(database_url=SecretStr(url), tenant=places.tenant)
         with pytest.raises(SchemaRevisionError, match=advice):
             await started(there, StartOptions(), clock.now)
 
 
-async def test_nothing_stays_set_on_the_connection(places: StartSettings) -> None:
+async def test_nothing_stays_set_on_the_connection(places: Settings, database_url: str) -> None:
     """A pooler gives it to somebody else."""
 
     def run() -> tuple[object, ...]:
-        connection = connected(places.database_url or "", Names(places.database_schema), places.tenant, seconds=SECONDS)
+        connection = connected(database_url, Names(places.database_schema), places.tenant, seconds=SECONDS)
         try:
             connection.run([], seconds=SECONDS)
             row = connection.connection.execute(

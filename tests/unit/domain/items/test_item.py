@@ -1,4 +1,4 @@
-"""An item is what PostgreSQL can hold and a search can use."""
+"""An item is what PostgreSQL can hold and a search can use; its versions and merge patches."""
 
 from __future__ import annotations
 
@@ -8,8 +8,19 @@ from typing import Any
 
 import pytest
 
-from retrieval.domain.errors import InvalidItemError
-from retrieval.domain.items.item import MAX_KEY_BYTES, MAX_NESTING, Item
+from retrieval.domain.errors import InvalidItemError, InvalidRequestError, VersionConflictError
+from retrieval.domain.items.item import (
+    ABSENT,
+    ANY,
+    MAX_KEY_BYTES,
+    MAX_NESTING,
+    Item,
+    StoredItem,
+    check_version,
+    checked_changes,
+    merged,
+    version_of,
+)
 
 
 @pytest.mark.parametrize(
@@ -113,3 +124,133 @@ def test_text_is_title_and_body() -> None:
     assert Item(item_id="a", title="T", body="B").text == "T\nB"
     assert Item(item_id="a", body="B").text == "B"
     assert Item(item_id="a").text == ""
+
+
+THEN = datetime(2024, 5, 31, 12, tzinfo=UTC)
+
+
+def test_a_version_follows_from_content_and_time() -> None:
+    """The same from the same; another for other content, and for the same content that came back later."""
+    version = version_of(b"one", THEN)
+
+    assert version == version_of(b"one", THEN)
+    assert len({version, version_of(b"two", THEN), version_of(b"one", THEN + timedelta(microseconds=1))}) == 3
+    assert len(version) == 16
+    assert version.replace("-", "").replace("_", "").isalnum()
+
+
+def test_times_before_1970_have_versions_too() -> None:
+    """No clock makes one fail."""
+    assert version_of(b"", datetime(1, 1, 1, tzinfo=UTC)) != version_of(b"", datetime(9999, 1, 1, tzinfo=UTC))
+
+
+@pytest.mark.parametrize(("found", "wanted"), [(None, None), ("v", None), ("v", "v"), (None, ABSENT), ("v", ANY)])
+def test_an_item_that_is_as_wanted_passes(found: str | None, wanted: str | None) -> None:
+    """However it is, in a version, absent, or there at all."""
+    check_version("a", found, wanted)
+
+
+@pytest.mark.parametrize(
+    ("found", "wanted", "said"),
+    [
+        ("v", "w", "was changed since"),
+        (None, "w", "there is no item 'a'"),
+        (None, ANY, "there is no item 'a'"),
+        ("v", ABSENT, "is there already"),
+    ],
+)
+def test_an_item_that_is_not_as_wanted_is_a_conflict(found: str | None, wanted: str, said: str) -> None:
+    """The message says what is the matter and what to do, and the error names the item."""
+    with pytest.raises(VersionConflictError, match=said) as raised:
+        check_version("a", found, wanted)
+    assert raised.value.item_id == "a"
+
+
+def test_a_version_is_a_text() -> None:
+    """Anything else is the caller's mistake, and no conflict."""
+    with pytest.raises(InvalidRequestError, match="is the text that came with the item"):
+        check_version("a", "v", 1)  # type: ignore[arg-type]
+
+
+def test_plain_values_are_those_of_the_item_and_its_version() -> None:
+    """What is given out as JSON."""
+    item = Item(item_id="a", title="t", tags=("x",), attributes={"n": 1}, occurred_at=THEN)
+    stored = StoredItem(item=item, version="v", created_at=THEN, updated_at=THEN + timedelta(days=1))
+
+    assert stored.as_dict() == {
+        "item_id": "a",
+        "title": "t",
+        "body": "",
+        "kind": "",
+        "tags": ["x"],
+        "attributes": {"n": 1},
+        "status": "active",
+        "source": "",
+        "occurred_at": "2024-05-31T12:00:00+00:00",
+        "version": "v",
+        "created_at": "2024-05-31T12:00:00+00:00",
+        "updated_at": "2024-06-01T12:00:00+00:00",
+    }
+
+
+@pytest.mark.parametrize(
+    ("target", "patch", "expected"),
+    [
+        # The cases of RFC 7396, appendix A.
+        ({"a": "b"}, {"a": "c"}, {"a": "c"}),
+        ({"a": "b"}, {"b": "c"}, {"a": "b", "b": "c"}),
+        ({"a": "b"}, {"a": None}, {}),
+        ({"a": "b", "b": "c"}, {"a": None}, {"b": "c"}),
+        ({"a": ["b"]}, {"a": "c"}, {"a": "c"}),
+        ({"a": "c"}, {"a": ["b"]}, {"a": ["b"]}),
+        ({"a": {"b": "c"}}, {"a": {"b": "d", "c": None}}, {"a": {"b": "d"}}),
+        ({"a": [{"b": "c"}]}, {"a": [1]}, {"a": [1]}),
+        (["a", "b"], ["c", "d"], ["c", "d"]),
+        ({"a": "b"}, ["c"], ["c"]),
+        ({"a": "foo"}, None, None),
+        ({"a": "foo"}, "bar", "bar"),
+        ({"e": None}, {"a": 1}, {"e": None, "a": 1}),
+        ([1, 2], {"a": "b", "c": None}, {"a": "b"}),
+        ({}, {"a": {"bb": {"ccc": None}}}, {"a": {"bb": {}}}),
+    ],
+)
+def test_a_patch_changes_what_it_names(target: Any, patch: Any, expected: Any) -> None:
+    """Null takes away, an object goes deeper, anything else takes the place of what was there."""
+    assert merged(target, patch) == expected
+
+
+def test_the_target_stays_as_it_was() -> None:
+    """The result is another value."""
+    target: dict[str, Any] = {"a": {"b": 1}}
+    merged(target, {"a": {"b": 2}})
+    assert target == {"a": {"b": 1}}
+
+
+def test_a_bottomless_patch_is_refused() -> None:
+    """Before Python's own stack would end."""
+    patch: dict[str, Any] = {}
+    for _ in range(5000):
+        patch = {"a": patch}
+    with pytest.raises(InvalidItemError, match="deeper than 64 levels"):
+        merged({}, patch)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ([], "changes are an object"),
+        ({"colour": "red"}, "an item has no 'colour'"),
+        ({"item_id": "b"}, "an item keeps its id"),
+        ({"attributes": 3}, "attributes must be an object"),
+    ],
+)
+def test_changes_name_fields_of_an_item(changes: Any, said: str) -> None:
+    """What is none, or would make it another item, is refused with the item's id."""
+    with pytest.raises(InvalidItemError, match=said) as raised:
+        checked_changes("a", changes)
+    assert raised.value.item_id == "a"
+
+
+def test_changes_may_repeat_the_id() -> None:
+    """As who sends back what was read does."""
+    assert checked_changes("a", {"item_id": "a", "title": "t"}) == {"item_id": "a", "title": "t"}

@@ -6,7 +6,7 @@ import pytest
 
 from retrieval.domain.search.spelling import (
     MAX_CHECKED,
-    Near,
+    NearWord,
     Word,
     checkable,
     edits_to,
@@ -83,9 +83,9 @@ def test_edits_are_counted_up_to_the_most(word: str, other: str, edits: int | No
 
 def test_the_frequent_word_wins_unless_it_begins_otherwise() -> None:
     """A first letter is seldom wrong."""
-    assert likeliest("layr", [Near("layer", 1, 50), Near("lair", 1, 2)]) == Near("layer", 1, 50)
-    assert likeliest("flwo", [Near("flow", 1, 10), Near("alwo", 1, 20)]) == Near("flow", 1, 10)
-    assert likeliest("flwo", [Near("flow", 2, 1000), Near("flwoy", 1, 1)]) == Near("flwoy", 1, 1)
+    assert likeliest("layr", [NearWord("layer", 1, 50), NearWord("lair", 1, 2)]) == NearWord("layer", 1, 50)
+    assert likeliest("flwo", [NearWord("flow", 1, 10), NearWord("alwo", 1, 20)]) == NearWord("flow", 1, 10)
+    assert likeliest("flwo", [NearWord("flow", 2, 1000), NearWord("flwoy", 1, 1)]) == NearWord("flwoy", 1, 1)
     assert likeliest("flwo", []) is None
 
 

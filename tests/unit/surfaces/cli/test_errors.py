@@ -117,3 +117,21 @@ def test_a_reader_that_is_gone_is_not_complained_about() -> None:
 def test_lines_are_joined() -> None:
     """Blank ones leave nothing behind."""
     assert one_line(" a\n\n b \r\nc") == "a b c"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "usage"),
+    [
+        (["search", "tickets", "x", "--tenant", "acme"], "--tenant NAME"),
+        (["keys", "list", "-t", "acme"], "--tenant NAME"),
+        (["search", "tickets", "x", "--debug"], "--debug"),
+    ],
+)
+def test_an_option_of_the_program_after_a_command_is_told_where_it_goes(arguments: list[str], usage: str) -> None:
+    """One that no command has is told as ever."""
+    error = CliRunner().invoke(app, arguments, standalone_mode=False).exception
+    unknown = CliRunner().invoke(app, ["search", "tickets", "x", "--tenat"], standalone_mode=False).exception
+    assert error is not None
+    assert unknown is not None
+    assert f" goes before the command: retrieval {usage} COMMAND (see: " in described(error)[0]
+    assert described(unknown)[0].startswith("error: No such option: --tenat")

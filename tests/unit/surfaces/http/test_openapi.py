@@ -6,14 +6,16 @@ import re
 from typing import Any
 
 import pytest
-from pydantic import SecretStr, TypeAdapter
+from pydantic import BaseModel, SecretStr, TypeAdapter
 
 from retrieval import Settings
 from retrieval.apps.tickets import RetrievalRequest
+from retrieval.domain.told import told_names
 from retrieval.surfaces.http.app import create_app
 from retrieval.surfaces.http.models import items, profiles, search, tickets
 from retrieval.surfaces.http.models import items as collections
 from retrieval.surfaces.http.models import learning as feedback
+from retrieval.surfaces.http.models.base import VALUE_MODELS, AnswerPart
 from retrieval.surfaces.http.openapi import operations
 
 APP = create_app(Settings(embedder="none", database_url=SecretStr("postgresql://nobody@127.0.0.1:1/none")))
@@ -99,3 +101,18 @@ def test_examples_are_what_may_be_sent(model: type[Any]) -> None:
 def test_examples_of_tickets_are_what_may_be_sent() -> None:
     """The request is the application's own."""
     assert RetrievalRequest.model_validate(tickets.SEARCH_EXAMPLE).top_k == 10
+
+
+@pytest.mark.parametrize(("kind", "model"), list(VALUE_MODELS.items()), ids=lambda one: one.__name__)
+def test_a_model_of_a_value_has_what_the_value_tells(kind: type, model: type[BaseModel]) -> None:
+    """In the model of what is sent, a field more or less is that model's own."""
+    if issubclass(model, AnswerPart):
+        assert set(told_names(kind)) <= set(model.model_fields)
+
+
+def test_an_attributes_docstring_is_its_description() -> None:
+    """In JSON's words: null for None, and one backtick for code."""
+    described = DESCRIBED["components"]["schemas"]
+    assert described["HitTold"]["properties"]["rank"]["description"] == "The rank, from 1."
+    assert "null: it is not" in described["SearchAnswer"]["properties"]["retrieval_id"]["description"]
+    assert "`archived` items" in described["ItemChanges"]["properties"]["status"]["description"]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 import sqlalchemy as sa
-from hypothesis import given
+from hypothesis import given, reject
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
@@ -20,6 +20,7 @@ from retrieval.adapters.store.compiled import compiled
 from retrieval.adapters.store.items.conditions import condition
 from retrieval.adapters.store.tables import items
 from retrieval.collection import handle_of
+from retrieval.domain.errors import IncomparableValueError
 from retrieval.domain.search.filters import Filter, parse_where
 from retrieval.engine.collection_search import leg_rankings
 from tests.support.database import SCHEMA
@@ -184,8 +185,12 @@ async def test_every_leg_searches_among_the_matching_items_and_all_of_them(
     """Both legs return exactly the items that match, when there is room."""
     wanted = parse_where(where)
     assert wanted is not None
-    rankings = await leg_rankings(handle_of(opened[1]), "any words", where=where, depth=1000)
     expected = {item.item_id for item in ITEMS if matches(item, wanted)}
+    try:
+        rankings = await leg_rankings(handle_of(opened[1]), "any words", where=where, depth=1000)
+    except IncomparableValueError:
+        # No item has a value of "deep" that the order could hold for; other parts of the filter may let items through.
+        reject()
     assert {leg: {one.item_id for one in found} for leg, found in rankings.items()} == {
         "dense": expected,
         "lexical": expected,

@@ -1,4 +1,4 @@
-"""A folder's project is found out about whatever lies there."""
+"""What a folder tells of its project: manifests, headings, keywords, languages, whatever lies there."""
 
 from __future__ import annotations
 
@@ -8,7 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from retrieval.apps.principles.startup.project import MOST_BYTES, project_tags, read_part
+from retrieval.apps.principles.startup.project import (
+    MANIFESTS,
+    MOST_BYTES,
+    MOST_CHARACTERS,
+    headings,
+    keywords,
+    parsed_toml,
+    project_tags,
+    read_part,
+    tags_of_files,
+    tags_of_manifest,
+)
 
 PACKAGE = '{"dependencies": {"react": "19"}}'
 
@@ -151,3 +162,225 @@ def test_after_the_deadline_no_more_files_are_read(tmp_path: Path) -> None:
     """A folder of many costly ones does not take all of a session's time."""
     (tmp_path / "go.mod").write_text("")
     assert project_tags(tmp_path, deadline=0) == ()
+
+
+REQUIREMENTS = """
+# a comment
+-r other.txt
+Django>=5
+psycopg[binary]==3.2 ; python_version > "3.10"
+"""
+PYPROJECT = """
+[project]
+name = "shop"
+keywords = ["search engine"]
+dependencies = ["fastapi>=0.1", "SQLAlchemy[asyncio]", "my_tool"]
+[project.optional-dependencies]
+dev = ["pytest"]
+[dependency-groups]
+docs = ["sphinx", {include-group = "dev"}]
+[tool.poetry.dependencies]
+python = "^3.11"
+redis = "*"
+[tool.poetry.group.test.dependencies]
+hypothesis = "*"
+[tool.ruff]
+"""
+CARGO = "[package]\nname='x'\n[dependencies]\naxum='0.7'\ntokio={version='1'}\n[workspace.dependencies]\nsqlx='1'\n"
+GO_MOD = """module example.org/shop
+
+go 1.22
+
+require github.com/spf13/cobra v1.8.0
+require (
+\tgithub.com/gin-gonic/gin v1.9.1
+\tgithub.com/jackc/pgx/v5 v5.5.0 // indirect
+)
+"""
+GEMFILE = "source 'https://example.org'\ngem 'rails', '~> 7'\n  gem \"rspec-rails\"\n# gem 'pg'\n"
+POM = "<dependency><artifactId> spring-boot-starter-web </artifactId></dependency><artifactId>junit</artifactId>"
+GRADLE = "implementation 'org.springframework:spring-core:6.1'\ntestImplementation(\"junit:junit:4.13\")"
+DOCKERFILE = "FROM --platform=linux/amd64 docker.io/library/Postgres:16 AS db\nRUN x\nfrom scratch\n"
+PAGE = "# Testing rules\n```\n# not this\n```\n## Error-handling\nprose about kubernetes\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "tags"),
+    [
+        (
+            "package.json",
+            json.dumps({"name": "@me/shop-ui", "dependencies": {"react": "19"}, "devDependencies": {"jest": "1"}}),
+            {"javascript", "react", "frontend", "jest", "testing", "shop"},
+        ),
+        ("package.json", '{"dependencies": {"express": "4"}}', {"express", "backend"}),
+        ("package.json", '\ufeff{"dependencies": ["react"]}', {"javascript", "node"}),
+        (
+            "pyproject.toml",
+            PYPROJECT,
+            {"python", "fastapi", "backend", "sqlalchemy", "database", "my-tool", "pytest", "testing", "sphinx",
+             "redis", "cache", "hypothesis", "ruff", "linting", "search", "engine"},
+        ),
+        ("requirements.txt", REQUIREMENTS, {"python", "django", "backend", "postgresql", "database"}),
+        ("Cargo.toml", CARGO, {"rust", "axum", "backend", "tokio", "async", "sqlx", "database"}),
+        ("go.mod", GO_MOD, {"go", "cobra", "cli", "gin", "backend", "pgx", "postgresql"}),
+        ("Gemfile", GEMFILE, {"ruby", "rails", "backend", "rspec", "testing"}),
+        ("pom.xml", POM, {"java", "spring", "backend", "junit", "testing"}),
+        ("build.gradle", GRADLE, {"java", "gradle", "spring", "junit"}),
+        ("composer.json", '{"require": {"laravel/framework": "11"}}', {"php", "laravel", "backend"}),
+        ("Dockerfile", DOCKERFILE, {"docker", "postgres"}),
+        ("compose.yaml", "services:\n  cache:\n    image: 'redis:7'\n", {"docker", "redis"}),
+        ("CLAUDE.md", PAGE, {"testing", "rules", "error-handling"}),
+        ("AGENTS.md", PAGE, {"testing", "rules", "error-handling"}),
+        ("README.md", PAGE, set()),
+    ],
+)  # fmt: skip
+def test_a_manifest_has_the_tags_of_its_kind_and_its_dependencies(name: str, text: str, tags: set[str]) -> None:
+    """With the packages' own names, and what they are good for."""
+    assert tags <= set(tags_of_manifest(name, text))
+    assert "kubernetes" not in tags_of_manifest(name, text)
+    assert "not" not in tags_of_manifest(name, text)
+
+
+BROKEN = [
+    "",
+    "{",
+    "null",
+    "[]",
+    "3",
+    '"text"',
+    '{"dependencies": null, "keywords": 3, "name": [1]}',
+    '{"dependencies": {"react"',
+    "[" * 100_000,
+    '{"a":' * 100_000,
+    "[project]\ndependencies = 3\nkeywords = 'x'\n[tool]\npoetry = 1",
+    "project = 'x'\ntool = []\ndependencies = 1\nworkspace = 2",
+    "a = [" + "[" * 5_000,
+    "\x00\x01\x02\ufffd" * 100,
+    "\n" * 50_000,
+    " \t" * 20_000,
+    "FROM " * 10_000,
+    "<artifactId>" * 5_000,
+    "'a:" * 20_000,
+    "gem " * 10_000,
+    "require a/" * 5_000,
+]
+
+
+def test_a_broken_manifest_says_what_its_name_says() -> None:
+    """Nothing is raised, and nothing takes long, whatever the text."""
+    for name, known in MANIFESTS.items():
+        for text in BROKEN:
+            assert set(known.tags) <= set(tags_of_manifest(name, text)), (name, text[:50])
+
+
+def test_one_that_could_not_be_read_does_so_too() -> None:
+    """A huge file, say."""
+    assert {name: tuple(tags_of_manifest(name, None)) for name in MANIFESTS} == {
+        name: known.tags for name, known in MANIFESTS.items()
+    }
+
+
+COSTLY = {
+    "one key of many parts": "a." * 20_000 + "a = 1",
+    "keys of many parts": "".join(f"k{number}." + "a." * 100 + "a = 1\n" for number in range(200)),
+    "many keys below a header of many parts": f"[{'a.' * 100}a]\n" + "".join(f"k{n} = 1\n" for n in range(5_000)),
+    "a key behind a text that looks like a comment": 'x = {a = """\n#""", ' + "a." * 2_000 + "a = 1}",
+    "a long text": "#" * (MOST_CHARACTERS + 1),
+}
+
+
+@pytest.mark.parametrize("text", COSTLY.values(), ids=COSTLY.keys())
+def test_what_would_take_long_is_refused_before_it_is_parsed(text: str) -> None:
+    """The parser's time grows with the square of the parts."""
+    with pytest.raises(ValueError, match="too much to be parsed"):
+        parsed_toml(text)
+
+
+def test_what_projects_have_is_parsed() -> None:
+    """Long lists on one line, and tables in tables."""
+    listed = ", ".join(f'"package-{number}>=1.{number}.0"' for number in range(150))
+    text = f"[project]\ndependencies = [{listed}]\n" + "[tool.a.b.c.d]\n" + "".join(f"k{n} = 1\n" for n in range(2_000))
+    found = parsed_toml(text)
+    assert len(found["project"]["dependencies"]) == 150
+    assert len(found["tool"]["a"]["b"]["c"]["d"]) == 2_000
+
+
+def test_headings_of_every_level_are_found_without_their_signs() -> None:
+    """A sign without a blank, or seven of them, makes none."""
+    page = "# Testing\ntext\n## Database access ##\n#tag\n####### seven\n###\tTabs\n"
+    assert headings(page) == ["Testing", "Database access", "Tabs"]
+
+
+def test_what_stands_in_code_is_no_heading() -> None:
+    """A comment of a shell script looks like one."""
+    assert headings("```sh\n# install\n```\n# Real\n~~~\n# no\n```\n# still no\n~~~\n# Last") == ["Real", "Last"]
+
+
+def test_a_page_of_headings_is_read_in_part() -> None:
+    """At most a hundred."""
+    assert len(headings("# one\n" * 1000)) == 100
+
+
+def test_words_of_most_texts_come_first() -> None:
+    """A word counts once a text; equals stand in the order in which they came."""
+    found = keywords(["Retry timeouts, retry!", "Timeouts in the parser", "Parser of timeouts"])
+    assert found == ("timeouts", "parser", "retry")
+
+
+def test_stop_words_and_those_of_commits_are_left_out() -> None:
+    """What every subject says is no keyword."""
+    assert keywords(["fix: update the pagination and merge branch 'main' into it"]) == ("pagination",)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("error-handling", ("error-handling", "error", "handling")),
+        ("snake_case names", ("snake_case", "snake", "case", "names")),
+        ("C# and F# for .NET", ("c#", "f#", "net")),
+        ("port to c++", ("port", "c++")),
+        ("bump 1.2.3 to 2026-11-22", ()),
+        ("Größe größe", ("größe",)),
+        ("", ()),
+        ("🙂 -- ... ___", ()),
+        ("x" * 41, ()),
+    ],
+)
+def test_what_is_a_word(text: str, found: tuple[str, ...]) -> None:
+    """Compounds count whole and by their parts; numbers, short, long and wordless texts do not."""
+    assert set(keywords([text])) == {one.casefold() for one in found}
+
+
+def test_there_are_never_more_than_asked_for() -> None:
+    """Whatever the length of the texts."""
+    assert len(keywords([f"word{number}" for number in range(500)])) == 50
+    assert len(keywords(["alpha beta gamma delta"], most=2)) == 2
+
+
+def test_a_huge_text_is_read_in_part() -> None:
+    """A subject may be a whole paragraph of a generated commit."""
+    assert "last" not in keywords(["word " * 100_000 + "last"])
+
+
+@pytest.mark.parametrize(
+    ("path", "tags"),
+    [
+        ("src/app.tsx", {"typescript"}),
+        ("tests/test_api.py", {"python", "testing"}),
+        ("web/button.spec.ts", {"typescript", "testing"}),
+        ("db/migrations/0001.SQL", {"sql", "migrations"}),
+        (".github/workflows/ci.yml", {"ci"}),
+        ("docker/Dockerfile", {"docker"}),
+        ("LICENSE", set()),
+        ("weird\nname.rs", {"rust"}),
+        ("", set()),
+    ],
+)
+def test_a_file_has_the_tags_of_its_ending_and_its_folders(path: str, tags: set[str]) -> None:
+    """Whatever the case of its name."""
+    assert set(tags_of_files([path])) == tags
+
+
+def test_the_most_frequent_tags_come_first() -> None:
+    """And no more than asked for."""
+    assert tags_of_files(["a.go", "b.py", "c.py", "d.rs"], most=2) == ("python", "go")

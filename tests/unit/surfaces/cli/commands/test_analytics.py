@@ -8,7 +8,8 @@ from uuid import UUID
 import pytest
 
 from retrieval.domain.records.analytics import AnalyticsColumn, AnalyticsTable, AnalyticsView
-from retrieval.surfaces.cli.commands.analytics import SHOWN, print_csv, print_rows, rows_wanted
+from retrieval.surfaces.cli.commands.analytics import SHOWN, print_csv, rows_of, rows_wanted
+from retrieval.surfaces.cli.run import show
 
 MARCH = datetime(2026, 3, 2, 10, 30, tzinfo=UTC)
 TABLE = AnalyticsTable(
@@ -43,7 +44,7 @@ def test_csv_of_the_list_of_views_names_each(capsys: pytest.CaptureFixture[str])
 def test_rows_that_fit_are_a_table(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Times are in UTC to the minute, lists are joined, and a column without a value is left out."""
     monkeypatch.setenv("COLUMNS", "200")
-    print_rows(TABLE)
+    show(rows_of(TABLE))
     names, _, row = capsys.readouterr().out.splitlines()
     assert names.split() == ["query", "retrieved_at", "day", "notes", "condition", "id"]
     assert "a, b    2026-03-02 10:30   2026-03-02   x, y    {'n': 1}" in row
@@ -52,7 +53,7 @@ def test_rows_that_fit_are_a_table(capsys: pytest.CaptureFixture[str], monkeypat
 def test_rows_that_do_not_fit_are_lists(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Each row is numbered and has a line a column, however many columns there are."""
     monkeypatch.setenv("COLUMNS", "60")
-    print_rows(AnalyticsTable(view="queries", columns=TABLE.columns, values=TABLE.values * 2))
+    show(rows_of(AnalyticsTable(view="queries", columns=TABLE.columns, values=TABLE.values * 2)))
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert ["1"] in lines
     assert ["2"] in lines

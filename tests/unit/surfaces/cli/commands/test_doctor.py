@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+import pytest
+
 from retrieval.domain.diagnosis import Finding, Severity, diagnosis_of
-from retrieval.surfaces.cli.commands.doctor import finding_lines, summary
+from retrieval.surfaces.cli.commands.doctor import finding_lines, mending, summary
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 PENDING = Finding(
@@ -29,3 +31,23 @@ def test_the_end_counts_what_was_found() -> None:
     """The worst first, what there is none of left out."""
     fine = Finding(check="schema", severity=Severity.OK, found="current")
     assert summary(diagnosis_of([fine, PENDING, fine], NOW)) == "1 warning, 2 ok"
+
+
+@pytest.mark.parametrize(
+    ("mend", "words"),
+    [
+        ("retrieval jobs run embed --collection 'two words'", ("jobs", "run", "embed", "--collection", "two words")),
+        ("retrieval db upgrade", ("db", "upgrade")),
+        ("retrieval reindex tickets", ("reindex", "tickets")),
+        ("retrieval db downgrade base", None),
+        ("retrieval worker, in a container or under a supervisor", None),
+        ("retrieval status shows the errors; retrieval jobs run JOB does it again", None),
+        ("have a superuser run: CREATE EXTENSION vector", None),
+        ("", None),
+    ],
+)
+def test_one_command_that_makes_again_what_follows_from_the_data_may_be_run(
+    mend: str, words: tuple[str, ...] | None
+) -> None:
+    """What destroys, serves, or is left to a person is not."""
+    assert mending(Finding(check="any", severity=Severity.WARNING, found="something", mend=mend)) == words

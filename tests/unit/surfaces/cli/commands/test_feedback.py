@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+from typer.testing import CliRunner
+
+from retrieval.domain.errors import InvalidRequestError
+from retrieval.surfaces.cli.app import app
 from retrieval.surfaces.cli.commands.feedback import SHOWN, Refused
 
 
@@ -12,3 +17,12 @@ def test_of_many_refused_lines_the_first_are_kept_and_the_others_counted() -> No
         refused.add([str(number) for number in range(begin, begin + 4)])
     assert refused.number == 3 * SHOWN + 2
     assert refused.first == [str(number) for number in range(SHOWN)]
+
+
+@pytest.mark.parametrize("verdict", [[], ["--helpful", "--reward", "1"]])
+def test_an_event_without_one_verdict_is_told_the_options(verdict: list[str]) -> None:
+    """As they are typed: nobody writes keyword arguments on the command line."""
+    error = CliRunner().invoke(app, ["feedback", "--collection", "c", "a", *verdict]).exception
+
+    assert isinstance(error, InvalidRequestError)
+    assert "one of: --helpful, --not-helpful, --reward R" in str(error)

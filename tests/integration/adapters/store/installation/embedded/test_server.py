@@ -10,8 +10,10 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
@@ -26,7 +28,6 @@ from retrieval.adapters.store.installation.embedded.join import check_is_made, j
 from retrieval.adapters.store.installation.embedded.place import FileLock, server_account, socket_directory
 from retrieval.adapters.store.installation.embedded.server import start_embedded
 from retrieval.apps.principles.startup.start import DatabaseOpening
-from retrieval.apps.principles.startup.start_settings import StartSettings
 from retrieval.domain.diagnosis import Severity
 from retrieval.domain.errors import DatabaseUnreachableError, EmbeddedServerError, SchemaRevisionError
 from retrieval.services.doctor import examine
@@ -38,7 +39,6 @@ SOME, MANY = 1_000, 100_000
 CLIENT = """
 import sys
 from pathlib import Path
-from retrieval import Settings
 from retrieval.adapters.store.installation.embedded.server import start_embedded
 
 server = start_embedded(Path(sys.argv[1]))
@@ -49,7 +49,6 @@ sys.stdin.read()
 FORKING_CLIENT = """
 import os, sys
 from pathlib import Path
-from retrieval import Settings
 from retrieval.adapters.store.installation.embedded.server import start_embedded
 
 server = start_embedded(Path(sys.argv[1]))
@@ -253,7 +252,7 @@ def test_a_session_starts_a_server_that_does_not_run(home: Path) -> None:
     """In the ordinary way, though a socket was left behind, and stops it when it leaves."""
     with socket.socket(socket.AF_UNIX) as left_behind:
         left_behind.bind(str(socket_directory(home) / ".s.PGSQL.5432"))
-    opening = DatabaseOpening(StartSettings(home=home), time.monotonic() + 60)
+    opening = DatabaseOpening(Settings(home=home), time.monotonic() + 60)
     try:
         with pytest.raises(SchemaRevisionError, match="is not set up in this database; run: retrieval db upgrade"):
             opening.connection().run([], seconds=60)
@@ -376,14 +375,39 @@ def is_recovering(url: str) -> bool:
     return False
 
 
-def hang(home: Path, url: str) -> int:
-    """Leave the server stopping for good: the process that has the last word is suspended; returns its process id."""
+@contextmanager
+def hanging(home: Path, url: str) -> Iterator[int]:
+    """The process id of a server that was told to stop and does not, as long as a session waits for a program.
+
+    An immediate shutdown alone ends such a session. Suspended processes would do too, but PostgreSQL gives them five
+    seconds before it kills them.
+    """
     fill(url, SOME)
     server = psutil.Process(postmaster(home))
-    next(child for child in server.children() if "checkpointer" in " ".join(child.cmdline())).suspend()
-    server.send_signal(signal.SIGINT)
-    wait_until(lambda: "stopping" in (home / "data" / "postmaster.pid").read_text())
-    return server.pid
+    session = threading.Thread(target=wait_for_program, args=(url,))
+    session.start()
+    wait_until(lambda: bool(programs_of(server)))
+    programs = programs_of(server)
+    try:
+        server.send_signal(signal.SIGINT)
+        wait_until(lambda: "stopping" in (home / "data" / "postmaster.pid").read_text())
+        yield server.pid
+    finally:
+        for program in programs:
+            with suppress(psutil.NoSuchProcess):
+                program.kill()
+        session.join()
+
+
+def wait_for_program(url: str) -> None:
+    """Read what a program does not write, until the server ends; a shutdown reaches the program too."""
+    with suppress(psycopg.OperationalError):
+        tell(url, "copy filled from program $$trap '' INT TERM; exec sleep 300$$")
+
+
+def programs_of(server: psutil.Process) -> list[psutil.Process]:
+    """The programs that the server's sessions wait for."""
+    return [process for process in server.children(recursive=True) if process.name() == "sleep"]
 
 
 def long_ago(home: Path) -> None:
@@ -422,13 +446,13 @@ def test_a_server_that_recovers_for_long_is_left_running(home: Path, caplog: pyt
             assert ask(again.url, "select count(*) from filled") == MANY
 
 
-def test_a_shutdown_that_hangs_is_made_an_immediate_one(home: Path) -> None:
+def test_a_shutdown_that_hangs_is_made_an_immediate_one(home: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Nothing that was committed is lost."""
     with start_embedded(home) as server:
-        hang(home, server.url)
-        # An immediate shutdown gives its processes five seconds before it kills them.
-        Cluster.at(home).stop(timeout_seconds=16)
-        assert Cluster.at(home).pid() is None
+        with hanging(home, server.url):
+            Cluster.at(home).stop(timeout_seconds=4)
+            assert Cluster.at(home).pid() is None
+        assert "hangs while it stops" in caplog.text
         with start_embedded(home) as again:
             assert ask(again.url, "select count(*) from filled") == SOME
 
@@ -439,8 +463,7 @@ async def test_a_server_that_hangs_while_it_stops_is_ended_and_started_anew(home
     The doctor mends it by opening it; of a server that stops in the ordinary way there is nothing to tell.
     """
     settings = Settings().changed(home=home, database_url=None, database_schema="retrieval")
-    with start_embedded(home) as server:
-        hung = hang(home, server.url)
+    with start_embedded(home) as server, hanging(home, server.url) as hung:
         with pytest.raises(EmbeddedServerError, match="it is stopping; try again"):
             start_embedded(home, timeout_seconds=0.3)
         long_ago(home)

@@ -1,0 +1,366 @@
+"""Documents as blocks under headings: Markdown, HTML, PDF, DOCX, source code and plain text."""
+
+from __future__ import annotations
+
+import codecs
+import io
+import logging
+import re
+import warnings
+import zipfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
+from pathlib import PurePath
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from retrieval.adapters.readers.lines import decoded
+from retrieval.domain.checks import clean_text
+from retrieval.domain.errors import InvalidItemError, MissingExtraError
+from retrieval.domain.items.chunking import Block, Document
+
+if TYPE_CHECKING:
+    from pypdf import PdfReader
+
+_INSTALL = "pip install 'retrieval-platform[documents]'"
+
+FORMATS_BY_ENDING: Mapping[str, str] = MappingProxyType(
+    {
+        **dict.fromkeys((".md", ".markdown", ".mdx"), "markdown"),
+        **dict.fromkeys((".html", ".htm", ".xhtml"), "html"),
+        ".pdf": "pdf",
+        ".docx": "docx",
+        **dict.fromkeys((".txt", ".text", ".rst", ".adoc", ".asciidoc", ".org", ".tex"), "text"),
+        **dict.fromkeys(
+            (
+                ".bash", ".c", ".cc", ".clj", ".cpp", ".cs", ".css", ".cxx", ".dart", ".erl",
+                ".ex", ".exs", ".go", ".h", ".hpp", ".hs", ".ini", ".java", ".jl", ".js", ".jsx",
+                ".kt", ".kts", ".lua", ".mjs", ".ml", ".php", ".pl", ".pm", ".proto", ".ps1",
+                ".py", ".pyi", ".r", ".rb", ".rs", ".scala", ".sh", ".sql", ".swift", ".tf",
+                ".toml", ".ts", ".tsx", ".vue", ".yaml", ".yml",
+            ),
+            "code",
+        ),
+    }
+)  # fmt: skip
+"""How a document is read, by the ending of its name."""
+
+DOCUMENT_FORMATS = tuple(dict.fromkeys(FORMATS_BY_ENDING.values()))
+
+MAX_UNPACKED_BYTES = 128 * 1024 * 1024
+"""The most that a packed document may hold."""
+
+MAX_PAGES = 10_000
+MAX_HEADING = 200
+"""Characters of a heading that are kept in a path; the text has it whole."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RawDocument:
+    """A document that is not read yet."""
+
+    document_id: str
+    data: bytes = field(repr=False)
+    format: str
+    title: str = ""
+    """Empty: the one that the document has, else the last part of its id."""
+    attributes: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+
+
+@dataclass(frozen=True, slots=True)
+class ReadDocument:
+    """A document that was read."""
+
+    document: Document
+    is_cleaned: bool
+    """Whether control or format characters were taken out."""
+
+
+def format_of(name: str) -> str | None:
+    """The format of a document of that name; None where its ending is not known."""
+    return FORMATS_BY_ENDING.get(PurePath(name).suffix.lower())
+
+
+def read_document(raw: RawDocument) -> ReadDocument:
+    """The document with its title and its blocks, each with the headings above it and its page.
+
+    Raises ``InvalidItemError`` for one that cannot be read, whatever is wrong with it, and ``MissingExtraError`` where
+    the extra ``documents`` is needed and not installed.
+    """
+    read = _READERS.get(raw.format)
+    if read is None:
+        raise InvalidItemError(f"format {raw.format!r:.40} is not known; use one of {', '.join(DOCUMENT_FORMATS)}")
+    try:
+        found = read(raw.data)
+    except (InvalidItemError, MissingExtraError):
+        raise
+    except RecursionError:
+        raise InvalidItemError("its parts are nested too deeply") from None
+    except Exception as error:  # parsers of damaged files raise anything
+        raise InvalidItemError(f"cannot be read as {raw.format} ({type(error).__name__}: {error!s:.200})") from error
+    cleaned = tuple(replace(block, text=clean_text(block.text)) for block in found.blocks)
+    title = raw.title or found.title or PurePath(raw.document_id).name
+    document = Document(
+        document_id=raw.document_id,
+        title=clean_text(title, is_line=True).strip()[:MAX_HEADING],
+        blocks=cleaned,
+        attributes=raw.attributes,
+    )
+    return ReadDocument(document, is_cleaned=any(a.text != b.text for a, b in zip(cleaned, found.blocks, strict=True)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    blocks: Sequence[Block]
+    title: str = ""
+
+
+def _require(*packages: str, what: str) -> None:
+    missing = [name for name in packages if find_spec(name) is None]
+    if missing:
+        raise MissingExtraError(f"{what} documents need {' and '.join(missing)}; install with: {_INSTALL}")
+
+
+class _Path:
+    """The headings that stand above what follows, by their levels."""
+
+    def __init__(self) -> None:
+        self._open: list[tuple[int, str]] = []
+
+    def enter(self, level: int, heading: str) -> tuple[str, ...]:
+        """The path from this heading on."""
+        while self._open and self._open[-1][0] >= level:
+            self._open.pop()
+        self._open.append((level, clean_text(heading, is_line=True).strip()[:MAX_HEADING]))
+        return self.now
+
+    def leave(self, level: int) -> None:
+        """End the headings of that level and below."""
+        while self._open and self._open[-1][0] >= level:
+            self._open.pop()
+
+    @property
+    def now(self) -> tuple[str, ...]:
+        return tuple(heading for _, heading in self._open)
+
+
+def _text_of(data: bytes) -> str:
+    """The text of a file in UTF-8, or in UTF-16 with its mark. Raises ``InvalidItemError``."""
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        try:
+            return data.decode("utf-16")
+        except UnicodeDecodeError:
+            raise InvalidItemError("begins like UTF-16 and is not; save the file as UTF-8") from None
+    if b"\x00" in data:
+        raise InvalidItemError("is no text: it holds NUL bytes")
+    text, fault = decoded(data.removeprefix(codecs.BOM_UTF8))
+    if fault:
+        raise InvalidItemError(fault)
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+_BLANK_LINES = re.compile(r"\n[ \t]*\n\s*")
+
+
+def _plain(data: bytes) -> _Found:
+    return _Found([Block(part) for part in _BLANK_LINES.split(_text_of(data)) if part.strip()])
+
+
+_FRONT_MATTER = re.compile(r"\A---[ \t]*\n(.*?)\n(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
+_FRONT_TITLE = re.compile(r"^title:[ \t]*(.+?)[ \t]*$", re.MULTILINE)
+_MARKUP = re.compile(r"!?\[([^\]]*)\]\([^)]*\)|[*`]+|\s*\{#[^}]*\}\s*$|<[^>]*>")
+
+
+def _markdown(data: bytes) -> _Found:
+    text = _text_of(data)
+    front = _FRONT_MATTER.match(text)
+    titled = _FRONT_TITLE.search(front[1]) if front else None
+    found = _markdown_text(text[front.end() :] if front else text)
+    return _Found(found.blocks, titled[1].strip("\"'") if titled else found.title)
+
+
+def _markdown_text(text: str) -> _Found:
+    from markdown_it import MarkdownIt
+
+    parser = MarkdownIt("commonmark").enable("table").disable("inline")
+    lines = text.split("\n")
+    path, title, read = _Path(), "", 0
+    blocks: list[Block] = []
+    tokens = parser.parse(text)
+
+    def between(start: int, end: int) -> None:
+        """What the parser has no token for, such as definitions of links, is kept as it stands."""
+        if rest := "\n".join(lines[start:end]).strip():
+            blocks.append(Block(rest, path.now, is_lines=True))
+
+    for place, token in enumerate(tokens):
+        if token.level or token.map is None or token.nesting < 0:
+            continue
+        between(read, token.map[0])
+        read = max(read, token.map[1])
+        source = "\n".join(lines[token.map[0] : token.map[1]]).strip("\n")
+        if token.type == "heading_open":
+            heading = _MARKUP.sub(lambda found: found[1] or "", tokens[place + 1].content).strip()
+            level = int(token.tag[1:])
+            title = title or (heading if level == 1 else "")
+            blocks.append(Block(source, path.enter(level, heading), is_heading=True))
+        elif token.type != "hr":
+            is_prose = token.type in {"paragraph_open", "blockquote_open"}
+            blocks.append(Block(source, path.now, is_lines=not is_prose))
+    between(read, len(lines))
+    return _Found(blocks, title)
+
+
+_NO_TEXT = ("script", "style", "noscript", "template", "svg", "iframe", "nav", "footer", "button", "head")
+
+
+def _html(data: bytes) -> _Found:
+    _require("bs4", "markdownify", what="HTML")
+    from bs4 import BeautifulSoup, UnicodeDammit, XMLParsedAsHTMLWarning
+    from markdownify import MarkdownConverter
+
+    if b"\x00" in data and not data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise InvalidItemError("is no text: it holds NUL bytes")
+    decoding = UnicodeDammit(data, is_html=True)
+    if decoding.unicode_markup is None or decoding.contains_replacement_characters:
+        raise InvalidItemError("its characters cannot be read; save the page as UTF-8")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", XMLParsedAsHTMLWarning)
+        page = BeautifulSoup(decoding.unicode_markup, "html.parser")
+    title = page.title.get_text(" ", strip=True) if page.title else ""
+    for tag in page(_NO_TEXT):
+        tag.decompose()
+    converter = MarkdownConverter(
+        heading_style="ATX", strip=["a", "img"], escape_asterisks=False, escape_underscores=False, escape_misc=False
+    )
+    found = _markdown_text(converter.convert_soup(page.find("main") or page))
+    return _Found(found.blocks, title or found.title)
+
+
+def _docx(data: bytes) -> _Found:
+    _require("mammoth", "bs4", "markdownify", what="DOCX")
+    import mammoth
+
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as packed:
+            unpacked = sum(entry.file_size for entry in packed.infolist())
+    except zipfile.BadZipFile:
+        raise InvalidItemError("is no DOCX: it is not packed as one, or is encrypted") from None
+    if unpacked > MAX_UNPACKED_BYTES:
+        raise InvalidItemError(f"holds {unpacked:,} bytes unpacked; at most {MAX_UNPACKED_BYTES:,} are read")
+    page = mammoth.convert_to_html(
+        io.BytesIO(data),
+        style_map="p[style-name='Title'] => h1:fresh",
+        convert_image=mammoth.images.img_element(lambda _image: {}),
+    )
+    return _html(f"<!doctype html><meta charset=utf-8><body>{page.value}".encode())
+
+
+_HYPHENATED = re.compile(r"(?<=[a-z])-\n(?=[a-z])")
+
+
+def _pdf(data: bytes) -> _Found:
+    _require("pypdf", what="PDF")
+    from pypdf import PdfReader
+
+    # Told to nobody else, so that a damaged file does not write over a command's progress.
+    logging.getLogger("pypdf").addHandler(logging.NullHandler())
+    reader = PdfReader(io.BytesIO(data))
+    if reader.is_encrypted and not reader.decrypt(""):
+        raise InvalidItemError("is encrypted; save it without a password")
+    if len(reader.pages) > MAX_PAGES:
+        raise InvalidItemError(f"has {len(reader.pages):,} pages; at most {MAX_PAGES:,} are read; split it")
+    headings = _pdf_headings(reader)
+    blocks = [
+        Block(part, headings.get(number, ()), page=number)
+        for number, page in enumerate(reader.pages, 1)
+        for part in _BLANK_LINES.split(_HYPHENATED.sub("", page.extract_text()))
+        if part.strip()
+    ]
+    title = reader.metadata.title if reader.metadata else None
+    return _Found(blocks, title.strip() if isinstance(title, str) else "")
+
+
+def _pdf_headings(reader: PdfReader) -> dict[int, tuple[str, ...]]:
+    """The headings of each page, from the document's outline: the first that begins on it, else the last before it."""
+    try:
+        entries = list(_outline(reader, reader.outline, _Path(), 1))
+    except Exception:  # noqa: BLE001 - an outline is often damaged, and the text is there without it
+        return {}
+    begins: dict[int, tuple[str, ...]] = {}
+    last: dict[int, tuple[str, ...]] = {}
+    for page, path in entries:
+        begins.setdefault(page, path)
+        last[page] = path
+    headings: dict[int, tuple[str, ...]] = {}
+    now: tuple[str, ...] = ()
+    for page in range(1, len(reader.pages) + 1):
+        headings[page] = begins.get(page, now)
+        now = last.get(page, now)
+    return headings
+
+
+def _outline(reader: PdfReader, entries: Any, path: _Path, level: int) -> Iterator[tuple[int, tuple[str, ...]]]:
+    for entry in entries:
+        if isinstance(entry, list):
+            yield from _outline(reader, entry, path, level + 1)
+            continue
+        headings = path.enter(level, str(entry.title))
+        page = reader.get_destination_page_number(entry)
+        if page is not None and page >= 0:
+            yield page + 1, headings
+
+
+_DEFINITION = re.compile(
+    r"(?P<indent>[ \t]*)(?:(?:export|default|public|private|protected|internal|static|abstract|final|async|"
+    r"pub(?:\(\w+\))?|unsafe|inline|open|override|sealed|data|declare)\s+)*(?:class|def|defmodule|func|function|fn|interface|struct|enum|"
+    r"trait|impl|module|namespace|object|protocol|message|service|create\s+(?:or\s+replace\s+)?(?:function|table|view))"
+    r"\s+(?=[\w<\"(]).*",
+    re.IGNORECASE,
+)
+_ABOVE_DEFINITION = ("@", "#", "//", "/*", "*", "--", '"""')
+
+
+def _code(data: bytes) -> _Found:
+    """Blocks between blank lines; classes and functions are headings, nested by their indentation."""
+    lines = _text_of(data).expandtabs(4).split("\n")
+    path, blocks = _Path(), []
+    starts = _definitions(lines)
+    block: list[str] = []
+
+    def end() -> None:
+        if any(line.strip() for line in block):
+            blocks.append(Block("\n".join(block).strip("\n").rstrip(), path.now, is_lines=True))
+        block.clear()
+
+    for number, line in enumerate(lines):
+        if not line.strip():
+            end()
+            continue
+        if number in starts:
+            end()
+            indent, heading = starts[number]
+            path.enter(indent + 1, heading)
+        elif not block and (indent := len(line) - len(line.lstrip())) == 0 and line.strip()[0] not in ")}]":
+            path.leave(indent + 1)
+        block.append(line)
+    end()
+    return _Found(blocks)
+
+
+def _definitions(lines: Sequence[str]) -> dict[int, tuple[int, str]]:
+    """By the number of the line where it begins, comments and decorators included: the indentation and the heading."""
+    starts = {}
+    for number, line in enumerate(lines):
+        if found := _DEFINITION.fullmatch(line):
+            start = number
+            while start and (above := lines[start - 1].strip()) and above.startswith(_ABOVE_DEFINITION):
+                start -= 1
+            starts[start] = len(found["indent"]), line.strip().rstrip("{:( ")
+    return starts
+
+
+_READERS: Mapping[str, Callable[[bytes], _Found]] = MappingProxyType(
+    {"markdown": _markdown, "html": _html, "pdf": _pdf, "docx": _docx, "text": _plain, "code": _code}
+)

@@ -1,0 +1,144 @@
+"""The documents of files and folders: which ones there are, and their bytes, within the folder and within bounds."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path, PurePath
+
+from retrieval.adapters.readers.documents import RawDocument, format_of
+from retrieval.domain.errors import InvalidItemError, InvalidRequestError
+
+MAX_FILE_BYTES = 64 * 1024 * 1024
+"""The largest file that is read."""
+
+_FOLDERS_OF_TOOLS = frozenset({"node_modules", "__pycache__", "site-packages"})
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentFile:
+    """A file that holds a document."""
+
+    path: Path
+    document_id: str
+    format: str
+    within: Path | None = None
+    """The folder that it may not lie outside of; None: it was named itself."""
+
+    def read(self, *, most_bytes: int = MAX_FILE_BYTES) -> RawDocument:
+        """Its bytes. Raises ``InvalidItemError`` with the reason where it cannot be read, or may not."""
+        try:
+            return RawDocument(document_id=self.document_id, data=self._bytes(most_bytes), format=self.format)
+        except OSError as error:
+            raise InvalidItemError(f"cannot be opened: {error.strerror or error}") from error
+
+    def _bytes(self, most: int) -> bytes:
+        if self.within is not None and not self.path.resolve().is_relative_to(self.within):
+            raise InvalidItemError("lies outside of its folder")
+        # A link that took the file's place is not followed, and a pipe is not waited for.
+        flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | (getattr(os, "O_NOFOLLOW", 0) if self.within else 0)
+        with os.fdopen(os.open(self.path, flags), "rb") as file:
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode):
+                raise InvalidItemError("is no file")
+            if status.st_size > most:
+                raise InvalidItemError(f"has {status.st_size:,} bytes; at most {most:,} are read; split it")
+            data = file.read(most + 1)
+        if len(data) > most:
+            raise InvalidItemError(f"grew beyond {most:,} bytes while it was read")
+        return data
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundFiles:
+    """What files and folders hold."""
+
+    files: tuple[DocumentFile, ...]
+    """In order of their ids."""
+    prefixes: tuple[str, ...] = ()
+    """What the ids of each folder's documents begin with."""
+    skipped: Mapping[str, int] = field(default_factory=dict)
+    """How many were left out, by their ending or by why."""
+    unreadable: tuple[tuple[str, str], ...] = ()
+    """Folders that could not be listed, each with the reason."""
+
+
+def find_documents(paths: Sequence[str | os.PathLike[str]]) -> FoundFiles:
+    """The documents among the files, and below the folders.
+
+    A folder's document has the folder's name and its path from there as its id, a file's its name. Below a folder
+    hidden files, links, folders of tools and files of other endings are left out and counted. Raises
+    ``InvalidRequestError`` for a path that is not there, a file of another ending, and two documents of one id.
+    """
+    found: dict[str, DocumentFile] = {}
+    skipped: Counter[str] = Counter()
+    prefixes: list[str] = []
+    unreadable: list[tuple[str, str]] = []
+    for given in paths:
+        path = Path(given)
+        if path.is_dir():
+            root = path.resolve()
+            prefixes.append(f"{root.name}/")
+            new = list(_below(root, skipped, unreadable))
+        else:
+            new = [_named(path)]
+        for file in new:
+            other = found.setdefault(file.document_id, file)
+            if other is not file and not other.path.samefile(file.path):
+                raise InvalidRequestError(
+                    f"{other.path} and {file.path} would both be the document {file.document_id!r}; "
+                    "ingest them into two collections, or from a folder above both"
+                )
+    ordered = tuple(found[key] for key in sorted(found))
+    return FoundFiles(
+        files=ordered, prefixes=tuple(prefixes), skipped=dict(skipped.most_common()), unreadable=tuple(unreadable)
+    )
+
+
+def holds_documents(path: str | os.PathLike[str]) -> bool:
+    """Whether it is a folder, or its name that of a document."""
+    return Path(path).is_dir() or format_of(os.fspath(path)) is not None
+
+
+def _named(path: Path) -> DocumentFile:
+    found = format_of(path.name)
+    if not path.exists():
+        raise InvalidRequestError(f"{path}: there is no such file or folder")
+    if found is None:
+        raise InvalidRequestError(
+            f"{path}: the name does not tell what document it is; call it .txt if it is a text, and ingest "
+            "items (.jsonl, .csv) by a run of their own"
+        )
+    return DocumentFile(path, path.name, found)
+
+
+def _below(root: Path, skipped: Counter[str], unreadable: list[tuple[str, str]]) -> Iterator[DocumentFile]:
+    def refused(error: OSError) -> None:
+        unreadable.append((str(error.filename), f"cannot be listed: {error.strerror}"))
+
+    for folder, folders, files in os.walk(root, onerror=refused):
+        for name in list(folders):
+            if (reason := _left_out(Path(folder, name))) is not None:
+                skipped[reason] += 1
+                folders.remove(name)
+        folders.sort()
+        for name in sorted(files):
+            path = Path(folder, name)
+            kind = format_of(name)
+            reason = _left_out(path)
+            if reason is None and kind is not None:
+                yield DocumentFile(path, f"{root.name}/{path.relative_to(root).as_posix()}", kind, root)
+            else:
+                skipped[reason or PurePath(name).suffix.lower() or "no ending"] += 1
+
+
+def _left_out(path: Path) -> str | None:
+    """Why a file or folder below a folder is not read; None: it is."""
+    if path.is_symlink():
+        return "links"
+    if path.name.startswith("."):
+        return "hidden"
+    return "folders of tools" if path.name in _FOLDERS_OF_TOOLS else None

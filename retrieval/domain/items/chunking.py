@@ -1,0 +1,401 @@
+"""Long documents as chunks that a model reads whole: along headings, paragraphs and sentences, with overlap. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby, pairwise
+from types import MappingProxyType
+from typing import Any
+
+from retrieval.domain.checks import clean_text
+from retrieval.domain.errors import InvalidItemError, InvalidRequestError
+from retrieval.domain.items.item import MAX_KEY_BYTES, Item
+
+CountTokens = Callable[[Sequence[str]], Sequence[int]]
+"""How many tokens of its model each text has, with what the embedder puts around each."""
+
+CHUNK = "chunk"
+"""The kind of an item that is a chunk."""
+
+MAX_DOCUMENT_ID_BYTES = MAX_KEY_BYTES - 32
+"""Longest id of a document, in UTF-8 bytes: its chunks' ids are longer."""
+
+BETWEEN_HEADINGS = " › "
+
+_PARAGRAPHS = "\n\n"
+_LEAST_LIMIT = 8
+_TITLE_SHARE = 4
+"""Title and headings take at most one part in so many of a chunk."""
+_SMALL_SHARE = 4
+"""A section, or a paragraph of a long one, is joined with the next if it has less than one part in so many of a chunk.
+
+A quarter finds more than a half: docs/decisions/0032-documents.md."""
+_CHARACTERS_A_TOKEN = 16
+"""A longer token is no word: some tokenizers take a line without spaces for one token, whatever its length."""
+
+DEFAULT_TOKENS = 256
+DEFAULT_OVERLAP = 32
+MAX_TOKENS = 32_768
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chunking:
+    """How documents are cut. Raises ``InvalidRequestError`` for a number outside its range."""
+
+    max_tokens: int = DEFAULT_TOKENS
+    """Tokens of a chunk with its title, 32 to 32,768; never more than the model reads."""
+    overlap: int = DEFAULT_OVERLAP
+    """Tokens that a chunk repeats of the one before where a paragraph is cut; 0 to a quarter of ``max_tokens``."""
+
+    def __post_init__(self) -> None:
+        _check_whole("max_tokens", self.max_tokens, 32, MAX_TOKENS)
+        _check_whole("overlap", self.overlap, 0, self.max_tokens // 4)
+
+    def within(self, most: int | None) -> Chunking:
+        """The same for a model that reads at most so many tokens (None: any number)."""
+        if most is None or self.max_tokens <= most:
+            return self
+        tokens = max(most, 32)
+        return Chunking(max_tokens=tokens, overlap=min(self.overlap, tokens // 4))
+
+
+def _check_whole(name: str, value: object, low: int, high: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        raise InvalidRequestError(f"{name} is {value!r:.40}; it must be a whole number from {low} to {high:,}")
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A paragraph, a heading, a list, a table or a piece of code, as it stands in its document."""
+
+    text: str
+    headings: tuple[str, ...] = ()
+    """The headings above it, the outermost first; of a heading its own too."""
+    page: int | None = None
+    """From 1; None where the document has no pages."""
+    is_heading: bool = False
+    is_lines: bool = False
+    """Whether it is cut between lines, as code and tables are, and not between sentences."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document:
+    """A text with its structure. Raises ``InvalidItemError`` for an id that no document can have."""
+
+    document_id: str
+    """1 to 480 bytes; a document of a folder has its path from there."""
+    title: str = ""
+    blocks: tuple[Block, ...] = ()
+    attributes: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    """What else is known of it: each of its chunks has it too."""
+
+    def __post_init__(self) -> None:
+        key = self.document_id
+        if not isinstance(key, str) or not key or len(key.encode(errors="replace")) > MAX_DOCUMENT_ID_BYTES:
+            raise InvalidItemError(f"{key!r:.80}: a document's id is a text of 1 to {MAX_DOCUMENT_ID_BYTES} bytes")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chunk:
+    """A part of a document."""
+
+    number: int
+    """From 0, in the order of the document."""
+    title: str
+    """The document's title and the headings, as far as they have room."""
+    body: str
+    headings: tuple[str, ...] = ()
+    overlap: int = 0
+    """Characters at the beginning of ``body`` that the chunk before has too."""
+    page: int | None = None
+    last_page: int | None = None
+
+    @property
+    def text(self) -> str:
+        """What is embedded and indexed."""
+        return f"{self.title}\n{self.body}".strip()
+
+
+def chunks_of(document: Document, chunking: Chunking, count: CountTokens) -> list[Chunk]:
+    """The document's chunks, in order; together they have all of its text.
+
+    A chunk is a section where that has room in one. A longer section is cut between its parts, else between paragraphs;
+    a longer paragraph between sentences, words or characters, and then each chunk begins with the end of the one
+    before. Short sections and short paragraphs are joined.
+    """
+    blocks = [block for block in document.blocks if block.text.strip()]
+    if not blocks:
+        return []
+    room = chunking.max_tokens - max(count([""]))
+    titles = _titles(document, blocks, room // _TITLE_SHARE, count)
+    limit = room - max(_sizes(list(titles.values()), count))
+    while True:
+        chunks = [
+            _chunk(number, pieces, lead, titles)
+            for number, (pieces, lead) in enumerate(_cut(blocks, max(limit, _LEAST_LIMIT), chunking.overlap, count))
+        ]
+        # Tokens of a whole can be more than those of its parts.
+        beyond = max(count([chunk.text for chunk in chunks])) - chunking.max_tokens
+        if beyond <= 0 or limit <= _LEAST_LIMIT:
+            return chunks
+        limit -= beyond
+
+
+def _sizes(texts: Sequence[str], count: CountTokens) -> list[int]:
+    """The tokens of each text by itself, without what stands around it."""
+    around = count([""])[0]
+    return [
+        max(number - around, -(-len(text) // _CHARACTERS_A_TOKEN))
+        for number, text in zip(count(texts), texts, strict=True)
+    ]
+
+
+def _titles(document: Document, blocks: Sequence[Block], most: int, count: CountTokens) -> dict[tuple[str, ...], str]:
+    """The title of a chunk under those headings, of at most so many tokens, for every beginning of their paths."""
+    paths = {block.headings[:depth] for block in blocks for depth in range(len(block.headings) + 1)}
+    return {path: _title(document.title, path, most, count) for path in paths}
+
+
+def _title(title: str, headings: Sequence[str], most: int, count: CountTokens) -> str:
+    parts = [part for part in (clean_text(one, is_line=True).strip() for one in (title, *headings)) if part]
+    parts = [part for place, part in enumerate(parts) if part not in parts[:place]]
+    while len(parts) > 1 and _sizes([BETWEEN_HEADINGS.join(parts)], count)[0] > most:
+        # The innermost heading says most about the chunk, and the title names its document.
+        del parts[1 if len(parts) > 2 else 0]
+    joined = BETWEEN_HEADINGS.join(parts)
+    while joined and _sizes([joined], count)[0] > most:
+        joined = joined[: len(joined) * 3 // 4].rstrip()
+    return joined
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """A block, or a part of one, that is not cut any further."""
+
+    text: str
+    """With the space behind it."""
+    tokens: int
+    block: Block
+    is_first: bool
+    """Whether its block begins here."""
+
+
+_Cut = tuple[list[_Piece], str]
+"""The pieces of a chunk, and what of the chunk before stands in front of them."""
+
+
+def _cut(blocks: Sequence[Block], limit: int, overlap: int, count: CountTokens) -> Iterator[_Cut]:
+    sizes = _sizes([block.text for block in blocks], count)
+    runs = list(_runs(list(zip(blocks, sizes, strict=True)), 0, limit))
+    for run, following in zip(runs, [*runs[1:], []], strict=True):
+        if _is_told_below(run, following):
+            continue
+        pieces = [piece for block, size in run for piece in _pieces(block, size, limit - overlap, count)]
+        yield from _packed(pieces, limit, overlap, count)
+
+
+_Sized = tuple[Block, int]
+
+
+def _is_told_below(run: Sequence[_Sized], following: Sequence[_Sized]) -> bool:
+    """Whether the run is of headings alone that stand in the path of what follows."""
+    if not following or not all(block.is_heading for block, _ in run):
+        return False
+    path = run[-1][0].headings
+    return following[0][0].headings[: len(path)] == path
+
+
+def _runs(blocks: list[_Sized], depth: int, limit: int) -> Iterator[list[_Sized]]:
+    """The blocks by the sections that have room in a chunk; of a longer section its parts, where it has any."""
+    if sum(size for _, size in blocks) <= limit or all(len(block.headings) <= depth for block, _ in blocks):
+        yield blocks
+        return
+    small: list[_Sized] = []
+    for section in _sections(blocks, depth):
+        tokens, held = sum(size for _, size in section), sum(size for _, size in small)
+        if small and held < limit // _SMALL_SHARE and held + tokens <= limit:
+            small += section
+            continue
+        if small:
+            yield from _runs(small, depth + 1, limit)
+        small = list(section)
+    yield from _runs(small, depth + 1, limit)
+
+
+def _sections(blocks: Sequence[_Sized], depth: int) -> Iterator[list[_Sized]]:
+    """The blocks, divided where the heading of that depth changes."""
+    numbers, number = [], 0
+    for place, (block, _) in enumerate(blocks):
+        before = blocks[place - 1][0].headings[: depth + 1] if place else block.headings[: depth + 1]
+        begins = block.is_heading and len(block.headings) == depth + 1
+        number += place > 0 and (begins or block.headings[: depth + 1] != before)
+        numbers.append(number)
+    for _, section in groupby(zip(numbers, blocks, strict=True), key=lambda one: one[0]):
+        yield [block for _, block in section]
+
+
+_SENTENCE = re.compile(r"[.!?…]+[\"'”’)\]]*\s+(?=[^a-z\s])|[。！？]+[」』”]*\s*|\n\s*\n|\n(?=\s*(?:[-*+•]|\d+[.)])\s)")
+_ABBREVIATION = re.compile(
+    r"(?:\b[A-Za-z]|\b(?:al|approx|cf|ca|ch|dr|eq|eqs|etc|fig|figs|jr|mr|mrs|ms|nr|no|nos|p|pp|prof|ref|refs|sec|st|vol|vs))\.\s+$",
+    re.IGNORECASE,
+)
+_LINE = re.compile(r"[^\n]*\n+|[^\n]+$")
+_WORD = re.compile(r"\s*\S+\s*")
+
+
+def sentences(text: str) -> list[str]:
+    """The sentences of a text, each with the space behind it; a list's entries count as sentences."""
+    ends = [
+        found.end()
+        for found in _SENTENCE.finditer(text)
+        if not _ABBREVIATION.search(text[max(0, found.end() - 12) : found.end()])
+    ]
+    return [text[start:end] for start, end in pairwise([0, *ends, len(text)]) if start < end]
+
+
+def _pieces(block: Block, size: int, most: int, count: CountTokens) -> list[_Piece]:
+    """The block as pieces of at most so many tokens: lines or sentences; of a longer one its words, and characters."""
+    text = block.text.strip("\n").rstrip() if block.is_lines else block.text.strip()
+    if block.is_heading and size <= most:
+        return [_Piece(text + _PARAGRAPHS, size, block, is_first=True)]
+    parts = _LINE.findall(text) if block.is_lines else sentences(text)
+    sized = zip(parts, _sizes(parts, count), strict=True)
+    short = [one for part, tokens in sized for one in _short(part, tokens, most, count)]
+    last, tokens = short[-1]
+    short[-1] = last.rstrip() + _PARAGRAPHS, tokens
+    return [_Piece(part, tokens, block, is_first=place == 0) for place, (part, tokens) in enumerate(short)]
+
+
+def _short(text: str, size: int, most: int, count: CountTokens) -> list[tuple[str, int]]:
+    """The text, or where it has more tokens than that its words, and of a longer word its characters, each measured."""
+    if size <= most:
+        return [(text, size)]
+    step = max(most // 4, 1)
+    words = _WORD.findall(text)
+    parts = [
+        part
+        for word, tokens in zip(words, _sizes(words, count), strict=True)
+        for part in ([word] if tokens <= most else [word[at : at + step] for at in range(0, len(word), step)])
+    ]
+    return list(zip(parts, _sizes(parts, count), strict=True))
+
+
+def _packed(pieces: Sequence[_Piece], limit: int, overlap: int, count: CountTokens) -> Iterator[_Cut]:
+    """The pieces of one run as chunks of at most so many tokens."""
+    if sum(piece.tokens for piece in pieces) <= limit:
+        yield list(pieces), ""
+        return
+    start, lead, held = 0, "", 0
+    while start < len(pieces):
+        end = _end(pieces, start, limit - held, limit // _SMALL_SHARE)
+        yield list(pieces[start:end]), lead
+        # What is about something else would only blur the next chunk.
+        is_cut = end < len(pieces) and not pieces[end].is_first
+        lead, held = _lead(pieces[start:end], overlap, count) if is_cut else ("", 0)
+        start = end
+
+
+def _end(pieces: Sequence[_Piece], start: int, most: int, least: int) -> int:
+    """Where a chunk of at most so many tokens ends: with its block, if it has ``least`` by then.
+
+    A long block is cut where the tokens end; never behind a heading.
+    """
+    tokens, best = 0, start
+    for place in range(start, len(pieces)):
+        is_end = pieces[place].is_first and place > start and not pieces[place - 1].block.is_heading
+        if is_end and tokens >= least:
+            return place
+        if place > start and tokens + pieces[place].tokens > most:
+            break
+        tokens += pieces[place].tokens
+        best = place + 1
+    while best < len(pieces) and best - 1 > start and pieces[best - 1].block.is_heading:
+        best -= 1
+    return best
+
+
+def _lead(pieces: Sequence[_Piece], overlap: int, count: CountTokens) -> tuple[str, int]:
+    """The end of a chunk, of at most so many tokens: whole sentences or lines, else words; and its tokens."""
+    texts, tokens = [], 0
+    for piece in reversed(pieces):
+        if tokens + piece.tokens > overlap or piece.block.is_heading:
+            break
+        texts.append(piece.text)
+        tokens += piece.tokens
+    if not texts and overlap and not pieces[-1].block.is_heading:
+        words = _WORD.findall(pieces[-1].text)[-overlap:]
+        for word, size in zip(reversed(words), reversed(_sizes(words, count)), strict=True):
+            if tokens + size > overlap:
+                break
+            texts.append(word)
+            tokens += size
+    return "".join(reversed(texts)).lstrip("\n"), tokens
+
+
+def _chunk(number: int, pieces: Sequence[_Piece], lead: str, titles: Mapping[tuple[str, ...], str]) -> Chunk:
+    blocks = [piece.block for piece in pieces]
+    path = _common([block.headings for block in blocks if not block.is_heading] or [blocks[-1].headings])
+    own = list(pieces)
+    # The headings that begin the chunk stand in its title.
+    while len(own) > 1 and own[0].block.is_heading and path[: len(own[0].block.headings)] == own[0].block.headings:
+        del own[0]
+    pages = [block.page for block in blocks if block.page is not None]
+    return Chunk(
+        number=number,
+        title=titles[path],
+        body=(lead + "".join(piece.text for piece in own)).strip("\n").rstrip(),
+        headings=path,
+        overlap=len(lead),
+        page=min(pages, default=None),
+        last_page=max(pages, default=None),
+    )
+
+
+def _common(paths: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
+    """The headings that all of the paths begin with."""
+    first, last = min(paths), max(paths)
+    depth = next((place for place, (one, other) in enumerate(zip(first, last, strict=False)) if one != other), None)
+    return first[: min(len(first), len(last)) if depth is None else depth]
+
+
+def chunk_items(document: Document, chunks: Iterable[Chunk], fingerprint: str) -> list[Item]:
+    """The chunks as items, whose ids go by their text: a chunk that stays as it is keeps its id and its record.
+
+    The first one has the ``fingerprint`` of what the document was made of, so that it need not be read again. Raises
+    ``InvalidItemError``.
+    """
+    items: list[Item] = []
+    times: Counter[str] = Counter()
+    for chunk in chunks:
+        key = hashlib.sha256(chunk.text.encode()).hexdigest()[:12]
+        times[key] += 1
+        again = f"-{times[key]}" if times[key] > 1 else ""
+        items.append(
+            Item(
+                item_id=f"{document.document_id}#{key}{again}",
+                title=chunk.title,
+                body=chunk.body,
+                kind=CHUNK,
+                attributes={**document.attributes, **_told(document, chunk, fingerprint)},
+            )
+        )
+    return items
+
+
+def _told(document: Document, chunk: Chunk, fingerprint: str) -> dict[str, Any]:
+    """What a chunk's attributes say of the chunk."""
+    told = {
+        "document": document.document_id,
+        "document_title": document.title,
+        "headings": list(chunk.headings),
+        "chunk": chunk.number,
+        "overlap": chunk.overlap or None,
+        "page": chunk.page,
+        "last_page": chunk.last_page if chunk.last_page != chunk.page else None,
+        "fingerprint": fingerprint if chunk.number == 0 else None,
+    }
+    return {name: value for name, value in told.items() if value is not None}

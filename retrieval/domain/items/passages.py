@@ -1,0 +1,200 @@
+"""Passages of documents for a prompt: hits with the chunks beside them, joined, within a budget of tokens. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any, overload
+from uuid import UUID
+
+from retrieval.domain.checks import STORED_NOTE, named, quoted_block, shown_line
+from retrieval.domain.items.chunking import BETWEEN_HEADINGS
+from retrieval.domain.items.item import Item
+from retrieval.domain.search.hit import Hit
+
+Place = tuple[str, int]
+"""The id of a document, and the number of a chunk in it."""
+
+_MAX_HEADING = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Passage:
+    """Chunks of a document that stand one behind the other, as one text."""
+
+    document: str
+    """The document's id; of an item that is no chunk its own."""
+    title: str
+    """The document's title."""
+    headings: tuple[str, ...] = ()
+    """The headings above its beginning, the outermost first."""
+    page: int | None = None
+    """Where it begins, from 1; None where the document has no pages."""
+    last_page: int | None = None
+    text: str
+    rank: int
+    """Of its best hit, from 1."""
+    score: float
+    """Of its best hit; comparable within one search only."""
+    item_ids: tuple[str, ...]
+    """Its chunks, for feedback."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        values = {name: getattr(self, name) for name in self.__slots__}
+        return {**values, "headings": list(self.headings), "item_ids": list(self.item_ids)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Passages(Sequence[Passage]):
+    """What goes into a prompt. Reads like a list of passages, the most relevant first."""
+
+    passages: tuple[Passage, ...]
+    text: str
+    """Markdown, each passage under a heading that names its document, and behind ``>``; empty without passages."""
+    tokens: int
+    """Of ``text``."""
+    left_out: int = 0
+    """Hits that had no room."""
+    retrieval_id: UUID | None = None
+    """Under which the search is recorded, for feedback; None: it is not."""
+    notes: tuple[str, ...] = ()
+
+    @overload
+    def __getitem__(self, index: int) -> Passage: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Passage]: ...
+    def __getitem__(self, index: int | slice) -> Passage | Sequence[Passage]:
+        return self.passages[index]
+
+    def __len__(self) -> int:
+        return len(self.passages)
+
+    def __iter__(self) -> Iterator[Passage]:
+        return iter(self.passages)
+
+    def __str__(self) -> str:
+        return self.text
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return {
+            "passages": [passage.as_dict() for passage in self.passages],
+            "text": self.text,
+            "tokens": self.tokens,
+            "left_out": self.left_out,
+            "retrieval_id": None if self.retrieval_id is None else str(self.retrieval_id),
+            "notes": list(self.notes),
+        }
+
+
+def place_of(item: Hit | Item) -> Place | None:
+    """Where a chunk stands; None for an item that is no chunk."""
+    document, number = item.attributes.get("document"), item.attributes.get("chunk")
+    if isinstance(document, str) and isinstance(number, int) and not isinstance(number, bool):
+        return document, number
+    return None
+
+
+def places_around(hits: Sequence[Hit], around: int) -> list[Place]:
+    """The chunks beside the hits, up to so many on each side: the nearest ones first, and those of better hits."""
+    known = {place_of(hit) for hit in hits}
+    wanted: dict[Place, None] = {}
+    for distance in range(1, around + 1):
+        for place in (place_of(hit) for hit in hits):
+            if place is not None:
+                document, number = place
+                wanted.update(dict.fromkeys([(document, number - distance), (document, number + distance)]))
+    return [place for place in wanted if place[1] >= 0 and place not in known]
+
+
+def passages_of(
+    hits: Sequence[Hit], beside: Mapping[Place, Item], order: Sequence[Place], *, fits: Callable[[str], bool]
+) -> tuple[tuple[Passage, ...], str, int]:
+    """The passages, their text and how many hits had no room.
+
+    The hits are taken in their order, as long as the text fits; what room is left goes to the chunks beside them, in
+    the order of ``order``.
+    """
+    parts: list[Hit | Item] = []
+    passages: tuple[Passage, ...] = ()
+    left_out = 0
+    candidates: list[Hit | Item] = [*hits, *(beside[place] for place in order if place in beside)]
+    for one in candidates:
+        if isinstance(one, Item) and not _is_beside(one, parts):
+            continue
+        joined = _joined([*parts, one])
+        if fits(page_of(joined)):
+            parts.append(one)
+            passages = joined
+        else:
+            left_out += isinstance(one, Hit)
+    return passages, page_of(passages), left_out
+
+
+def _is_beside(chunk: Item, parts: Sequence[Hit | Item]) -> bool:
+    place = place_of(chunk)
+    taken = {place_of(part) for part in parts}
+    return place is not None and any((place[0], place[1] + step) in taken for step in (-1, 1))
+
+
+def _joined(parts: Sequence[Hit | Item]) -> tuple[Passage, ...]:
+    """Chunks that follow one another as one passage each; the passages in the order of their best hits."""
+    places = {place: part for part in parts if (place := place_of(part)) is not None}
+    passages = [_passage([part]) for part in parts if place_of(part) is None]
+    ordered = sorted(places)
+    for _, run in groupby(enumerate(ordered), key=lambda one: (one[1][0], one[1][1] - one[0])):
+        passages.append(_passage([places[place] for _, place in run]))
+    return tuple(sorted(passages, key=lambda passage: passage.rank))
+
+
+def _passage(chunks: Sequence[Hit | Item]) -> Passage:
+    first, last = chunks[0], chunks[-1]
+    best = min((chunk for chunk in chunks if isinstance(chunk, Hit)), key=lambda hit: hit.rank)
+    place = place_of(first)
+    return Passage(
+        document=first.item_id if place is None else place[0],
+        title=str(first.attributes.get("document_title", first.title)),
+        headings=_headings(first),
+        page=first.attributes.get("page"),
+        last_page=last.attributes.get("last_page", last.attributes.get("page")),
+        text=_text(chunks),
+        rank=best.rank,
+        score=best.score,
+        item_ids=tuple(chunk.item_id for chunk in chunks),
+    )
+
+
+def _headings(chunk: Hit | Item) -> tuple[str, ...]:
+    found = chunk.attributes.get("headings", ())
+    return tuple(map(str, found)) if isinstance(found, Sequence) and not isinstance(found, str) else ()
+
+
+def _text(chunks: Sequence[Hit | Item]) -> str:
+    """The chunks' texts, what two of them share once; the heading of a chunk that has another than the one before."""
+    text, path = chunks[0].body, _headings(chunks[0])
+    for chunk in chunks[1:]:
+        overlap = chunk.attributes.get("overlap", 0)
+        shared, own = chunk.body[:overlap], chunk.body[overlap:]
+        between = shared[len(shared.rstrip()) :] if shared else "\n\n"
+        if _headings(chunk) != path:
+            path = _headings(chunk)
+            between = "\n\n" + "".join(f"**{path[-1]}**\n\n" if path else "")
+        text += between + own
+    return text
+
+
+def page_of(passages: Sequence[Passage]) -> str:
+    """The passages as Markdown; stored text stands behind ``>``, so that it passes for no line of the page."""
+    return "\n\n".join([STORED_NOTE, *map(_block, range(1, len(passages) + 1), passages)]) if passages else ""
+
+
+def _block(number: int, passage: Passage) -> str:
+    parts = [passage.title, *passage.headings]
+    title = BETWEEN_HEADINGS.join(part for place, part in enumerate(parts) if part and part not in parts[:place])
+    pages = "" if passage.page is None else f", page {passage.page}"
+    if passage.last_page not in (None, passage.page):
+        pages = f", pages {passage.page} to {passage.last_page}"
+    source = f"Source: {named(passage.document)}{pages}"
+    return f"### {number}. {named(shown_line(title, _MAX_HEADING))}\n\n{source}\n\n{quoted_block(passage.text)}"

@@ -1,0 +1,101 @@
+"""Values as plain JSON values: what every surface tells of a value follows from the value's own fields. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields, is_dataclass
+from datetime import datetime
+from enum import Enum
+from functools import cache
+from operator import attrgetter
+from typing import Any, ClassVar
+from uuid import UUID
+
+_AS_THEY_ARE = frozenset({str, int, float, bool, type(None)})
+
+
+class Told:
+    """A dataclass whose fields are told; a property is told too where ``told_also`` names it."""
+
+    __slots__ = ()
+
+    told_also: ClassVar[tuple[str, ...]] = ()
+    """Properties that are told after the fields."""
+    untold: ClassVar[frozenset[str]] = frozenset()
+    """Fields that are for the program alone."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain JSON values by name; times are ISO 8601."""
+        return _told(self)
+
+
+class ToldFigures(Told):
+    """Told like ``Told``; a number that is not finite is None."""
+
+    __slots__ = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain JSON values by name."""
+        told = _told(self)
+        return {
+            name: None if isinstance(value, float) and not math.isfinite(value) else value
+            for name, value in told.items()
+        }
+
+
+@cache
+def told_names(kind: type) -> tuple[str, ...]:
+    """The names under which a value of that dataclass or named tuple is told, in order."""
+    if not is_dataclass(kind):
+        return tuple(kind._fields)  # type: ignore[attr-defined]
+    untold: frozenset[str] = getattr(kind, "untold", frozenset())
+    return (*(one.name for one in fields(kind) if one.name not in untold), *getattr(kind, "told_also", ()))
+
+
+def plain(value: Any) -> Any:
+    """The value in plain JSON values."""
+    kind: type = type(value)
+    return value if kind in _AS_THEY_ARE else _maker(kind)(value)
+
+
+@cache
+def _maker(kind: type) -> Callable[[Any], Any]:
+    """What makes plain JSON values of values of that class; found once a class, for a page may have 1,000 hits."""
+    if hasattr(kind, "as_dict"):
+        return lambda value: value.as_dict()
+    for known, make in _MAKERS.items():
+        if issubclass(kind, known):
+            return make
+    return _told if is_dataclass(kind) or hasattr(kind, "_fields") else _listed
+
+
+def _told(value: Any) -> dict[str, Any]:
+    kind: type = type(value)
+    parts = zip(told_names(kind), _getter(kind)(value), strict=True)
+    return {name: part if type(part) in _AS_THEY_ARE else plain(part) for name, part in parts}
+
+
+@cache
+def _getter(kind: type) -> Callable[[Any], tuple[Any, ...]]:
+    names = told_names(kind)
+    return attrgetter(*names) if len(names) > 1 else lambda value: (getattr(value, names[0]),)
+
+
+def _mapped(value: Mapping[Any, Any]) -> dict[Any, Any]:
+    return {name: inner if type(inner) in _AS_THEY_ARE else plain(inner) for name, inner in value.items()}
+
+
+def _listed(value: Iterable[Any]) -> list[Any]:
+    return [one if type(one) in _AS_THEY_ARE else plain(one) for one in value]
+
+
+_MAKERS: Mapping[type, Callable[[Any], Any]] = {
+    Enum: lambda value: value.value,
+    str: str,
+    int: int,
+    float: float,
+    datetime: datetime.isoformat,
+    UUID: str,
+    Mapping: _mapped,
+}

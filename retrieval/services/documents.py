@@ -1,0 +1,350 @@
+"""Documents: their chunks are stored and kept up with them, and given back as passages."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import os
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import Any
+
+from retrieval.adapters.embedders.batching import measure_of
+from retrieval.adapters.readers.documents import RawDocument, read_document
+from retrieval.adapters.readers.folders import DocumentFile, FoundFiles, find_documents
+from retrieval.adapters.store.items.listing import attributes_after, items_after
+from retrieval.domain.errors import InvalidItemError, MissingExtraError
+from retrieval.domain.items.chunking import CHUNK, Chunking, chunk_items, chunks_of
+from retrieval.domain.items.embedding import TokenMeasure
+from retrieval.domain.items.item import Item
+from retrieval.domain.items.passages import Passages, Place, passages_of, place_of, places_around
+from retrieval.domain.search.filters import And, Field, Filter, OneOf, Or
+from retrieval.domain.search.hit import SearchResult
+from retrieval.engine.request import checked_item_ids
+from retrieval.services.add import AddReport, Writer, add_in_parts
+from retrieval.services.ingest import embed_pending
+from retrieval.services.weights import refresh_weights
+
+_READING = 1
+"""Of how documents are read and cut: another number has all of them read again."""
+
+_BATCH_FILES = 64
+_BATCH_CHUNKS = 500
+_PAGE = 10_000
+_TELLS = 1000
+"""The most names that a report lists."""
+
+Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+DocumentProgress = Callable[["DocumentsReport", int, int | None], None]
+"""Called with the report so far, how many documents were looked at, and how many there are."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DocumentsReport:
+    """What became of documents."""
+
+    added: int = 0
+    changed: int = 0
+    unchanged: int = 0
+    """Documents that cost nothing."""
+    failed: tuple[tuple[str, str], ...] = ()
+    """Documents and folders that could not be read, each with the reason; what was stored of them stays."""
+    empty: tuple[str, ...] = ()
+    """Documents without any text, such as scanned pages; nothing is stored of them."""
+    cleaned: int = 0
+    """Documents of which control or format characters were taken out."""
+    vanished: tuple[str, ...] = ()
+    """Stored documents that the folders no longer hold, at most 1000."""
+    removed: int = 0
+    """Documents removed because they vanished."""
+    chunks_removed: int = 0
+    """Chunks removed: of changed and of removed documents."""
+    skipped: Mapping[str, int] = field(default_factory=dict)
+    """Files that were left out, by their ending or by why."""
+    chunks: AddReport = field(default_factory=AddReport)
+
+    def __add__(self, other: DocumentsReport) -> DocumentsReport:
+        return DocumentsReport(
+            added=self.added + other.added,
+            changed=self.changed + other.changed,
+            unchanged=self.unchanged + other.unchanged,
+            failed=self.failed + other.failed,
+            empty=self.empty + other.empty,
+            cleaned=self.cleaned + other.cleaned,
+            vanished=self.vanished + other.vanished,
+            removed=self.removed + other.removed,
+            chunks_removed=self.chunks_removed + other.chunks_removed,
+            skipped=dict(Counter(self.skipped) + Counter(other.skipped)),
+            chunks=self.chunks + other.chunks,
+        )
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What else is to be said."""
+        return self.chunks.notes
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        counts = self.chunks.as_dict()
+        notes = counts.pop("notes")
+        return {
+            "added": self.added,
+            "changed": self.changed,
+            "unchanged": self.unchanged,
+            "failed": [{"document": name, "reason": reason} for name, reason in self.failed],
+            "empty": list(self.empty),
+            "cleaned": self.cleaned,
+            "vanished": list(self.vanished),
+            "removed": self.removed,
+            "skipped": dict(self.skipped),
+            "chunks": {**counts, "removed": self.chunks_removed},
+            "notes": notes,
+        }
+
+
+def raw_document(given: object) -> RawDocument:
+    """The document that a mapping describes: ``id`` and ``text``; ``title``, ``format`` and ``metadata`` may be there.
+
+    Raises ``InvalidItemError``.
+    """
+    if isinstance(given, RawDocument):
+        return given
+    if not isinstance(given, Mapping):
+        raise InvalidItemError(f"a document is a dictionary with 'id' and 'text', not {type(given).__name__}")
+    unknown = sorted(set(map(str, given)) - {"id", "text", "title", "format", "metadata"})
+    if unknown:
+        raise InvalidItemError(
+            f"a document has no {unknown[0]!r:.80}; it has id, text, title, format and metadata, which holds the rest"
+        )
+    for name in ("id", "text"):
+        if not isinstance(given.get(name), str):
+            raise InvalidItemError(f"document {given.get('id')!r:.80}: {name!r} must be a text")
+    metadata = given.get("metadata") or {}
+    if not isinstance(metadata, Mapping):
+        raise InvalidItemError(f"document {given['id']!r:.80}: metadata must be an object")
+    return RawDocument(
+        document_id=given["id"],
+        data=given["text"].encode(errors="replace"),
+        format=str(given.get("format") or "markdown"),
+        title=str(given.get("title") or ""),
+        attributes=dict(metadata),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Looked:
+    """What a look at one document gave."""
+
+    document_id: str
+    items: tuple[Item, ...] | None = None
+    """Its chunks, if it has to be stored; None: it is unchanged, or cannot be read."""
+    fault: str = ""
+    is_cleaned: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """How documents are looked at: in a thread, one after the other."""
+
+    known: Mapping[str, str]
+    """The fingerprints of the stored documents, by id."""
+    chunking: Chunking
+    measure: TokenMeasure
+
+    def look(self, source: DocumentFile | RawDocument) -> _Looked:
+        """Read the document, and cut it if it is another than what is stored."""
+        name = source.document_id
+        try:
+            raw = source.read() if isinstance(source, DocumentFile) else source
+            fingerprint = self._fingerprint(raw)
+            if self.known.get(name) == fingerprint:
+                return _Looked(name)
+            found = read_document(raw)
+            chunks = chunks_of(found.document, self.chunking, self.measure.count_tokens)
+            items = tuple(chunk_items(found.document, chunks, fingerprint))
+        except (InvalidItemError, MissingExtraError) as error:
+            return _Looked(name, fault=str(error))
+        return _Looked(name, items, is_cleaned=found.is_cleaned)
+
+    def _fingerprint(self, raw: RawDocument) -> str:
+        about = [_READING, raw.format, raw.title, raw.attributes, self.chunking.max_tokens, self.chunking.overlap]
+        digest = hashlib.sha256(json.dumps(about, sort_keys=True, default=str).encode())
+        digest.update(raw.data)
+        return digest.hexdigest()[:32]
+
+
+_CHUNK_KIND = OneOf(Field("kind", is_attribute=False), (CHUNK,))
+_DOCUMENT, _NUMBER = Field("document", is_attribute=True), Field("chunk", is_attribute=True)
+
+
+def _chunks_where(*filters: Filter) -> Filter:
+    return And((_CHUNK_KIND, *filters))
+
+
+@dataclass(frozen=True, slots=True)
+class Documents:
+    """The documents of one collection."""
+
+    writer: Writer
+    delete: Callable[[Sequence[str]], Awaitable[int]]
+    """Removes items, and gives how many there were."""
+
+    async def ingest(
+        self, paths: Paths, chunking: Chunking, *, prune: bool, progress: DocumentProgress | None
+    ) -> DocumentsReport:
+        """As ``Collection.ingest_documents``."""
+        given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
+        found = await asyncio.to_thread(find_documents, given)
+        known = await self._fingerprints(_chunks_where(OneOf(_NUMBER, (0,))))
+        report = DocumentsReport(failed=found.unreadable, skipped=found.skipped)
+        report += await self._store(found.files, known, chunking, progress)
+        return report + await self._vanished(found, known, prune=prune)
+
+    async def add(self, documents: object, chunking: Chunking) -> DocumentsReport:
+        """As ``Collection.add_documents``."""
+        if isinstance(documents, str | bytes | Mapping | RawDocument) or not isinstance(documents, Iterable):
+            raise InvalidItemError("documents come in a list, such as [{'id': 'faq', 'text': '...'}]")
+        raw = list({one.document_id: one for one in map(raw_document, documents)}.values())
+        return await self._store(raw, await self._known([one.document_id for one in raw]), chunking, None)
+
+    async def remove(self, document_ids: Sequence[str]) -> int:
+        """As ``Collection.delete_documents``."""
+        chunks = await self._chunk_ids(checked_item_ids(document_ids))
+        await self.delete([item_id for ids in chunks.values() for item_id in ids])
+        return len(chunks)
+
+    async def passages(
+        self, result: SearchResult, *, max_tokens: int, around: int, count_tokens: Callable[[str], int] | None
+    ) -> Passages:
+        """The hits as passages, with the chunks beside them."""
+        wanted = places_around(result.hits, around)
+        beside = await self._chunks_at(wanted)
+        count = count_tokens or (lambda text: self._measure.count_tokens([text])[0])
+        passages, text, left_out = await asyncio.to_thread(
+            passages_of, result.hits, beside, wanted, fits=lambda page: count(page) <= max_tokens
+        )
+        return Passages(
+            passages=passages,
+            text=text,
+            tokens=count(text) if text else 0,
+            left_out=left_out,
+            retrieval_id=result.retrieval_id,
+            notes=(*result.notes, *result.why_no_hits),
+        )
+
+    @property
+    def _measure(self) -> TokenMeasure:
+        return measure_of(None) if self.writer.embedder is None else self.writer.embedder.measure
+
+    async def _store(
+        self,
+        sources: Sequence[DocumentFile | RawDocument],
+        known: Mapping[str, str],
+        chunking: Chunking,
+        progress: DocumentProgress | None,
+    ) -> DocumentsReport:
+        writer, measure = self.writer, self._measure
+        reading = _Reading(known, chunking.within(measure.max_tokens), measure)
+        report, looked, rest = DocumentsReport(), 0, iter(sources)
+        while batch := await asyncio.to_thread(_next_batch, reading, rest):
+            stopped = report.chunks.stopped
+            report += await self._store_batch(writer.without_embedding() if stopped else writer, batch, known)
+            looked += len(batch)
+            if progress:
+                progress(report, looked, len(sources))
+        chunks = await embed_pending(writer, report.chunks)
+        if chunks.settled is not None:
+            await refresh_weights(writer.database, writer.tenant_id, writer.collection.collection_id)
+        return replace(report, chunks=chunks)
+
+    async def _store_batch(self, writer: Writer, batch: Sequence[_Looked], known: Mapping[str, str]) -> DocumentsReport:
+        fresh = {one.document_id: one.items for one in batch if one.items is not None}
+        former = await self._chunk_ids([name for name in fresh if name in known])
+        # A document's first chunk says that all of it is stored, so it is stored last.
+        chunks = await add_in_parts(writer, [item for items in fresh.values() for item in reversed(items)])
+        kept = {item.item_id for items in fresh.values() for item in items}
+        stale = [item_id for ids in former.values() for item_id in ids if item_id not in kept]
+        return DocumentsReport(
+            added=sum(bool(items) and name not in known for name, items in fresh.items()),
+            changed=sum(name in known for name in fresh),
+            empty=tuple(name for name, items in fresh.items() if not items),
+            unchanged=sum(one.items is None and not one.fault for one in batch),
+            failed=tuple((one.document_id, one.fault) for one in batch if one.fault),
+            cleaned=sum(one.is_cleaned for one in batch),
+            chunks_removed=await self.delete(stale) if stale else 0,
+            chunks=chunks,
+        )
+
+    async def _vanished(self, found: FoundFiles, known: Mapping[str, str], *, prune: bool) -> DocumentsReport:
+        there = {file.document_id for file in found.files}
+        gone = sorted(name for name in known if name.startswith(found.prefixes) and name not in there)
+        report = DocumentsReport(vanished=tuple(gone[:_TELLS]))
+        if not prune or not gone:
+            return report
+        if found.unreadable or not found.files:
+            why = "a folder could not be listed" if found.unreadable else "the folders hold no document"
+            return replace(report, chunks=AddReport(notes=(f"nothing was pruned, because {why}",)))
+        removed = 0
+        for start in range(0, len(gone), _BATCH_FILES):
+            chunks = await self._chunk_ids(gone[start : start + _BATCH_FILES])
+            removed += await self.delete([item_id for ids in chunks.values() for item_id in ids])
+        return replace(report, removed=len(gone), chunks_removed=removed)
+
+    async def _known(self, document_ids: Sequence[str]) -> dict[str, str]:
+        known: dict[str, str] = {}
+        for start in range(0, len(document_ids), _BATCH_CHUNKS):
+            some = tuple(document_ids[start : start + _BATCH_CHUNKS])
+            known |= await self._fingerprints(_chunks_where(OneOf(_NUMBER, (0,)), OneOf(_DOCUMENT, some)))
+        return known
+
+    async def _fingerprints(self, wanted: Filter) -> dict[str, str]:
+        """The fingerprint of each document, by id; empty where two chunks say that they are its first."""
+        known: dict[str, str] = {}
+        async for _, told in self._attributes(wanted):
+            name = str(told.get("document"))
+            known[name] = "" if name in known else str(told.get("fingerprint"))
+        return known
+
+    async def _chunk_ids(self, document_ids: Sequence[str]) -> dict[str, list[str]]:
+        """The item ids of the chunks of those documents that are stored, by document."""
+        found: dict[str, list[str]] = {}
+        if document_ids:
+            async for item_id, told in self._attributes(_chunks_where(OneOf(_DOCUMENT, tuple(document_ids)))):
+                found.setdefault(str(told.get("document")), []).append(item_id)
+        return found
+
+    async def _chunks_at(self, places: Sequence[Place]) -> dict[Place, Item]:
+        """The chunks at those places, as far as they are stored."""
+        if not places:
+            return {}
+        numbers: dict[str, list[int]] = {}
+        for document, number in places:
+            numbers.setdefault(document, []).append(number)
+        each = [And((OneOf(_DOCUMENT, (name,)), OneOf(_NUMBER, tuple(some)))) for name, some in numbers.items()]
+        at = self.writer
+        wanted = _chunks_where(Or(tuple(each)))
+        chunks = await items_after(at.database, at.tenant_id, at.collection, wanted, after="", limit=_PAGE)
+        return {place: chunk for chunk in chunks if (place := place_of(chunk)) is not None}
+
+    async def _attributes(self, wanted: Filter) -> AsyncIterator[tuple[str, Mapping[str, Any]]]:
+        at = self.writer
+        page: list[tuple[str, Mapping[str, Any]]] | None = None
+        while page is None or len(page) == _PAGE:
+            after = page[-1][0] if page else ""
+            page = await attributes_after(at.database, at.tenant_id, at.collection, wanted, after=after, limit=_PAGE)
+            for one in page:
+                yield one
+
+
+def _next_batch(reading: _Reading, sources: Iterator[DocumentFile | RawDocument]) -> list[_Looked]:
+    """Looks at the next documents: so many, or those with so many chunks."""
+    batch, chunks = [], 0
+    for source in islice(sources, _BATCH_FILES):
+        batch.append(one := reading.look(source))
+        chunks += len(one.items or ())
+        if chunks >= _BATCH_CHUNKS:
+            break
+    return batch

@@ -1,0 +1,156 @@
+"""Documents of files and folders into a collection: what ``retrieval ingest`` does with them, and what it tells."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import typer
+
+from retrieval.domain.errors import InvalidRequestError
+from retrieval.domain.items.chunking import Chunking
+from retrieval.surfaces.cli.options import State
+from retrieval.surfaces.cli.output import console, count, plain, print_json, table
+from retrieval.surfaces.cli.progress import Step, progress
+from retrieval.surfaces.cli.run import run
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from retrieval.collection import Collection
+    from retrieval.platform import Platform
+    from retrieval.services.add import AddReport
+    from retrieval.services.documents import DocumentsReport
+
+SHOWN = 10
+"""How many names of a kind are told."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DocumentOptions:
+    """What was asked for."""
+
+    collection: str
+    paths: tuple[str, ...]
+    chunking: Chunking
+    prune: bool
+    language: str | None
+    filterable: Mapping[str, str]
+    as_json: bool
+    quiet: bool
+    refused: tuple[str, ...]
+    """Options that were given and that are for items alone."""
+
+
+def chunking_of(max_tokens: int, overlap: int) -> Chunking:
+    """How documents are cut, by the options. Raises a usage error."""
+    try:
+        return Chunking(max_tokens=max_tokens, overlap=overlap)
+    except InvalidRequestError as error:
+        name = "--overlap" if str(error).startswith("overlap") else "--chunk-tokens"
+        raise typer.BadParameter(str(error), param_hint=name) from None
+
+
+def ingest_paths(state: State, options: DocumentOptions) -> None:
+    """Do the run that the options describe, and print what became of the documents.
+
+    Raises ``RetrievalError``; also, at the end, where documents could not be read.
+    """
+    if options.refused:
+        raise InvalidRequestError(f"{options.refused[0]} is for files of items; documents are stored as they are")
+
+    async def work(platform: Platform) -> DocumentsReport:
+        collection = await platform.collection(
+            options.collection, language=options.language or "english", filterable=options.filterable
+        )
+        await check_language(collection, options.language)
+        with progress(f"ingest {options.collection}", "document", quiet=options.quiet) as update:
+            return await collection.ingest_documents(
+                options.paths,
+                chunking=options.chunking,
+                prune=options.prune,
+                progress=lambda _, looked, total: update(Step(looked, total, looked)),
+            )
+
+    report = run(state, work, when_interrupted="interrupted; run the same command again to continue")
+    _present(options, report)
+    if report.failed:
+        raise InvalidRequestError(
+            f"{count(len(report.failed), 'document')} could not be read; what was stored of them stays"
+        )
+
+
+async def check_language(collection: Collection, language: str | None) -> None:
+    """Raise ``InvalidRequestError`` where the collection was made with another language than the one asked for."""
+    made_with = language and (await collection.info()).text_search_config
+    if made_with != language:
+        raise InvalidRequestError(
+            f"collection {collection.name!r} was made with the language {made_with!r}, which cannot be "
+            "changed; leave --language out, or ingest into another collection"
+        )
+
+
+def _present(options: DocumentOptions, report: DocumentsReport) -> None:
+    err = console(stderr=True)
+    if options.as_json:
+        print_json({"collection": options.collection, **report.as_dict()})
+    elif not options.quiet:
+        out = console()
+        out.print(_summary(report))
+        for note in report.notes:
+            out.print(f"note: {note}", soft_wrap=True)
+        for line in _left_out(report, is_pruned=options.prune):
+            out.print(plain(f"note: {line}"), soft_wrap=True)
+    for name, reason in report.failed[:SHOWN]:
+        err.print(plain(f"failed: {name}: {reason}"), soft_wrap=True)
+    if len(report.failed) > SHOWN:
+        err.print(f"failed: and {len(report.failed) - SHOWN:,} more; --json names all", soft_wrap=True)
+    tell_cut(err, report.chunks)
+    tell_pending(err, report.chunks)
+
+
+def _summary(report: DocumentsReport) -> object:
+    documents = {name: getattr(report, name) for name in ("added", "changed", "unchanged", "removed")}
+    documents |= {"failed": len(report.failed), "without text": len(report.empty), "cleaned": report.cleaned}
+    chunks = {name: number for name, number in report.chunks.as_dict().items() if isinstance(number, int)}
+    chunks["removed"] = report.chunks_removed
+    names = list(dict.fromkeys([*documents, *chunks]))
+    return table(["", "documents", "chunks"], [(name, documents.get(name, ""), chunks.get(name, "")) for name in names])
+
+
+def _left_out(report: DocumentsReport, *, is_pruned: bool) -> list[str]:
+    lines = []
+    if report.vanished and not (is_pruned and report.removed):
+        lines.append(f"no longer in the folders: {_named(report.vanished)}; --prune removes them")
+    if report.empty:
+        lines.append(f"without text, such as scanned pages: {_named(report.empty)}")
+    if report.skipped:
+        skipped = [f"{number:,} {name}" for name, number in list(report.skipped.items())[:SHOWN]]
+        lines.append(f"left out: {', '.join(skipped)}")
+    return lines
+
+
+def _named(names: tuple[str, ...]) -> str:
+    more = f" and {len(names) - SHOWN:,} more" if len(names) > SHOWN else ""
+    return f"{', '.join(names[:SHOWN])}{more}"
+
+
+def tell_cut(err: Console, report: AddReport) -> None:
+    """Say how many items were too long for their model."""
+    if report.cut:
+        err.print(
+            f"note: {count(report.cut, 'item')} longer than the model reads: what stands beyond is found by its words "
+            "only; stored as documents, texts are chunked",
+            soft_wrap=True,
+        )
+
+
+def tell_pending(err: Console, report: AddReport) -> None:
+    """Say how many items wait for their vector."""
+    if report.pending:
+        err.print(
+            f"{count(report.pending, 'item')} without a vector, found by words only; "
+            "run the same command again to embed what is missing",
+            soft_wrap=True,
+        )

@@ -1,0 +1,262 @@
+"""What users say changes what they find: feedback, the jobs that learn from it, and the searches after them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any, cast
+
+import pytest
+
+from retrieval import Collection, Context, Feedback, Platform, Settings, connect
+from retrieval.adapters.store.compiled import Compiled
+from retrieval.adapters.store.database import Connection, Database
+from retrieval.adapters.store.learning.feedback import record_feedback
+from retrieval.adapters.store.records.recordings import find_recorded
+from retrieval.domain.errors import InvalidRequestError
+from retrieval.domain.records.slate import Slot
+from retrieval.domain.search.profile_parts import Combination, Exploration, Learned, PolicyName, PosteriorKind
+from retrieval.engine.target import NamedProfile
+from retrieval.jobs.registry import job_named
+from retrieval.jobs.run import run_job
+from retrieval.services.compare import compare_profiles
+from retrieval.services.workplace import JobTarget
+
+GOOD = {f"i{number:02}" for number in range(0, 24, 2)}
+"""What helps, whatever is asked; nothing in the texts tells."""
+
+QUESTIONS = [f"common word{number}" for number in range(40)]
+
+
+async def _filled(platform: Platform, items: int = 24) -> Collection:
+    collection = await platform.collection("docs")
+    await collection.add(
+        [
+            {"_id": f"i{number:02}", "text": f"common text word{number} word{(number + 7) % 40}"}
+            for number in range(items)
+        ]
+    )
+    return collection
+
+
+async def _use(platform: Platform, collection: Collection, questions: list[str]) -> None:
+    """Ask, and judge what was shown."""
+    results = await collection.search_each(questions, context=Context(domain="shop", complexity=0.2))
+    events = [
+        Feedback(retrieval_id=result.retrieval_id, item_id=hit.item_id, helpful=hit.item_id in GOOD)
+        for result in results
+        for hit in result
+    ]
+    await platform.feedback_each(events)
+
+
+async def _learn(platform: Platform, collection: Collection) -> dict[str, object]:
+    target = JobTarget(platform.tenant_id, await collection.refresh())
+    report = await run_job(platform.workplace, job_named("learn"), target)
+    assert report.outcome == "done", report
+    await collection.refresh()
+    return dict(report.details)
+
+
+def _share_of_good(result: object) -> float:
+    hits = list(result)  # type: ignore[call-overload]
+    return sum(hit.item_id in GOOD for hit in hits) / len(hits)
+
+
+@pytest.mark.parametrize("combination", [Combination.SUM, Combination.LOGIT_STACK])
+async def test_what_helped_comes_first_after_learning(platform: Platform, combination: Combination) -> None:
+    """A question that nobody asked before finds what helped others, and its hits' parts name what was learned."""
+    collection = await _filled(platform)
+    await collection.set_profile(replace(collection.profile, learned=Learned(combination=combination)))
+    before = await collection.search("common word39", limit=6)
+    await _use(platform, collection, QUESTIONS[:36])
+    details = await _learn(platform, collection)
+    after = await collection.search("common word39", limit=6, context=Context(domain="shop"))
+
+    assert details["published"]
+    assert _share_of_good(after) > max(0.8, _share_of_good(before))
+    for hit in after:
+        assert hit.score == pytest.approx(hit.explanation.score)
+        assert "learned" in {part.leg for part in hit.explanation.contributions}
+    await platform.recorded()
+    assert after.retrieval_id is not None
+    record = await find_recorded(platform.database, platform.tenant_id, after.retrieval_id)
+    assert record is not None
+    assert record.model_version == 1
+    assert len(record.pool_signals["learned"]) == len(record.pool_items)
+    assert {shown.pulls > 0 for shown in record.impressions} == {True}
+
+
+async def test_a_model_that_is_not_better_is_kept_and_not_used(platform: Platform) -> None:
+    """Verdicts by chance teach nothing: the version is stored with its reason, and searches are as they were."""
+    collection = await _filled(platform)
+    before = await collection.search("common word39")
+    results = await collection.search_each(QUESTIONS[:36], limit=4)
+    events = [
+        Feedback(retrieval_id=result.retrieval_id, item_id=hit.item_id, helpful=(number * 7 + place * 3) % 4 < 2)
+        for number, result in enumerate(results)
+        for place, hit in enumerate(result)
+    ]
+    await platform.feedback_each(events)
+    details = await _learn(platform, collection)
+    after = await collection.search("common word39")
+
+    assert details["published"] is False
+    stored = await collection.refresh()
+    assert stored.model_version == 0
+    models = await collection.models()
+    assert [(one.version, one.is_published) for one in models] == [(1, False)]
+    assert "not surely better" in models[0].reason
+    assert [hit.item_id for hit in after] == [hit.item_id for hit in before]
+
+
+async def test_a_model_can_be_taken_out_of_use(platform: Platform) -> None:
+    """Version 0 is relevance alone; a version that was never good enough cannot be chosen."""
+    collection = await _filled(platform)
+    before = await collection.search("common word39", limit=6)
+    await _use(platform, collection, QUESTIONS[:36])
+    assert (await _learn(platform, collection))["published"]
+    await collection.use_model(0)
+    after = await collection.search("common word39", limit=6)
+    assert [(hit.item_id, hit.score) for hit in after] == [(hit.item_id, hit.score) for hit in before]
+    assert (await _learn(platform, collection))["published"]
+    assert (await collection.info()).model_version == 0, "a choice lasts"
+    await collection.use_model(1)
+    assert (await collection.info()).model_version == 1
+    await collection.use_model(None)
+    assert (await collection.info()).model_version == 2
+    with pytest.raises(InvalidRequestError, match=r"model 7 cannot be used; there are 0, 2, 1 \(0: none\)"):
+        await collection.use_model(7)
+
+
+async def test_a_collection_nobody_spoke_of_has_nothing_to_learn(platform: Platform) -> None:
+    """The job says so, and stores no model."""
+    collection = await _filled(platform)
+    assert await _learn(platform, collection) == {
+        "verdicts": 0, "published": False, "reason": "there is no feedback yet",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("posterior", [PosteriorKind.BETA, PosteriorKind.SHRUNK])
+async def test_thompson_slots_show_what_was_never_used_and_say_how_probable_that_was(
+    platform: Platform, posterior: PosteriorKind
+) -> None:
+    """One place of the page is drawn; who won it is marked, and recorded with the propensity of the draw."""
+    collection = await _filled(platform)
+    exploration = Exploration(policy=PolicyName.THOMPSON_SLOTS, posterior=posterior)
+    await collection.set_profile(replace(collection.profile, exploration=exploration))
+    results = await collection.search_each(["common word3"] * 30, limit=5)
+    await platform.recorded()
+    result = next(one for one in results if any(hit.slot is Slot.EXPLORE for hit in one))
+    (explored,) = (hit for hit in result if hit.slot is Slot.EXPLORE)
+    assert 0 < explored.propensity < 1
+    assert {hit.propensity for hit in result if hit.slot is Slot.EXPLOIT} == {1.0}
+    assert result.retrieval_id is not None
+    record = await find_recorded(platform.database, platform.tenant_id, result.retrieval_id)
+    assert record is not None
+    assert (record.policy, record.eligible) == ("thompson_slots/1", 24)
+    assert sum(record.pool_signals["propensity"]) == pytest.approx(5)
+    shown = {one.item_id: one for one in record.impressions}
+    assert shown[explored.item_id].propensity == explored.propensity
+    await platform.feedback(result.retrieval_id, explored.item_id, helpful=True)
+    stored = await collection.refresh()
+    plain = NamedProfile(name="plain", profile=replace(collection.profile, exploration=Exploration()))
+    asked = NamedProfile(name="exploring", profile=collection.profile, version=stored.profile_version)
+    compared = await compare_profiles(
+        platform.database, platform.tenant_id, stored, asked, plain, since=datetime.now(UTC) - timedelta(days=1)
+    )
+    assert not compared.verdict.is_conclusive
+
+
+async def test_what_is_not_recorded_explores_nothing(platform: Platform) -> None:
+    """Nothing could be learned from it: a trial's order is that of the scores."""
+    collection = await _filled(platform)
+    exploration = Exploration(policy=PolicyName.THOMPSON_SLOTS, slots=2, swaps=1.0)
+    await collection.set_profile(replace(collection.profile, exploration=exploration))
+    result = await collection.unrecorded().search("common word3", limit=5)
+    assert {hit.slot for hit in result} == {Slot.EXPLOIT}
+    assert [hit.score for hit in result] == sorted((hit.score for hit in result), reverse=True)
+
+
+async def test_an_item_that_was_used_often_is_not_explored_any_more(platform: Platform) -> None:
+    """Once nothing is new or hardly used, every place goes to the scores."""
+    collection = await _filled(platform, items=6)
+    exploration = Exploration(policy=PolicyName.THOMPSON_SLOTS, younger_than_days=0)
+    await collection.set_profile(replace(collection.profile, exploration=exploration))
+    events = [
+        Feedback(collection="docs", item_id=f"i{number:02}", helpful=True, actor=f"a{user}")
+        for number in range(6)
+        for user in range(5)
+    ]
+    await platform.feedback_each(events)
+    result = await collection.search("common word3", limit=3)
+    assert {hit.slot for hit in result} == {Slot.EXPLOIT}
+
+
+MANY = 2_000
+
+_READ = """
+    SELECT sum(pg_stat_get_xact_tuples_returned(indexrelid)) FROM pg_index WHERE indrelid = 'feedback'::regclass
+"""
+_UPDATED = """
+    SELECT pg_stat_get_xact_tuples_updated('arms'::regclass), pg_stat_get_xact_tuples_hot_updated('arms'::regclass)
+"""
+
+
+class _Within:
+    """Reads in a transaction that is open."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    async def read(self, _: int, statement: Compiled) -> list[Any]:
+        return await (await self._connection.execute(statement.text.encode(), statement.parameters)).fetchall()
+
+
+async def _stored(platform: Platform) -> int:
+    collection = await platform.collection("docs")
+    await collection.add([{"_id": one, "text": "timeout"} for one in "ab"])
+    return (await collection.refresh()).collection_id
+
+
+@pytest.mark.parametrize("items", ["a", "ab"])
+async def test_a_verdict_changes_no_index_of_the_statistics(platform: Platform, items: str) -> None:
+    """Alone or in a batch, in each context: an item that has verdicts is updated where it lies in the table."""
+    await _stored(platform)
+    async with platform.database.transaction(platform.tenant_id) as connection:
+        database = cast(Database, _Within(connection))
+        for helpful in (True, False, True):
+            events = [
+                Feedback(collection="docs", item_id=one, helpful=helpful, context=Context(domain="network"))
+                for one in items
+            ]
+            await record_feedback(database, platform.tenant_id, events, platform.now)
+        updated, hot = await (await connection.execute(_UPDATED)).fetchone() or (0, 0)
+    assert updated >= 2 * 2 * len(items)
+    assert hot == updated
+
+
+async def _entries_read(platform: Platform, events: list[Feedback]) -> int:
+    async with platform.database.transaction(platform.tenant_id) as connection:
+        before = (await (await connection.execute(_READ)).fetchone() or (0,))[0]
+        await record_feedback(cast(Database, _Within(connection)), platform.tenant_id, events, platform.now)
+        return int((await (await connection.execute(_READ)).fetchone() or (0,))[0] - before)
+
+
+@pytest.mark.parametrize("items", ["a", "ab"])
+async def test_actors_of_another_tenant_are_not_counted_through(
+    platform: Platform, settings: Settings, database_url: str, items: str
+) -> None:
+    """They have the same name and say much; alone or in a batch, an event reads few entries of any index."""
+    await _stored(platform)
+    async with connect(database_url, settings=settings.changed(tenant=f"{settings.tenant}-loud")) as loud:
+        number = await _stored(loud)
+        async with loud.database.transaction(loud.tenant_id) as connection:
+            await connection.execute(
+                "INSERT INTO feedback (collection_id, item_id, feedback_key, subject, actor, kind, reward, weight, "
+                "contexts, occurred_at) SELECT %s, 'a', gen_random_uuid(), gen_random_uuid(), 'assistant', 'rating', "
+                "1, 1, '{\"\"}', now() FROM generate_series(1, %s)",
+                (number, MANY),
+            )
+    events = [Feedback(collection="docs", item_id=one, helpful=True, actor="assistant") for one in items]
+    assert await _entries_read(platform, events) < MANY / 10

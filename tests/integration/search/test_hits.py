@@ -1,0 +1,205 @@
+"""Which hits a page holds: the best of each group, few near-duplicates; and what a page without hits says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from retrieval import Collection, EmbeddingSpace, Platform
+from retrieval.domain.errors import UnknownFieldError
+from retrieval.domain.search.diversity import Diversity
+from retrieval.domain.search.profile import Profile
+
+SPACE = EmbeddingSpace(provider="test", model="groups", dimensions=3)
+DENSE = {"dense": 1.0}
+NORTH = [1.0, 0.0, 0.0]
+
+
+def _at(*angles: float) -> NDArray[np.float64]:
+    """Unit vectors so many degrees from the query, shape (n, 3)."""
+    radians = np.deg2rad(angles)
+    return np.stack([np.cos(radians), np.sin(radians), np.zeros(len(angles))], axis=1)
+
+
+@pytest.fixture
+async def conversations(platform: Platform) -> Collection:
+    """500 turns of one conversation nearest to the query, then twelve conversations of two turns, and two loners."""
+    collection = await platform.collection("turns", space=SPACE)
+    large = [{"_id": f"a{number:03}", "text": "word", "talk": "large"} for number in range(500)]
+    small = [{"_id": f"b{number:03}", "text": "word", "talk": f"talk{number // 2:02}"} for number in range(24)]
+    loners = [{"_id": f"c{number}", "text": "word"} for number in range(2)]
+    angles = [*np.linspace(0.1, 20, 500), *range(30, 54), 60, 61]
+    await collection.add([*large, *small, *loners], embeddings=_at(*angles))
+    return collection
+
+
+async def test_each_group_has_its_best_hit_and_the_page_is_full(conversations: Collection) -> None:
+    """Although the nearest 500 items are of one group; an item without a group is one of its own."""
+    hits = await conversations.search(vector=NORTH, legs=["dense"], group_by="talk", limit=10)
+    assert [hit.item_id for hit in hits] == ["a000", *(f"b{number:03}" for number in range(0, 18, 2))]
+    assert [hit.rank for hit in hits] == list(range(1, 11))
+    every = await conversations.search(vector=NORTH, legs=["dense"], group_by="talk", limit=100)
+    assert [hit.item_id for hit in every] == ["a000", *(f"b{number:03}" for number in range(0, 24, 2)), "c0", "c1"]
+
+
+async def test_groups_of_a_fused_and_filtered_search(conversations: Collection) -> None:
+    """Both legs, and only what the filter lets through."""
+    found = await conversations.search("word", vector=NORTH, group_by="talk", where={"talk": {"ne": "large"}}, limit=5)
+    assert len(found) == 5
+    assert len({hit.attributes.get("talk", hit.item_id) for hit in found}) == 5
+    assert "large" not in {hit.attributes.get("talk") for hit in found}
+
+
+async def test_fields_of_every_item_are_groups_too(conversations: Collection) -> None:
+    """All turns are of one kind: one hit."""
+    assert len(await conversations.search(vector=NORTH, legs=["dense"], group_by="kind", limit=10)) == 1
+
+
+async def test_a_group_of_thousands_does_not_make_the_page_short(platform: Platform) -> None:
+    """The legs go as deep as it takes."""
+    collection = await platform.collection("turns", space=SPACE)
+    items = [{"_id": f"{number:04}", "talk": "large" if number < 1500 else f"t{number}"} for number in range(1506)]
+    await collection.add(items, embeddings=_at(*np.linspace(0.01, 80, 1506)))
+    hits = await collection.search(vector=NORTH, legs=["dense"], group_by="talk", limit=5)
+    assert [hit.item_id for hit in hits] == ["0000", "1500", "1501", "1502", "1503"]
+
+
+async def test_grouping_by_a_field_that_no_item_has_is_an_error(conversations: Collection) -> None:
+    """With the nearest one there is."""
+    with pytest.raises(UnknownFieldError, match="no item has a field 'talks'; did you mean 'talk'"):
+        await conversations.search("word", group_by="talks")
+
+
+@pytest.fixture
+async def copies(platform: Platform) -> Collection:
+    """Five texts far apart, each thirty times with hardly a difference."""
+    collection = await platform.collection("copies", space=SPACE)
+    items = [{"_id": f"{text}{copy:02}"} for text in "abcde" for copy in range(30)]
+    angles = [20 * place + copy / 100 for place in range(5) for copy in range(30)]
+    await collection.add(items, embeddings=_at(*angles))
+    return collection
+
+
+async def test_near_duplicates_of_a_better_hit_are_left_out(copies: Collection) -> None:
+    """One hit stands for its thirty copies, and the page is filled with what else there is."""
+    profile = Profile(legs=DENSE, diversity=Diversity(collapse_above=0.999))
+    hits = await copies.search(vector=NORTH, profile=profile, limit=5)
+    assert [hit.item_id for hit in hits] == ["a00", "b00", "c00", "d00", "e00"]
+    assert len(await copies.search(vector=NORTH, profile=profile, limit=20)) == 5
+    assert len(await copies.search(vector=NORTH, profile=Profile(legs=DENSE), limit=20)) == 20
+
+
+async def test_alike_hits_are_pushed_down_by_the_formula(platform: Platform) -> None:
+    """λ = .5, at 0°, 10°, 40° and 60° on alternate sides; worked out beside it."""
+    collection = await platform.collection("mmr", space=SPACE)
+    await collection.add([{"_id": name} for name in "abcd"], embeddings=_at(0, 10, 40, -60))
+    # Relevance between the lowest cosine (.5) and the highest (1): a 1, b .970, c .532, d 0.
+    # After a, less the cosine to it: b .970 − .985 = −.015, c .532 − .766 = −.234, d 0 − .5 = −.5: b.
+    # After b, less the greater cosine to a and b: c .532 − .866 = −.334, d 0 − .5 = −.5: c.
+    plain = await collection.search(vector=NORTH, profile=Profile(legs=DENSE), limit=4)
+    assert [hit.item_id for hit in plain] == ["a", "b", "c", "d"]
+    half = Profile(legs=DENSE, diversity=Diversity(relevance_share=0.5))
+    assert [hit.item_id for hit in await collection.search(vector=NORTH, profile=half, limit=4)] == list("abcd")
+    # λ = .3: after a, .3 × relevance − .7 × cosine: b .291 − .689 = −.398, c .160 − .536 = −.377, d 0 − .35 = −.35: d.
+    # After d: b .291 − .7 × .985 = −.398, c .160 − .7 × .766 = −.377: c.
+    third = Profile(legs=DENSE, diversity=Diversity(relevance_share=0.3))
+    hits = await collection.search(vector=NORTH, profile=third, limit=4)
+    assert [hit.item_id for hit in hits] == ["a", "d", "c", "b"]
+    assert hits[1].score == pytest.approx(0.5, abs=1e-3)
+
+
+async def test_a_stored_profile_diversifies_too(copies: Collection) -> None:
+    """As a profile of the call does."""
+    await copies.set_profile(Profile(legs=DENSE, diversity=Diversity(collapse_above=0.999)))
+    assert len({hit.item_id[0] for hit in await copies.search(vector=NORTH, limit=5)}) == 5
+
+
+ITEMS = [
+    {"id": "1", "text": "boundary layer transition", "area": "aero", "year": 1958, "tags": ["wing"]},
+    {"id": "2", "text": "heat transfer", "area": "aero", "year": 1960, "checked": True},
+    {"id": "3", "text": "soup with potatoes", "area": "food", "year": 1990},
+]
+
+NOTHING = "the filter lets nothing through: no item has "
+
+
+@pytest.mark.parametrize(
+    ("where", "reason"),
+    [
+        ({"area": "areo"}, 'area = "areo"; did you mean "aero"?'),
+        ({"area": ["AERO", "x"]}, 'area = "AERO" or "x"; did you mean "aero"?'),
+        ({"area": "zebra"}, 'area = "zebra"; there are "aero", "food"'),
+        ({"year": "1960"}, 'year = "1960"; its values are numbers, such as '),
+        ({"year": 1961}, "year = 1961; its values are from 1958 to 1990"),
+        ({"year": {"gte": 2000}}, "year \u2265 2000; its values are from 1958 to 1990"),
+        ({"checked": "true"}, 'checked = "true"; its values are true or false, such as true'),
+        ({"tags": "wings"}, 'tags = "wings"; did you mean "wing"?'),
+        ({"kind": "note"}, 'kind = "note"'),
+        ({"area": "aero", "year": 1961}, "year = 1961; its values are from 1958 to 1990"),
+        (
+            {"area": "food", "year": 1960},
+            'area = "food" and year = 1960; without area = "food" or without year = 1960 ',
+        ),
+        ({"not": {"area": ["aero", "food"]}}, '{"not": {"area": {"in": ["aero", "food"]}}}'),
+    ],
+)
+async def test_the_part_that_lets_nothing_through_is_told(
+    platform: Platform, where: dict[str, Any], reason: str
+) -> None:
+    """With values that are near, or the type that its values have."""
+    papers = await platform.collection("papers")
+    await papers.add(ITEMS)
+    [note] = (await papers.search("heat", where=where)).why_no_hits
+    assert note.startswith(NOTHING + reason)
+
+
+@pytest.mark.parametrize(
+    ("where", "reason"),
+    [({"year": []}, "year is to be one of an empty list"), ({"not": {}}, '"not" holds an empty filter')],
+)
+async def test_a_filter_that_no_item_can_pass_is_told_as_such(
+    platform: Platform, where: dict[str, Any], reason: str
+) -> None:
+    """Not by how the platform reads it."""
+    papers = await platform.collection("papers")
+    await papers.add(ITEMS)
+    [note] = (await papers.search("heat", where=where)).why_no_hits
+    assert note.startswith(f"the filter lets nothing through: {reason}")
+
+
+async def test_what_no_filter_is_to_blame_for_is_told_too(platform: Platform) -> None:
+    """An empty collection, words that no item holds, a phrase, and a score that none reaches."""
+    papers = await platform.collection("papers")
+    assert (await papers.search("heat")).why_no_hits == ("the collection has no items yet",)
+    await papers.add(ITEMS)
+    assert (await papers.search("zebra", legs=["lexical"])).why_no_hits == (
+        "the legs that ran found no item, or none scored high enough",
+    )
+    [note] = (await papers.search("zebra", legs=["lexical"], where={"area": "aero"})).why_no_hits
+    assert note.startswith("items pass the filter, but the legs that ran found no item")
+    assert (await papers.search('"heat soup"')).why_no_hits == (f'{NOTHING}the words "heat soup"',)
+
+
+async def test_a_search_with_hits_says_nothing_and_costs_nothing_more(
+    platform: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor does a trial, which nobody reads."""
+    papers = await platform.collection("papers")
+    await papers.add(ITEMS)
+    monkeypatch.delattr("retrieval.engine.no_hits.reasons")
+    assert (await papers.search("heat", where={"area": "aero"})).why_no_hits == ()
+    assert (await papers.unrecorded().search("heat", where={"area": "areo"})).why_no_hits == ()
+
+
+async def test_a_declared_attribute_that_no_item_has_is_not_offered(platform: Platform) -> None:
+    """It may be filtered by all the same."""
+    papers = await platform.collection("papers", filterable={"yeast": "number", "year": "number"})
+    await papers.add(ITEMS)
+    with pytest.raises(UnknownFieldError, match="did you mean 'year'") as refused:
+        await papers.search("heat", where={"yeas": 1960})
+    assert "yeast" not in str(refused.value)
+    [note] = (await papers.search("heat", where={"yeast": 1960})).why_no_hits
+    assert note == f"{NOTHING}yeast = 1960"

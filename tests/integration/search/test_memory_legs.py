@@ -1,0 +1,290 @@
+"""The legs that an order of an index ranks, and that of links: what they find, and by which index."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+import pytest_asyncio
+import sqlalchemy as sa
+
+from retrieval import Collection, Platform, Profile, Settings, connect
+from retrieval.adapters.store.compiled import compiled
+from retrieval.adapters.store.items.conditions import condition, matching
+from retrieval.adapters.store.search.candidate_request import CandidateRequest, Query, StandingWeights
+from retrieval.adapters.store.search.candidates import Found, bound, find_candidates, settings
+from retrieval.adapters.store.tables import items
+from retrieval.apps.memories import MemoryStore
+from retrieval.apps.memories.ranking import PROFILES
+from retrieval.domain.search.filters import parse_where
+from retrieval.domain.search.profile import LegName
+from retrieval.engine.plan import choose_way
+from tests.support.database import SCHEMA
+from tests.support.memories import NOW, Memory, filled
+
+SIZE, PROJECTS, DEPTH = 20_000, 10, 100
+MEMORIES = [Memory(number, PROJECTS) for number in range(SIZE)]
+ACTIVE = [one for one in MEMORIES if not one.is_archived]
+ENTITIES = (("questions", "q7"), ("users", "everybody"))
+ORDERED = (LegName.RECENT, LegName.POPULAR, LegName.RELEVANT)
+INDEXES = {
+    LegName.RECENT: "items_collection_id_occurred_at_item_id_idx",
+    LegName.POPULAR: "memories_by_accesses_idx",
+    LegName.RELEVANT: "memories_by_relevance_idx",
+    LegName.LINKED: "memory_links_by_entity_idx",
+}
+FEW, MANY = {"project_id": ["p3"], "item_id": {"gte": "015000"}}, {"project_id": ["p3", "p4"]}
+Key = Callable[[Memory], Any]
+KEYS: dict[LegName, Key] = {
+    LegName.RECENT: lambda one: -one.number,
+    LegName.POPULAR: lambda one: (one.accesses, -one.number),
+    LegName.RELEVANT: lambda one: (one.base_relevance, -one.number),
+    LegName.LINKED: lambda one: (one.question == "q7", -one.number),
+}
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def opened(database_url: str) -> AsyncIterator[tuple[Platform, Collection]]:
+    """20,000 memories of 10 projects."""
+    asked = Settings(tenant="memory-legs", database_schema=SCHEMA, embedder="none")
+    async with connect(database_url, settings=asked) as platform:
+        yield platform, await filled(platform, "memories", SIZE, PROJECTS)
+
+
+async def _request(collection: Collection, *legs: LegName, **where: Any) -> CandidateRequest:
+    stored = await collection.refresh()
+    way = choose_way(stored, legs, depth=DEPTH, limit=DEPTH, is_filtered=bool(where))
+    return CandidateRequest(
+        collection_id=stored.collection_id,
+        legs=legs,
+        depth=DEPTH,
+        condition=parse_where(where),
+        filterable=stored.filterable,
+        path=way.path,
+        documents=stored.documents,
+        few=way.few,
+        reach=way.reach,
+    )
+
+
+async def _found(platform: Platform, request: CandidateRequest) -> Found:
+    return await find_candidates(platform.database, platform.tenant_id, request, Query(entities=ENTITIES))
+
+
+def _ids(found: Found, leg: LegName) -> list[str]:
+    return [one.item_id for one in found.rankings[leg.value]]
+
+
+def _best(leg: LegName, among: list[Memory], depth: int = DEPTH) -> list[str]:
+    able = [one for one in among if one.accesses or leg is not LegName.POPULAR]
+    return [one.item_id for one in sorted(able, key=KEYS[leg], reverse=True)[:depth]]
+
+
+@pytest.mark.asyncio(loop_scope="module")
+@pytest.mark.parametrize("where", [{}, MANY, FEW, {**FEW, "item_id": {"gte": "019000"}}])
+async def test_each_leg_brings_its_best_active_memories(
+    opened: tuple[Platform, Collection], where: dict[str, Any]
+) -> None:
+    """In its order, the latest first among equals: of all, of the many that match, of the few that do."""
+    platform, collection = opened
+    projects = where.get("project_id", [f"p{one}" for one in range(PROJECTS)])
+    since = where.get("item_id", {}).get("gte", "")
+    among = [one for one in ACTIVE if one.project in projects and one.item_id >= since]
+    found = await _found(platform, await _request(collection, *KEYS, **where))
+    for leg in KEYS:
+        assert _ids(found, leg) == _best(leg, among), leg
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_a_walk_that_meets_too_few_is_followed_by_a_look_at_all_that_match(
+    opened: tuple[Platform, Collection],
+) -> None:
+    """Where what matches is all at the far end of an order, the page is full and right nevertheless."""
+    platform, collection = opened
+    request = await _request(collection, *KEYS, item_id={"gte": "015000"})
+    found = await _found(platform, request)
+    assert found.fell_short
+    for leg in KEYS:
+        among = [one for one in ACTIVE if one.number >= 15_000]
+        assert _ids(found, leg) == _best(leg, among), leg
+
+
+async def _scans(platform: Platform, request: CandidateRequest) -> tuple[list[str], dict[str, str]]:
+    """The plan's lines, and the scans in it by index, run as the application role."""
+    statement = bound(request, Query(entities=ENTITIES, as_of=NOW, now=NOW))
+    async with platform.database.transaction(platform.tenant_id) as connection:
+        for name, value in settings(request).items():
+            await connection.execute("SELECT set_config(%s, %s, true)", (name, value))
+        explain = f"EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) {statement.text}"
+        cursor = await connection.execute(explain.encode(), statement.parameters)
+        plan = [row[0] for row in await cursor.fetchall()]
+    started = [line for line in plan if "never executed" not in line]
+    found = [re.search(r"(\w[\w ]*Scan)(?: Backward)? using (\w+) on", line) for line in started]
+    return plan, {one[2]: one[1] for one in found if one}
+
+
+@pytest.mark.asyncio(loop_scope="module")
+@pytest.mark.parametrize("where", [{}, MANY])
+@pytest.mark.parametrize("leg", list(KEYS))
+async def test_a_leg_walks_its_own_index_under_the_policies(
+    opened: tuple[Platform, Collection], leg: LegName, where: dict[str, Any]
+) -> None:
+    """With a filter that many pass and without one; no table is read whole."""
+    platform, collection = opened
+    plan, scans = await _scans(platform, await _request(collection, leg, **where))
+    assert INDEXES[leg] in scans, plan
+    assert not _whole(plan)
+
+
+@pytest.mark.asyncio(loop_scope="module")
+@pytest.mark.parametrize("leg", ORDERED)
+async def test_the_few_that_match_are_looked_up_by_their_keys(
+    opened: tuple[Platform, Collection], leg: LegName
+) -> None:
+    """What matches is found in its own index, and no order is walked for it."""
+    platform, collection = opened
+    plan, scans = await _scans(platform, await _request(collection, leg, **FEW))
+    assert scans["attribute_texts_pkey"] == "Index Only Scan"
+    assert INDEXES[leg] not in scans, plan
+    assert not _whole(plan)
+
+
+@pytest.mark.asyncio(loop_scope="module")
+@pytest.mark.parametrize("where", [{}, MANY, FEW])
+async def test_those_that_stand_best_are_found_by_walking_each_order(
+    opened: tuple[Platform, Collection], where: dict[str, Any]
+) -> None:
+    """Of a sum of stored signals the best are those of comparing all; the orders are walked, no table is read whole."""
+    platform, collection = opened
+    standing = StandingWeights(relevance=0.4, recency=0.3, decay_days=1.0, use=0.3, stride=2000)
+    request = replace(await _request(collection, *ORDERED, **where), depth=400, enough=100, standing=standing)
+    query = Query(as_of=NOW, now=NOW)
+
+    found = await find_candidates(platform.database, platform.tenant_id, request, query)
+
+    kept = {one.item_id for candidates in found.rankings.values() for one in candidates}
+    wanted = condition_of(where)
+    best = sorted((one for one in ACTIVE if wanted(one)), key=_stands, reverse=True)
+    assert {one.item_id for one in best[:20]} <= kept
+    assert 100 <= len(kept) <= 200
+    plan, used = await _scans(platform, request)
+    assert not _whole(plan)
+    if where != FEW:
+        assert {"memories_by_time_idx", "memories_by_accesses_idx", "memories_by_relevance_idx"} <= set(used)
+
+
+def _stands(one: Memory) -> float:
+    use = min(1.0, math.log(one.accesses + 1) / math.log(101))
+    return 0.4 * one.base_relevance + 0.3 * math.exp(-one.number / 1440) + 0.3 * use
+
+
+def condition_of(where: dict[str, Any]) -> Callable[[Memory], bool]:
+    """Whether a memory passes one of this module's filters."""
+    least = where.get("item_id", {}).get("gte", "")
+    projects = where.get("project_id")
+    return lambda one: one.item_id >= least and (projects is None or one.project in projects)
+
+
+def _whole(plan: list[str]) -> list[str]:
+    return [line for line in plan if "Seq Scan on" in line and "Seq Scan on collections" not in line]
+
+
+_FIRST = set(range(20))
+LINKED: dict[str, tuple[dict[str, Any], Callable[[Memory], bool]]] = {
+    "one": ({"links": "questions:q7"}, lambda one: one.question == "q7"),
+    "any": ({"links": ["questions:q7", "questions:q8", "users:nobody"]}, lambda one: one.question in {"q7", "q8"}),
+    "no pair": ({"links": ["questions:everybody", "users:q7"]}, lambda _: False),
+    "all": ({"links": {"all": ["questions:q7", "users:everybody"]}}, lambda one: one.question == "q7"),
+    "not": ({"not": {"links": "questions:q7"}, "item_id": {"lt": "000020"}}, lambda one: one.number in _FIRST - {7}),
+    "some": ({"links": {"exists": True}, "item_id": {"lt": "000020"}}, lambda one: one.number in _FIRST),
+    "none": ({"links": None}, lambda _: False),
+    "either": ({"or": [{"links": "questions:q7"}, {"project_id": "p3"}]},
+               lambda one: one.question == "q7" or one.project == "p3"),
+    "and": ({"links": "questions:q13", "project_id": "p3"}, lambda one: one.question == "q13"),
+}  # fmt: skip
+
+
+@pytest.mark.asyncio(loop_scope="module")
+@pytest.mark.parametrize("kind", list(LINKED))
+async def test_a_filter_knows_the_links_of_active_memories(opened: tuple[Platform, Collection], kind: str) -> None:
+    """As keys that an index finds, and as a question about an item that was found."""
+    platform, collection = opened
+    stored = await collection.refresh()
+    where, is_wanted = LINKED[kind]
+    wanted = parse_where(where)
+    assert wanted is not None
+    about = condition(wanted, stored.collection_id, stored.filterable)
+    active = items.c.collection_id == stored.collection_id, items.c.status != "archived"
+    for statement in (
+        matching(stored.collection_id, wanted, stored.filterable),
+        sa.select(items.c.item_id).where(*active, about),
+    ):
+        rows = await platform.database.read(platform.tenant_id, compiled(statement))
+        assert sorted(row[0] for row in rows) == [one.item_id for one in ACTIVE if is_wanted(one)]
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_what_expired_is_neither_popular_nor_relevant(opened: tuple[Platform, Collection]) -> None:
+    """By the clock, whatever the moment that is asked as of; without a clock it still is."""
+    platform, collection = opened
+    request = await _request(collection, LegName.POPULAR, LegName.RELEVANT)
+    first = {leg: _best(leg, ACTIVE)[0] for leg in (LegName.POPULAR, LegName.RELEVANT)}
+    async with platform.database.transaction(platform.tenant_id) as connection:
+        await connection.execute(
+            "UPDATE memories SET expires_at = %s WHERE collection_id = %s AND item_id = ANY(%s)",
+            (NOW, request.collection_id, list(first.values())),
+        )
+    past = NOW - timedelta(seconds=1)
+    for now, is_there in ((past, True), (NOW, False), (None, True)):
+        found = await find_candidates(platform.database, platform.tenant_id, request, Query(as_of=past, now=now))
+        assert {leg: item_id in _ids(found, leg) for leg, item_id in first.items()} == dict.fromkeys(first, is_there)
+
+
+@pytest.fixture
+async def memories(platform: Platform) -> Collection:
+    """150 that have expired, and 20 that match no better and happened earlier."""
+    now = platform.now
+    await MemoryStore(platform).store_memories(
+        {
+            "memory_id": f"x{n:03}" if n < 150 else f"g{n:03}",
+            "project_id": "p",
+            "interaction_type": "note",
+            "content": "alpha beta" if n < 150 else "alpha beta gamma delta",
+            "occurred_at": now - timedelta(days=2, minutes=n),
+            "expires_at": now - timedelta(days=1) if n < 150 else now + timedelta(days=1),
+        }
+        for n in range(170)
+    )
+    return await platform.collection("memories", create=False)
+
+
+@pytest.mark.parametrize(
+    "profile",
+    [
+        PROFILES["recency"],
+        PROFILES["keyword"],
+        Profile(),
+        Profile(legs={"lexical": 1.0}),
+        Profile(legs={"recent": 1.0}),
+    ],
+    ids=["recency", "keyword", "fused", "lexical", "recent"],
+)
+async def test_a_page_is_full_of_what_has_not_expired(memories: Collection, profile: Profile) -> None:
+    """The legs go deeper for those that expired ones crowd out, by any profile and for each query of a call."""
+    [one, other] = await memories.search_each(["alpha beta", "beta"], profile=profile, limit=10)
+    for result in (one, other, await memories.search("alpha beta", profile=profile, where={"project_id": "p"})):
+        assert [hit.item_id[0] for hit in result] == ["g"] * 10
+
+
+async def test_what_has_expired_since_is_not_found_as_of_an_earlier_moment(
+    memories: Collection, platform: Platform
+) -> None:
+    """The clock counts, not the moment that is asked for."""
+    then = platform.now - timedelta(days=1, minutes=1)
+    found = await memories.search("alpha beta", profile=Profile(legs={"lexical": 1.0}), as_of=then)
+    assert [hit.item_id[0] for hit in found] == ["g"] * 10

@@ -1,0 +1,328 @@
+"""Documents are stored as chunks, kept up at the price of what changed, and given back as passages."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import retrieval.sync
+from retrieval import Collection, Platform, Settings, connect
+from retrieval.adapters.embedders.hashing import HashingEmbedder
+from retrieval.domain.errors import (
+    EmbedderUnavailableError,
+    InvalidItemError,
+    InvalidLimitError,
+    InvalidRequestError,
+)
+from retrieval.domain.items.chunking import Chunking
+from retrieval.domain.items.embedding import TextRole, Vectors
+from tests.support.documents import write_handbook
+
+SMALL = Chunking(max_tokens=64, overlap=8)
+
+
+class ReadingEmbedder(HashingEmbedder):
+    """Tells what its model reads, what it was asked for, and is down when told to be."""
+
+    max_tokens = 64
+
+    def __init__(self) -> None:
+        super().__init__(64)
+        self.texts: list[str] = []
+        self.down = False
+
+    def count_tokens(self, texts: Sequence[str]) -> list[int]:
+        """A word is a token, and two stand around each text."""
+        return [len(text.split()) + 2 for text in texts]
+
+    async def embed(self, texts: Sequence[str], role: TextRole) -> Vectors:
+        """The vectors, or ``EmbedderUnavailableError``."""
+        if self.down:
+            raise EmbedderUnavailableError("the embedder is down; try again")
+        self.texts += texts
+        return await super().embed(texts, role)
+
+
+@pytest.fixture
+def embedder() -> ReadingEmbedder:
+    """An embedder whose model reads 64 tokens."""
+    return ReadingEmbedder()
+
+
+@pytest.fixture
+async def docs(database_url: str, settings: Settings, embedder: ReadingEmbedder) -> Any:
+    """A collection whose embedder is watched."""
+    async with connect(database_url, settings=settings, embedder=embedder) as opened:
+        yield await opened.collection("docs")
+
+
+@pytest.fixture
+def handbook(tmp_path: Path) -> Path:
+    """A folder of documents."""
+    return write_handbook(tmp_path / "handbook")
+
+
+def section(name: str, number: int = 50) -> str:
+    """A section that fills a chunk."""
+    return f"## {name}\n\n{' '.join(f'{name.lower()}{at}' for at in range(number))}\n\n"
+
+
+async def test_a_folder_is_searched_and_a_hit_names_its_document(docs: Collection, handbook: Path) -> None:
+    """Title, headings and page, whatever the format; each document once with ``group_by``."""
+    report = await docs.ingest_documents(handbook)
+
+    assert (report.added, report.failed, report.empty) == (6, (), ("handbook/team/empty.md",))
+    assert report.skipped == {"hidden": 1, ".png": 1}
+    [hit] = await docs.search("flights permit", where={"document": "handbook/policy.pdf"}, limit=1)
+    told = {name: hit.attributes[name] for name in ("document", "document_title", "headings", "page")}
+    assert told == {"document": "handbook/policy.pdf", "document_title": "Travel", "headings": [], "page": 1}
+    found = await docs.search("30 days", group_by="document", limit=10)
+    documents = [hit.attributes["document"] for hit in found]
+    assert len(documents) == len(set(documents)) == 6
+
+
+async def test_an_unchanged_document_costs_nothing(docs: Collection, embedder: ReadingEmbedder, handbook: Path) -> None:
+    """No write, no embedding, and it is not even parsed."""
+    first = await docs.ingest_documents(handbook)
+    before = {one.item.item_id: one.version for one in await docs.page()}
+    embedder.texts.clear()
+
+    again = await docs.ingest_documents([handbook])
+
+    assert (again.added, again.changed, again.unchanged, again.empty) == (0, 0, 6, first.empty)
+    assert embedder.texts == []
+    assert {one.item.item_id: one.version for one in await docs.page()} == before
+
+
+async def test_of_a_changed_document_only_new_chunks_are_embedded(
+    docs: Collection, embedder: ReadingEmbedder, tmp_path: Path
+) -> None:
+    """Whatever is put before them; chunks that are gone are removed, and the others keep their ids."""
+    file = tmp_path / "long.md"
+    file.write_text("# Long\n\n" + "".join(map(section, ("A", "B", "C"))))
+    first = await docs.ingest_documents(file)
+    ids = [one.item.item_id for one in await docs.page()]
+    embedder.texts.clear()
+
+    file.write_text("# Long\n\n" + "".join(map(section, ("New", "A", "C"))))
+    second = await docs.ingest_documents(file)
+
+    assert (first.added, first.chunks.added) == (1, 3)
+    assert (second.changed, second.chunks.added, second.chunks_removed) == (1, 1, 1)
+    assert [text.split("\n")[0] for text in embedder.texts] == ["Long › New"]
+    chunks = sorted([item.item for item in await docs.page()], key=lambda item: item.attributes["chunk"])
+    assert [chunk.attributes["headings"][-1] for chunk in chunks] == ["New", "A", "C"]
+    assert len(set(ids) & {chunk.item_id for chunk in chunks}) == 2
+
+
+async def test_another_size_cuts_all_anew(docs: Collection, handbook: Path) -> None:
+    """What was cut otherwise is not what was asked for; what the model does not read makes no difference."""
+    await docs.ingest_documents(handbook)
+    assert (await docs.ingest_documents(handbook, chunking=Chunking(max_tokens=1000))).unchanged == 6
+
+    assert (await docs.ingest_documents(handbook, chunking=SMALL)).changed == 6
+    assert (await docs.ingest_documents(handbook, chunking=SMALL)).unchanged == 6
+
+
+async def test_a_vanished_document_is_told_and_removed_only_when_asked(docs: Collection, handbook: Path) -> None:
+    """Those of other folders stay, whatever is asked."""
+    await docs.add_documents([{"id": "elsewhere", "text": "Another document."}])
+    await docs.ingest_documents(handbook)
+    (handbook / "policy.pdf").unlink()
+
+    told = await docs.ingest_documents(handbook)
+    assert (told.vanished, told.removed) == (("handbook/policy.pdf",), 0)
+    pruned = await docs.ingest_documents(handbook, prune=True)
+    assert (pruned.vanished, pruned.removed, pruned.chunks_removed) == (("handbook/policy.pdf",), 1, 1)
+    left = {item.item.attributes["document"] for item in await docs.page()}
+    assert "handbook/policy.pdf" not in left
+    assert {"elsewhere", "handbook/note.docx"} <= left
+
+
+def emptied(folder: Path) -> None:
+    """As where a disk is missing."""
+    folder.rename(folder.with_name("away"))
+    folder.mkdir()
+
+
+async def test_nothing_is_pruned_of_an_empty_folder(docs: Collection, handbook: Path) -> None:
+    """It is more likely that a disk is missing."""
+    await docs.ingest_documents(handbook)
+    emptied(handbook)
+
+    report = await docs.ingest_documents(handbook, prune=True)
+
+    assert (len(report.vanished), report.removed) == (6, 0)
+    assert report.notes == ("nothing was pruned, because the folders hold no document",)
+
+
+async def test_what_cannot_be_read_is_told_and_stops_no_other(docs: Collection, handbook: Path) -> None:
+    """What was stored of it stays."""
+    await docs.ingest_documents(handbook)
+    (handbook / "policy.pdf").write_bytes(b"%PDF-1.4 broken")
+    (handbook / "latin.txt").write_bytes("Grüße".encode("latin-1"))
+    (handbook / "backups.md").write_text("# Backups\n\nKept for a year.")
+
+    report = await docs.ingest_documents(handbook, prune=True)
+
+    assert [name for name, _ in report.failed] == ["handbook/latin.txt", "handbook/policy.pdf"]
+    assert (report.changed, report.removed) == (1, 0)
+    assert (await docs.search("flights", limit=1))[0].attributes["document"] == "handbook/policy.pdf"
+
+
+async def test_an_emptied_document_has_no_chunks(docs: Collection, handbook: Path) -> None:
+    """What it said is not said any more."""
+    await docs.ingest_documents(handbook)
+    (handbook / "backups.md").write_text("")
+
+    report = await docs.ingest_documents(handbook)
+
+    assert report.empty == ("handbook/backups.md", "handbook/team/empty.md")
+    assert (await docs.info()).documents == 5
+
+
+async def test_a_document_whose_storing_broke_off_is_stored_again(docs: Collection, tmp_path: Path) -> None:
+    """Its first chunk, stored last, says that it is whole."""
+    file = tmp_path / "long.md"
+    file.write_text("".join(map(section, "ABC")))
+    await docs.ingest_documents(file)
+    [first] = [one.item.item_id for one in await docs.page(where={"chunk": 0})]
+    await docs.delete([first])
+
+    report = await docs.ingest_documents(file)
+
+    assert (report.added, report.chunks.added, report.chunks.unchanged) == (1, 1, 2)
+
+
+async def test_chunks_without_vectors_get_them_by_the_next_run(
+    docs: Collection, embedder: ReadingEmbedder, handbook: Path
+) -> None:
+    """An embedder that is away keeps no document from being found by its words."""
+    embedder.down = True
+    first = await docs.ingest_documents(handbook)
+    assert (first.chunks.embedded, first.chunks.pending) == (0, 6)
+    assert (await docs.search("flights", limit=1))[0].attributes["document"] == "handbook/policy.pdf"
+
+    embedder.down = False
+    second = await docs.ingest_documents(handbook)
+    assert (second.unchanged, second.chunks.embedded, second.chunks.pending) == (6, 6, 0)
+
+
+async def test_every_chunk_is_read_whole_by_the_model(docs: Collection, embedder: ReadingEmbedder) -> None:
+    """However many tokens are asked for, and however long title and headings are."""
+    text = f"# {'long ' * 200}\n\n" + "".join(section(name, 200) for name in "AB")
+    report = await docs.add_documents([{"id": "x", "text": text}], chunking=Chunking(max_tokens=5000))
+
+    assert report.chunks.cut == 0
+    assert max(embedder.count_tokens(embedder.texts)) <= 64
+
+
+async def test_items_that_are_longer_than_the_model_reads_are_told(docs: Collection) -> None:
+    """Once, when they are embedded."""
+    items = [{"id": "long", "text": "word " * 63}, {"id": "short", "text": "word " * 62}]
+
+    assert (await docs.add(items)).cut == 1
+    assert (await docs.add(items)).as_dict()["cut"] == 0
+
+
+async def test_documents_are_given_as_dictionaries(docs: Collection) -> None:
+    """With metadata to filter by."""
+    given: list[dict[str, Any]] = [
+        {"id": "faq", "text": "# Questions\n\nWhy?", "metadata": {"team": "ops"}},
+        {"id": "page", "text": "<h1>Hello</h1><p>World</p>", "format": "html", "title": "Mine"},
+        {"id": "bad", "text": "x", "format": "gif"},
+    ]
+    report = await docs.add_documents(given)
+
+    assert report.added == 2
+    assert [name for name, _ in report.failed] == ["bad"]
+    [hit] = await docs.search("why", where={"team": "ops"})
+    assert (hit.title, hit.attributes["document"]) == ("Questions", "faq")
+    assert (await docs.add_documents(given)).unchanged == 2
+    assert await docs.delete_documents(["faq", "faq", "nothing"]) == 1
+    assert [item.item.attributes["document"] for item in await docs.page()] == ["page"]
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("text", "come in a list"),
+        ({"id": "a", "text": "b"}, "come in a list"),
+        ([{"id": "a"}], "'text' must be a text"),
+        ([{"text": "a"}], "'id' must be a text"),
+        ([{"id": "a", "text": "b", "body": "c"}], "a document has no 'body'"),
+        ([{"id": "a", "text": "b", "metadata": 3}], "metadata must be an object"),
+        ([3], "not int"),
+    ],
+)
+async def test_what_is_no_document_is_refused(docs: Collection, given: Any, message: str) -> None:
+    """Before anything is stored."""
+    with pytest.raises(InvalidItemError, match=message):
+        await docs.add_documents(given)
+
+
+async def test_metadata_that_no_item_can_have_fails_that_document_alone(docs: Collection) -> None:
+    """As a document that cannot be read does."""
+    documents: list[dict[str, Any]] = [
+        {"id": "a", "text": "one", "metadata": {"x": float("nan")}},
+        {"id": "b", "text": "two"},
+    ]
+    report = await docs.add_documents(documents)
+
+    assert (report.added, [name for name, _ in report.failed]) == (1, ["a"])
+
+
+async def test_passages_are_joined_within_the_budget(docs: Collection) -> None:
+    """Hits first, then what stands beside them, as one text without what they share."""
+    body = " ".join(f"word{at}." if at % 10 == 9 else f"word{at}" for at in range(150))
+    await docs.add_documents([{"id": "long", "text": f"# Long\n\n{body}"}, {"id": "other", "text": "# Else\n\nword70"}])
+
+    found = await docs.passages("word70", limit=2, max_tokens=400, around=3)
+    assert sorted(passage.document for passage in found) == ["long", "other"]
+    [long] = [passage for passage in found if passage.document == "long"]
+    assert long.text.split() == body.split()
+    assert found.tokens == len(found.text.split()) + 2 <= 400
+    assert found.retrieval_id is not None
+
+    small = await docs.passages("word70", limit=2, max_tokens=80, around=3, count_tokens=lambda text: len(text.split()))
+    assert 0 < small.tokens <= 80
+    assert small.left_out == 1
+    assert (await docs.passages("word70", max_tokens=0)).text == ""
+
+
+@pytest.mark.parametrize("asked", [{"max_tokens": -1}, {"around": 11}, {"around": True}, {"max_tokens": 1.5}])
+async def test_numbers_outside_their_range_are_refused(docs: Collection, asked: Any) -> None:
+    """The message says what the range is."""
+    with pytest.raises(InvalidLimitError, match="must be a whole number from 0 to"):
+        await docs.passages("x", **asked)
+
+
+async def test_a_chunking_is_a_chunking(docs: Collection) -> None:
+    """A number alone says too little."""
+    with pytest.raises(InvalidRequestError, match="must be a Chunking"):
+        await docs.add_documents([{"id": "a", "text": "b"}], chunking=100)  # type: ignore[arg-type]
+
+
+async def test_a_collection_without_vectors_has_documents_too(platform: Platform, tmp_path: Path) -> None:
+    """Their tokens are estimated."""
+    (tmp_path / "a.txt").write_text("word " * 2000)
+    words = await platform.collection("words", space=None)
+    report = await words.ingest_documents(tmp_path / "a.txt")
+
+    assert report.chunks.added > 5
+    assert (await words.passages("word", max_tokens=500)).tokens <= 500
+
+
+def test_the_sync_door_does_the_same(database_url: str, settings: Settings, handbook: Path) -> None:
+    """Without ``await``, with progress."""
+    seen: list[tuple[int, int | None]] = []
+    with retrieval.sync.connect(database_url, settings=settings, embedder=ReadingEmbedder()) as platform:
+        docs = platform.collection("docs")
+        report = docs.ingest_documents(handbook, progress=lambda _, looked, total: seen.append((looked, total)))
+        assert (report.added, seen) == (6, [(7, 7)])
+        assert docs.add_documents([{"id": "a", "text": "b"}]).added == 1
+        assert "coffee" in docs.passages("who cleans the coffee machine?").text
+        assert docs.delete_documents(["a"]) == 1

@@ -1,0 +1,134 @@
+"""The OpenAI language model: its options, and the answers of an endpoint, read or refused with the reason."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from retrieval.adapters.endpoints.retries import Endpoint, TryAgainError
+from retrieval.adapters.llms.json_shape import JSONShape
+from retrieval.adapters.llms.openai import CHAT, ChatAnswer, OpenAILLM, read_chat
+from retrieval.domain.errors import ConfigurationError, LLMRejectedError
+
+KEY = "sk-secret-0123456789"
+ENDPOINT = Endpoint(CHAT, "host:1", "small", KEY)
+COLOUR = JSONShape(
+    {
+        "type": "object",
+        "properties": {"colour": {"type": "string"}},
+        "required": ["colour"],
+        "additionalProperties": False,
+    }
+)
+
+
+def body(content: object, *, finish_reason: str = "stop", usage: object = None, **message: object) -> bytes:
+    """An answer with that content; ``message`` is what else stands beside it."""
+    choice = {"index": 0, "finish_reason": finish_reason, "message": {"content": content, **message}}
+    return json.dumps({"choices": [choice], "usage": usage}).encode()
+
+
+def test_the_first_choice_is_the_answer() -> None:
+    """Without the space around it, with the tokens that the server counted."""
+    assert read_chat(body(" red\n", usage={"total_tokens": 7}), ENDPOINT) == ChatAnswer("red", 7)
+    uncounted: list[object] = [None, [], {"total_tokens": "7"}, {"total_tokens": -7}]
+    for usage in uncounted:
+        assert read_chat(body("red", usage=usage), ENDPOINT) == ChatAnswer("red", 0)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        '{"colour": "red"}',
+        ' \n```json\n{"colour": "red"}\n``` ',
+        '<think>Which?\nRed.</think>\n{"colour": "red"}',
+        [{"type": "text", "text": '{"colour": '}, {"type": "text", "text": '"red"}'}, "odd"],
+    ],
+    ids=["plain", "fenced", "after thoughts", "in parts"],
+)
+def test_json_is_found_where_models_put_it(content: object) -> None:
+    """In a fence, after thoughts, and in several parts."""
+    assert COLOUR.read(read_chat(body(content), ENDPOINT).text) == {"colour": "red"}
+
+
+def test_half_a_surrogate_pair_is_replaced() -> None:
+    """An answer in words can always be stored."""
+    assert read_chat(body("a\ud800b"), ENDPOINT).text == "a?b"
+
+
+@pytest.mark.parametrize("cut", [b"", b" ", b'{"choices": [{"mess', b'{"a":' * 100_000])
+def test_a_body_that_ends_early_may_be_asked_for_again(cut: bytes) -> None:
+    """It was cut on the way."""
+    with pytest.raises(TryAgainError, match="host:1 was cut short"):
+        read_chat(cut, ENDPOINT)
+
+
+@pytest.mark.parametrize(
+    ("unusable", "reason"),
+    [
+        (body("The colour is red."), "not JSON"),
+        (body('{"colour": '), "not JSON"),
+        (body('{"colour": NaN}'), "not JSON"),
+        (body('{"colour": "\\ud800"}'), "not JSON"),
+        (body("[" * 200_000), "not JSON"),
+        (body("{}"), "does not fit the schema at $"),
+        (body('{"colour": 3}'), "does not fit the schema at $.colour"),
+        (body('{"colour": "red", "and": "more"}'), "does not fit"),
+        (body(None), "empty answer"),
+        (body(7), "empty answer"),
+        (body("<think>red, or blue?</think>"), "empty answer"),
+        (body(None, refusal=f"I \x1b[2Jwill not\nsay {KEY}"), "refused to answer: I [2Jwill not say [key]"),
+        (body('{"colour": "r', finish_reason="length"), "cut at its longest"),
+        (body("", finish_reason="content_filter"), "filtered"),
+        (b'{"choices": []}', "no choice"),
+        (b'{"choices": [7]}', "no choice"),
+        (b'{"choices": [{"message": "red"}]}', "no choice"),
+        (
+            json.dumps({"error": {"message": f"limited for\n{KEY}"}}).encode(),
+            "no choice of an answer: limited for [key]",
+        ),
+        (b'{"choices": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", "nested too deeply"),
+        (b'{"choices": [], "choices": [{"message": {"content": "red"}}]}', "the member 'choices' stands twice"),
+        (body('{"colour": "red", "colour": "blue"}'), "not JSON"),
+        (body('Here: {"colour": "red", "colour": {"colour": "blue"}}'), "not JSON"),
+        (b"[]", "RETRIEVAL_LLM_BASE_URL"),
+        (b"<html>Welcome</html>", "RETRIEVAL_LLM_BASE_URL"),
+        (b"\xff\xfe", "RETRIEVAL_LLM_BASE_URL"),
+    ],
+)
+def test_what_is_no_whole_answer_is_refused(unusable: bytes, reason: str) -> None:
+    """In one line that says why, without the key."""
+    with pytest.raises(LLMRejectedError) as caught:
+        COLOUR.read(read_chat(unusable, ENDPOINT).text)
+    assert reason in str(caught.value)
+    assert KEY not in str(caught.value)
+    assert len(str(caught.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"timeout_seconds": 0}, "timeout_seconds"),
+        ({"timeout_seconds": float("nan")}, "timeout_seconds"),
+        ({"max_attempts": 0}, "max_attempts"),
+        ({"max_concurrency": 0}, "max_concurrency"),
+        ({"max_answer_bytes": 0}, "max_answer_bytes"),
+        ({"temperature": 3}, "temperature"),
+        ({"model": ""}, "RETRIEVAL_LLM_MODEL"),
+        ({"model": "x" * 201}, "RETRIEVAL_LLM_MODEL"),
+        ({"model": 5}, "RETRIEVAL_LLM_MODEL"),
+        ({"timeout_seconds": "x"}, "timeout_seconds"),
+        ({"temperature": "x"}, "temperature"),
+        ({"base_url": "http://[::1"}, "RETRIEVAL_LLM_BASE_URL"),
+        ({"base_url": 5}, "RETRIEVAL_LLM_BASE_URL"),
+        ({"base_url": "https://"}, "RETRIEVAL_LLM_BASE_URL"),
+    ],
+)
+def test_what_cannot_work_is_refused(changes: dict[str, Any], said: str) -> None:
+    """The message names what to change and never holds the key."""
+    usual: dict[str, Any] = {"model": "small", "api_key": "sk-secret"}
+    with pytest.raises(ConfigurationError, match=said) as caught:
+        OpenAILLM(**{**usual, **changes})
+    assert "sk-secret" not in str(caught.value)

@@ -1,0 +1,215 @@
+"""Documents of every format, and what is said of those that cannot be read."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from typing import Any
+
+import pytest
+
+from retrieval.adapters.readers import documents
+from retrieval.adapters.readers.documents import RawDocument, format_of, read_document
+from retrieval.domain.errors import InvalidItemError, MissingExtraError
+from retrieval.domain.items.chunking import Block, Document
+from tests.support.documents import docx, pdf
+
+
+def read(data: bytes | str, form: str, **more: Any) -> Document:
+    """The document that these bytes are."""
+    raw = RawDocument(
+        document_id="some/file", data=data if isinstance(data, bytes) else data.encode(), format=form, **more
+    )
+    return read_document(raw).document
+
+
+def told(document: Document) -> list[tuple[str, tuple[str, ...]]]:
+    """Its texts with the headings above them."""
+    return [(block.text, block.headings) for block in document.blocks]
+
+
+def test_markdown_has_headings_of_both_kinds_and_none_in_code() -> None:
+    """A heading is named without its markup, and ends those of its level."""
+    text = "# One *big*\n\nText\nmore\n\n```sh\n# no heading\n```\n\nTwo [link](http://x)\n---\n\n- a\n- b\n\n# Last\n"
+
+    document = read(text, "markdown")
+
+    assert told(document) == [
+        ("# One *big*", ("One big",)),
+        ("Text\nmore", ("One big",)),
+        ("```sh\n# no heading\n```", ("One big",)),
+        ("Two [link](http://x)\n---", ("One big", "Two link")),
+        ("- a\n- b", ("One big", "Two link")),
+        ("# Last", ("Last",)),
+    ]
+    assert document.title == "One big"
+    assert [block.is_lines for block in document.blocks] == [False, False, True, False, True, False]
+
+
+def test_the_front_matter_of_markdown_names_the_title() -> None:
+    """And is no text."""
+    document = read('---\ntags: x\ntitle: "A title"\n---\n# One\n\ntext', "markdown")
+
+    assert (document.title, told(document)[0][0]) == ("A title", "# One")
+
+
+def test_markdown_loses_no_line() -> None:
+    """What is no block, such as the definition of a link, is kept; so is what is nested without end."""
+    text = f"[a]: http://x\n\ntext\n\n{'>' * 300} deep\n\n[b]: http://y"
+
+    assert [word for block in read(text, "markdown").blocks for word in block.text.split()] == text.split()
+
+
+def test_html_is_read_without_what_is_no_text() -> None:
+    """In the encoding that the page declares; lists and tables stay readable."""
+    page = (
+        "<html><head><meta charset='iso-8859-1'><title>Größe</title><style>p {}</style></head><body><nav>Menu</nav>"
+        "<h2>Maße</h2><p>Sie <b>stehen</b> <a href='http://x'>hier</a>.</p><ul><li>eins</ul><script>x()</script>"
+        "<table><tr><th>a</th></tr><tr><td>1</td></tr></table><footer>Ende</footer></body></html>"
+    )
+
+    document = read(page.encode("latin-1"), "html")
+
+    assert document.title == "Größe"
+    assert told(document) == [
+        ("## Maße", ("Maße",)),
+        ("Sie **stehen** hier.", ("Maße",)),
+        ("* eins", ("Maße",)),
+        ("| a |\n| --- |\n| 1 |", ("Maße",)),
+    ]
+
+
+def test_of_a_page_that_names_its_main_part_that_is_read() -> None:
+    """What stands around is the same on every page."""
+    assert told(read("<body><p>around</p><main><p>main</p></main>", "html")) == [("main", ())]
+
+
+def test_pdf_has_pages_and_the_headings_of_its_outline() -> None:
+    """A page belongs to what begins on it, else to what began before."""
+    document = read(pdf(["one", "two", "three"], title="Report", outline={"Begin": 1, "End": 3}), "pdf")
+
+    assert document.title == "Report"
+    assert [(block.text, block.headings, block.page) for block in document.blocks] == [
+        ("one", ("Begin",), 1), ("two", ("Begin",), 2), ("three", ("End",), 3)
+    ]  # fmt: skip
+
+
+def test_pdf_that_anybody_may_open_is_read() -> None:
+    """A password for its owner alone keeps nobody from reading it."""
+    assert told(read(pdf(["text"], password=""), "pdf")) == [("text", ())]
+
+
+def test_docx_has_headings() -> None:
+    """By the styles of its paragraphs."""
+    document = read(docx([("Title", "Book"), ("Heading 1", "One"), ("", "Text")]), "docx")
+
+    assert document.title == "Book"
+    assert told(document)[-1] == ("Text", ("One",))
+
+
+def test_code_has_its_definitions_as_headings() -> None:
+    """Nested by indentation, with what stands right above them."""
+    code = "import os\n\n\n@final\nclass A:\n    x = 1\n\n    def f(self):\n        return 1\n\n\nY = 2\n"
+
+    assert told(read(code, "code")) == [
+        ("import os", ()),
+        ("@final\nclass A:\n    x = 1", ("class A",)),
+        ("    def f(self):\n        return 1", ("class A", "def f(self)")),
+        ("Y = 2", ()),
+    ]
+
+
+def test_plain_text_has_paragraphs() -> None:
+    """With whatever line ends, in UTF-8 or marked as UTF-16."""
+    assert told(read("one\r\ntwo\r\n \r\n\r\nthree", "text")) == [("one\ntwo", ()), ("three", ())]
+    assert told(read("Grüße".encode("utf-16"), "text")) == [("Grüße", ())]
+    assert told(read(b"\xef\xbb\xbfx", "text")) == [("x", ())]
+
+
+def test_a_title_that_is_given_goes_first_and_a_name_last() -> None:
+    """Between them goes the one of the document."""
+    assert read("# A\n", "markdown", title="Given").title == "Given"
+    assert read("text", "text").title == "file"
+
+
+def test_characters_that_are_refused_are_taken_out_and_told() -> None:
+    """A soft hyphen is no reason to leave a document out."""
+    found = read_document(RawDocument(document_id="x", data="a\u00adb".encode(), format="text"))
+
+    assert (found.document.blocks, found.is_cleaned) == ((Block("ab"),), True)
+
+
+def with_entities(definition: str) -> bytes:
+    """A DOCX whose text is an entity."""
+    return docx([("", "&e;")], before=f'<?xml version="1.0"?><!DOCTYPE d [{definition}]>')
+
+
+EXPLODING = '<!ENTITY a "ha">' + "".join(
+    f'<!ENTITY {name} "{f"&{before};" * 10}">' for before, name in zip("abcdfghi", "bcdfghie", strict=True)
+)
+
+
+@pytest.mark.parametrize(
+    ("form", "data", "reason"),
+    [
+        ("text", b"a\x00b", "is no text: it holds NUL bytes"),
+        ("html", b"a\x00b", "is no text: it holds NUL bytes"),
+        ("markdown", "Grüße".encode("latin-1"), "byte 3 .* is not UTF-8"),
+        ("text", b"\xff\xfea", "begins like UTF-16 and is not"),
+        ("html", b"<div>" * 20_000, "nested too deeply"),
+        ("pdf", b"%PDF-1.4\nnothing", "cannot be read as pdf"),
+        ("pdf", pdf(["text"])[:300], "cannot be read as pdf"),
+        ("pdf", pdf(["text"], password="secret"), "is encrypted"),  # noqa: S106 - of a test's file
+        ("docx", b"PK\x03\x04", "is no DOCX"),
+        ("docx", docx([("", "text")], extra=200_000_000), "bytes unpacked; at most"),
+        ("docx", with_entities(EXPLODING), "cannot be read as docx"),
+        ("jpeg", b"", "format 'jpeg' is not known; use one of markdown, html, pdf, docx, text, code"),
+    ],
+)
+def test_what_cannot_be_read_is_refused_with_a_reason(form: str, data: bytes, reason: str) -> None:
+    """Whatever is wrong with it."""
+    with pytest.raises(InvalidItemError, match=reason):
+        read(data, form)
+
+
+def test_docx_opens_no_other_file() -> None:
+    """An entity that stands for one is nothing."""
+    document = read(with_entities('<!ENTITY e SYSTEM "file:///etc/passwd">'), "docx")
+
+    assert "root" not in "".join(block.text for block in document.blocks)
+
+
+def test_docx_without_a_document_is_refused() -> None:
+    """Any other packed file has that ending too."""
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w") as packed:
+        packed.writestr("hello.txt", "hello")
+
+    with pytest.raises(InvalidItemError, match="cannot be read as docx"):
+        read(made.getvalue(), "docx")
+
+
+def test_more_pages_than_are_read_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cutting them off would lose text in silence."""
+    monkeypatch.setattr(documents, "MAX_PAGES", 2)
+
+    with pytest.raises(InvalidItemError, match="has 3 pages; at most 2 are read"):
+        read(pdf(["a", "b", "c"]), "pdf")
+
+
+@pytest.mark.parametrize("form", ["html", "pdf", "docx"])
+def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch, form: str) -> None:
+    """With the command that installs it; the other formats need none."""
+    monkeypatch.setattr(documents, "find_spec", lambda _name: None)
+
+    with pytest.raises(MissingExtraError, match=r"pip install 'retrieval-platform\[documents\]'"):
+        read(b"x", form)
+    assert read("# A\n\ntext", "markdown").title == "A"
+
+
+@pytest.mark.parametrize(
+    ("name", "form"), [("a/B.MD", "markdown"), ("x.py", "code"), ("x.csv", None), ("x", None), (".md", None)]
+)
+def test_the_ending_tells_the_format(name: str, form: str | None) -> None:
+    """In any case of letters."""
+    assert format_of(name) == form

@@ -1,0 +1,113 @@
+"""A session's folder and a hook's words on standard input are read, and never waited for."""
+
+from __future__ import annotations
+
+import os
+import pty
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from retrieval.apps.principles.startup.surroundings import HookInput, Surroundings, look_around, parsed, read_hook_input
+
+SAID = b'{"session_id": "s-1", "cwd": "/shop", "hook_event_name": "SessionStart", "source": "startup"}'
+
+
+@pytest.fixture
+def pipe() -> Iterator[tuple[int, int]]:
+    """Both ends of a pipe: to read, to write."""
+    ends = os.pipe()
+    yield ends
+    for end in ends:
+        try:
+            os.close(end)
+        except OSError:
+            continue
+
+
+def test_the_object_is_read_though_the_pipe_stays_open(pipe: tuple[int, int]) -> None:
+    """Who writes may never close it; the end of the object is enough."""
+    os.write(pipe[1], SAID + b"\n")
+    assert read_hook_input(pipe[0], wait_seconds=60) == HookInput(session="s-1", folder="/shop")
+
+
+def test_input_that_does_not_come_is_not_waited_for(pipe: tuple[int, int]) -> None:
+    """The pipe of a parent that has nothing to say."""
+    assert read_hook_input(pipe[0], wait_seconds=0) == HookInput()
+
+
+def test_the_end_of_input_is_an_end(pipe: tuple[int, int]) -> None:
+    """So is that of a file, or of /dev/null."""
+    os.close(pipe[1])
+    assert read_hook_input(pipe[0], wait_seconds=60) == HookInput()
+
+
+def test_a_terminal_is_not_read() -> None:
+    """A person types there, later."""
+    controller, terminal = pty.openpty()
+    try:
+        os.write(controller, SAID + b"\n")
+        assert read_hook_input(terminal, wait_seconds=60) == HookInput()
+    finally:
+        os.close(controller)
+        os.close(terminal)
+
+
+def test_a_closed_descriptor_says_nothing(pipe: tuple[int, int]) -> None:
+    """Some agents start their hooks without standard input."""
+    os.close(pipe[0])
+    assert read_hook_input(pipe[0]) == HookInput()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [b"", b"{", b"null", b"[1]", b"\xff\xfe", b"[" * 100_000, b'{"session_id": 3, "cwd": null}',
+     b'{"session_id": "a\\u0000b"}', b'{"session_id": "' + b"s" * 201 + b'"}'],
+)  # fmt: skip
+def test_what_cannot_be_used_says_nothing(text: bytes) -> None:
+    """Broken, of another shape, or no name that a session can have."""
+    assert parsed(text) == HookInput()
+
+
+def test_half_of_a_surrogate_pair_is_replaced() -> None:
+    """PostgreSQL could not keep it."""
+    assert parsed(b'{"session_id": "a\\ud800"}') == HookInput(session="a?")
+
+
+def test_a_session_is_named_on_one_line() -> None:
+    """As it is told, so that it is found again."""
+    assert parsed(b'{"session_id": "a\\nb"}').session == "a b"
+
+
+DEADLINE = time.monotonic() + 3600
+
+
+def test_the_manifests_are_found_from_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a relative name and through a link; without a word."""
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there" / "go.mod").write_text("")
+    (tmp_path / "link").symlink_to("there")
+    monkeypatch.chdir(tmp_path)
+    for name in ("there", "link", tmp_path / "there"):
+        assert look_around(Path(name), DEADLINE, pytest.fail).project_tags == ("go",)
+
+
+@pytest.mark.parametrize("name", ["gone", "n" * 5000, "loop"])
+def test_without_a_folder_nothing_is_known(tmp_path: Path, name: str) -> None:
+    """One that is gone, that none can be called, that leads to itself: a hint says so."""
+    (tmp_path / "loop").symlink_to("loop")
+    hints: list[str] = []
+    assert look_around(tmp_path / name, DEADLINE, hints.append) == Surroundings()
+    assert [hint.endswith("is no folder; going on without it") or len(name) > 200 for hint in hints] == [True]
+
+
+def test_a_current_folder_that_was_removed_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A shell may stand in it still."""
+    (tmp_path / "removed").mkdir()
+    monkeypatch.chdir(tmp_path / "removed")
+    (tmp_path / "removed").rmdir()
+    hints: list[str] = []
+    assert look_around(Path(), DEADLINE, hints.append) == Surroundings()
+    assert len(hints) == 1

@@ -1,0 +1,245 @@
+"""Chunks: what they hold, how long they are, where they begin, and what they are called."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from retrieval.domain.errors import InvalidItemError, InvalidRequestError
+from retrieval.domain.items.chunking import Block, Chunk, Chunking, Document, chunk_items, chunks_of, sentences
+
+SMALL = Chunking(max_tokens=48, overlap=8)
+
+
+def count(texts: Sequence[str]) -> list[int]:
+    """A word is a token, and two stand around each text."""
+    return [len(text.split()) + 2 for text in texts]
+
+
+def words(start: int, number: int, every: int = 7) -> str:
+    """So many different words, in sentences of seven."""
+    return " ".join(f"W{at}." if (at + 1) % every == 0 else f"W{at}" for at in range(start, start + number))
+
+
+def heading(*path: str) -> Block:
+    """A heading of Markdown, at the end of its path."""
+    return Block(f"{'#' * len(path)} {path[-1]}", path, is_heading=True)
+
+
+def cut(*blocks: Block, chunking: Chunking = SMALL, title: str = "") -> list[Chunk]:
+    """The chunks of a document of these blocks."""
+    return chunks_of(Document(document_id="d", title=title, blocks=blocks), chunking, count)
+
+
+def whole(chunks: Sequence[Chunk]) -> list[str]:
+    """The words of the chunks, what two of them share once."""
+    return " ".join(chunk.body[chunk.overlap :] for chunk in chunks).split()
+
+
+def test_a_short_document_is_one_chunk() -> None:
+    """Nothing is cut that has room."""
+    assert cut(Block("one two"), Block("three"), title="T") == [Chunk(number=0, title="T", body="one two\n\nthree")]
+
+
+def test_a_document_without_text_has_no_chunk() -> None:
+    """Spaces are no text."""
+    assert cut(Block(" \n "), Block("")) == []
+
+
+def test_sections_that_have_room_are_chunks_of_their_own() -> None:
+    """Whatever room is left in them; the heading goes into the title."""
+    first, second = words(0, 30), words(30, 30)
+    chunks = cut(heading("A"), Block(first, ("A",)), heading("B"), Block(second, ("B",)), title="Book")
+
+    assert [(chunk.title, chunk.body, chunk.headings) for chunk in chunks] == [
+        ("Book › A", first, ("A",)),
+        ("Book › B", second, ("B",)),
+    ]
+
+
+def test_short_sections_are_joined_and_keep_their_headings() -> None:
+    """A chunk of a few words would say little."""
+    sections = [one for name in "ABCD" for one in (heading("Top", name), Block(words(0, 6), ("Top", name)))]
+    chunks = cut(heading("Top"), *sections, heading("Long"), Block(words(0, 60), ("Long",)))
+
+    assert chunks[0].headings == ("Top",)
+    assert chunks[0].body.startswith("## A\n\nW0")
+    assert "## B\n\nW0" in chunks[0].body
+
+
+def test_no_chunk_ends_with_a_heading() -> None:
+    """It stands with what it is about, and a heading alone is no chunk."""
+    chunks = cut(
+        heading("A"),
+        heading("A", "1"),
+        Block(words(0, 41), ("A", "1")),
+        heading("A", "2"),
+        Block(words(50, 60), ("A", "2")),
+    )
+
+    assert [chunk.headings[-1] for chunk in chunks] == ["1", "2", "2"]
+    assert not any(chunk.body.splitlines()[-1].startswith("#") for chunk in chunks)
+
+
+def test_a_heading_at_the_very_end_is_kept() -> None:
+    """Nobody else tells of it."""
+    assert cut(Block(words(0, 40)), heading("The end"))[-1].body.endswith("# The end")
+
+
+def test_a_long_section_is_cut_between_paragraphs() -> None:
+    """As long as a chunk is half full by then."""
+    parts = [words(at, 25) for at in (0, 25, 50)]
+    chunks = cut(*map(Block, parts), chunking=replace(SMALL, overlap=0))
+
+    assert [chunk.body for chunk in chunks] == parts
+
+
+def test_a_long_paragraph_is_cut_between_sentences_and_overlaps_in_whole_ones() -> None:
+    """The end of the one before stands at the beginning of the next."""
+    chunks = cut(Block(words(0, 120)))
+
+    assert all(chunk.body.endswith(".") or chunk is chunks[-1] for chunk in chunks)
+    assert [chunk.body[: chunk.overlap].split() for chunk in chunks[1:]] == [
+        before.body.split()[-7:] for before in chunks[:-1]
+    ]
+    assert chunks[0].overlap == 0
+
+
+def test_a_sentence_without_end_is_cut_between_words_and_overlaps_all_the_same() -> None:
+    """By as many words as are asked for."""
+    chunks = cut(Block(" ".join(f"w{at}" for at in range(100))))
+
+    assert len(chunks) > 2
+    assert all(len(chunk.body[: chunk.overlap].split()) == 8 for chunk in chunks[1:])
+
+
+def test_a_word_without_end_is_cut() -> None:
+    """Where the tokenizer takes it for one token too."""
+    chunks = cut(Block("x" * 5000))
+
+    assert "".join(chunk.body[chunk.overlap :] for chunk in chunks) == "x" * 5000
+    assert max(len(chunk.body) for chunk in chunks) <= 48 * 16
+
+
+def test_code_is_cut_between_lines_and_keeps_its_indentation() -> None:
+    """A line stays whole."""
+    lines = [f"    call_{at}(a, b)" for at in range(60)]
+    chunks = cut(Block("\n".join(lines), is_lines=True))
+
+    assert all(line in lines for chunk in chunks for line in chunk.body.split("\n"))
+
+
+def test_pages_are_told() -> None:
+    """Those of what is new in the chunk."""
+    chunks = cut(Block(words(0, 30), page=3), Block(words(30, 60), page=4))
+
+    assert [(chunk.page, chunk.last_page) for chunk in chunks] == [(3, 3), (4, 4), (4, 4)]
+
+
+def test_a_title_leaves_room_for_the_text() -> None:
+    """Metadata that is longer than a chunk fills at most a quarter of it; the innermost heading stays."""
+    long = " ".join(["very"] * 60)
+    [*_, chunk] = cut(Block(words(0, 60), (long, "inner")), title="A title of six words here")
+
+    assert max(count([chunk.text])) <= SMALL.max_tokens
+    assert chunk.title == "A title of six words here › inner"
+    assert chunk.headings == (long, "inner")
+
+
+BLOCKS = st.lists(
+    st.builds(
+        lambda sizes, path, is_lines: Block(
+            ("\n" if is_lines else " ").join(words(sum(sizes[:at]), size) for at, size in enumerate(sizes)),
+            path,
+            is_lines=is_lines,
+        ),
+        st.lists(st.integers(1, 70), min_size=1, max_size=4),
+        st.sampled_from([(), ("A",), ("A", "B"), ("C",), ("C", "D", "E")]),
+        st.booleans(),
+    ),
+    max_size=12,
+)
+
+
+@given(BLOCKS, st.integers(32, 100), st.integers(0, 8))
+def test_nothing_is_lost_and_no_chunk_is_too_long(blocks: list[Block], tokens: int, overlap: int) -> None:
+    """Whatever the document is like, and every overlap is the end of the chunk before."""
+    chunks = cut(*blocks, chunking=Chunking(max_tokens=tokens, overlap=overlap), title="A title")
+
+    assert whole(chunks) == [word for block in blocks for word in block.text.split()]
+    assert all(size <= tokens for size in count([chunk.text for chunk in chunks]))
+    assert [chunk.number for chunk in chunks] == list(range(len(chunks)))
+    for before, chunk in pairwise(chunks):
+        shared = chunk.body[: chunk.overlap].rstrip()
+        assert before.body.endswith(shared)
+
+
+def test_tokens_of_a_whole_that_are_more_than_those_of_its_parts_are_minded() -> None:
+    """Byte pairs need not add up: what was too long is cut again."""
+
+    def greedy(texts: Sequence[str]) -> list[int]:
+        return [number + len(text.split()) // 5 for number, text in zip(count(texts), texts, strict=True)]
+
+    chunks = chunks_of(Document(document_id="d", blocks=(Block(words(0, 300)),)), SMALL, greedy)
+
+    assert max(greedy([chunk.text for chunk in chunks])) <= SMALL.max_tokens
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("One. Two! Three?", ["One. ", "Two! ", "Three?"]),
+        ("Dr. Smith et al. saw it, e.g. so. See Fig. 3.", ["Dr. Smith et al. saw it, e.g. so. ", "See Fig. 3."]),
+        ("It costs 3.50 in all. (So he said.) Yes.", ["It costs 3.50 in all. ", "(So he said.) ", "Yes."]),
+        ("中文。好的！", ["中文。", "好的！"]),
+        ("List:\n- one\n- two", ["List:\n", "- one\n", "- two"]),
+        ("", []),
+    ],
+)
+def test_sentences(text: str, expected: list[str]) -> None:
+    """They end where one of that language does, and together they are the text."""
+    assert sentences(text) == expected
+
+
+@pytest.mark.parametrize(
+    "numbers", [{"max_tokens": 31}, {"max_tokens": True}, {"max_tokens": 64, "overlap": 17}, {"overlap": -1}]
+)
+def test_numbers_outside_their_range_are_refused(numbers: dict[str, Any]) -> None:
+    """The message says what the range is."""
+    with pytest.raises(InvalidRequestError, match="must be a whole number from"):
+        Chunking(**numbers)
+
+
+def test_a_chunk_is_never_longer_than_the_model_reads() -> None:
+    """Whatever was asked for; a model of unknown length sets no bound."""
+    assert Chunking(max_tokens=1000, overlap=200).within(256) == Chunking(max_tokens=256, overlap=64)
+    assert Chunking(max_tokens=1000).within(None).max_tokens == 1000
+
+
+@pytest.mark.parametrize("key", ["", "x" * 481, 3])
+def test_an_id_that_no_document_can_have_is_refused(key: Any) -> None:
+    """Its chunks have longer ones."""
+    with pytest.raises(InvalidItemError, match="1 to 480 bytes"):
+        Document(document_id=key)
+
+
+def test_items_are_named_by_their_text() -> None:
+    """What stays as it is keeps its id where something is put before it, and what stands twice has two."""
+    document = Document(document_id="a.md", title="A", attributes={"team": "ops", "chunk": "mine"})
+    parts = [Chunk(number=at, title="A", body=body) for at, body in enumerate(["new", "old", "old"])]
+    before = chunk_items(document, [replace(parts[1], number=0)], "f1")
+    after = chunk_items(document, parts, "f2")
+
+    assert after[1].item_id == before[0].item_id
+    assert after[2].item_id == f"{after[1].item_id}-2"
+    assert after[0].attributes == {
+        "team": "ops", "document": "a.md", "document_title": "A", "headings": [], "chunk": 0, "fingerprint": "f2"
+    }  # fmt: skip
+    assert (after[1].kind, after[1].attributes["chunk"]) == ("chunk", 1)
+    assert "fingerprint" not in after[1].attributes

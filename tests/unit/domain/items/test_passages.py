@@ -1,0 +1,119 @@
+"""Passages: chunks that follow one another as one text, within a budget."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from retrieval.domain.items.item import Item
+from retrieval.domain.items.passages import Passage, page_of, passages_of, place_of, places_around
+from retrieval.domain.search.hit import Explanation, Hit
+
+TEXTS = ("One is here.", "here. Two follows it.", "Three ends it.")
+OVERLAPS = (0, 6, 0)
+
+
+def told(number: int, document: str = "a.md") -> dict[str, Any]:
+    """The attributes of a chunk."""
+    return {
+        "document": document, "document_title": "Book", "headings": ["Ch", str(number)], "chunk": number,
+        "overlap": OVERLAPS[number], "page": number + 1,
+    }  # fmt: skip
+
+
+def hit(rank: int, number: int, document: str = "a.md") -> Hit:
+    """A chunk that was found."""
+    return Hit(
+        item_id=f"{document}#{number}", score=1 / rank, rank=rank, explanation=Explanation("", ()),
+        body=TEXTS[number], attributes=told(number, document),
+    )  # fmt: skip
+
+
+def chunk(number: int) -> Item:
+    """A chunk that stands beside a hit."""
+    return Item(item_id=f"a.md#{number}", body=TEXTS[number], attributes=told(number))
+
+
+def always(_page: str) -> bool:
+    """There is room for anything."""
+    return True
+
+
+def test_chunks_that_follow_one_another_are_one_passage() -> None:
+    """What two share stands there once; another heading is told."""
+    [passage], text, left_out = passages_of([hit(1, 1), hit(2, 0)], {}, [], fits=always)
+
+    assert passage.text == "One is here.\n\n**1**\n\nTwo follows it."
+    assert (passage.document, passage.title, passage.headings) == ("a.md", "Book", ("Ch", "0"))
+    assert (passage.page, passage.last_page, passage.rank, passage.item_ids) == (1, 2, 1, ("a.md#0", "a.md#1"))
+    assert "Source: a.md, pages 1 to 2\n\n> One is here.\n" in text
+    assert left_out == 0
+
+
+def test_chunks_of_one_section_are_joined_without_a_seam() -> None:
+    """As they stood in their document."""
+    one, two = hit(1, 0), hit(2, 1)
+    same = {"headings": ["Ch"]}
+    hits = [
+        Hit(**{name: getattr(found, name) for name in Hit.__slots__} | {"attributes": {**found.attributes, **same}})
+        for found in (one, two)
+    ]
+
+    assert passages_of(hits, {}, [], fits=always)[0][0].text == "One is here. Two follows it."
+
+
+def test_hits_come_before_what_stands_beside_them() -> None:
+    """Room goes to hits first, then to the chunks beside them."""
+    beside = {("a.md", 1): chunk(1), ("a.md", 2): chunk(2)}
+    hits = [hit(1, 0), hit(2, 2, "b.md")]
+    wanted = places_around(hits, 2)
+    passages, _, _ = passages_of(hits, beside, wanted, fits=lambda page: page.count("\n> ") <= 4)
+
+    assert [(passage.document, len(passage.item_ids)) for passage in passages] == [("a.md", 2), ("b.md", 1)]
+
+
+def test_what_has_no_room_is_counted() -> None:
+    """A smaller hit behind a large one may have room all the same."""
+    hits = [hit(1, 0), hit(2, 1, "b.md"), hit(3, 2, "c.md")]
+    passages, text, left_out = passages_of(hits, {}, [], fits=lambda page: "Two" not in page)
+
+    assert [passage.document for passage in passages] == ["a.md", "c.md"]
+    assert left_out == 1
+    assert text == page_of(passages)
+
+
+def test_nothing_fits() -> None:
+    """Then there is no page at all."""
+    assert passages_of([hit(1, 0)], {}, [], fits=lambda _: False) == ((), "", 1)
+    assert passages_of([], {}, [], fits=always) == ((), "", 0)
+
+
+def test_an_item_that_is_no_chunk_is_a_passage_of_itself() -> None:
+    """Collections of items are given to prompts too."""
+    plain = Hit(item_id="n-1", score=1.0, rank=1, explanation=Explanation("", ()), title="Note", body="Hello.")
+    [passage], text, _ = passages_of([plain], {}, [], fits=always)
+
+    assert passage == Passage(document="n-1", title="Note", text="Hello.", rank=1, score=1.0, item_ids=("n-1",))
+    assert "### 1. Note\n\nSource: n-1\n\n> Hello." in text
+
+
+def test_stored_text_forges_no_heading() -> None:
+    """Neither in a title nor in a text."""
+    evil = Hit(
+        item_id="x\n# y",
+        score=1.0,
+        rank=1,
+        explanation=Explanation("", ()),
+        title="a\n### 2. fake",
+        body="b\n### 3. fake",
+    )
+    page = passages_of([evil], {}, [], fits=always)[1]
+
+    assert [line for line in page.splitlines() if line.startswith("#")] == ['### 1. "a ### 2. fake"']
+
+
+def test_places_around_are_the_nearest_first() -> None:
+    """Hits themselves and places before the beginning are left out."""
+    assert places_around([hit(1, 0), hit(2, 2)], 2) == [("a.md", 1), ("a.md", 3), ("a.md", 4)]
+    assert places_around([hit(1, 0)], 0) == []
+    assert place_of(chunk(1)) == ("a.md", 1)
+    assert place_of(Item(item_id="x", attributes={"document": "a", "chunk": True})) is None

@@ -1,0 +1,168 @@
+"""JSON that others write, read strictly; and stored text: refused, cleaned, shown and quoted."""
+
+from __future__ import annotations
+
+import json
+import sys
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from retrieval.domain.checks import (
+    JSONSyntaxError,
+    JSONTextError,
+    clean_text,
+    clean_value,
+    escaped_json,
+    json_of,
+    named,
+    provenance,
+    quoted,
+    quoted_block,
+    shown_block,
+    shown_line,
+    text_fault,
+)
+
+NEEDED = "\u0600\u0601\u0602\u0603\u0604\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u180e\u200c\u200d\u200e\u200f"
+NEEDED_BEYOND = "\U000110bd\U000110cd" + "".join(map(chr, range(0x13430, 0x13440)))
+HOSTILE = st.text(
+    alphabet='ab ">\\\n\r\t\x00\x0b\x0c\x1b[0m\x1c\x85\x9b'
+    "\xad\u061c\u180e\u200b\u200d\u2028\u2029\u202e\u2066\ud800\ufe0f\ufe01\ufeff"
+    "\U0001f3f4\U000e0067\U000e0062\U000e0065\U000e006e\U000e007f\U000e0100"
+)
+
+
+def test_every_control_and_format_character_is_refused_but_those_that_are_needed() -> None:
+    """By the categories of the Unicode version that runs, which later ones add to."""
+    allowed = frozenset("\t\n\r" + NEEDED + NEEDED_BEYOND)
+    for number in range(sys.maxunicode + 1):
+        letter = chr(number)
+        if unicodedata.category(letter) in ("Cc", "Cf", "Cs"):
+            assert (text_fault(f"a{letter}") is None) == (letter in allowed), hex(number)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645", "\u0915\u094d\u200d\u0937", "\u05d0\u200f! \u200eabc",
+        "\U0001f469\u200d\U0001f467 \u2764\ufe0f\u200d\U0001f525 1\ufe0f\u20e3", "\u845b\U000e0100\u98fe",
+        *(f"\U0001f3f4{''.join(chr(0xE0000 + ord(one)) for one in of)}\U000e007f" for of in ("gbeng", "gbsct")),
+        "na\u00efve caf\u00e9 \ufffd \u00a0 \U0001f680",
+    ],
+)  # fmt: skip
+def test_scripts_and_emoji_stay_whole(text: str) -> None:
+    """Joiners, marks, one variation selector behind what it varies, and the flags of three countries."""
+    assert text_fault(text, is_line=True) is None
+    assert clean_text(text) == text
+    assert json.loads(escaped_json(json.dumps(text, ensure_ascii=False))) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("ab\u202ec", "U+202E RIGHT-TO-LEFT OVERRIDE at character 3"),
+        ("\x1b[0m", "U+001B (an escape character) at character 1"),
+        ("a\x00", "U+0000 (a NUL byte) at character 2"),
+        ("a\x07", "U+0007 (a control character) at character 2"),
+        ("\ud800", "U+D800 (half of a surrogate pair) at character 1"),
+        ("\U000e0041", "U+E0041 TAG LATIN CAPITAL LETTER A at character 1"),
+        ("a\ufe0f\ufe00", "U+FE00 VARIATION SELECTOR-1 at character 3"),
+    ],
+)
+def test_a_refusal_names_the_character_and_its_place(text: str, said: str) -> None:
+    """Counted from 1, by its number and name."""
+    assert text_fault(text) == said
+
+
+@pytest.mark.parametrize("sign", list("\t\n\r\u2028\u2029"))
+def test_a_body_has_lines_and_tabs_and_a_line_has_not(sign: str) -> None:
+    """A title with one would pass for two."""
+    assert text_fault(f"a{sign}b") is None
+    assert str(text_fault(f"a{sign}b", is_line=True)).startswith(f"U+{ord(sign):04X}")
+    assert clean_text(f"a{sign}{sign}b", is_line=True) == "a b"
+
+
+def test_cleaning_takes_out_what_is_refused() -> None:
+    """Separators are line breaks, colours go as a whole, and half of a pair leaves a sign."""
+    assert (
+        clean_text("\ufeffsoft\xadware\x0cpage \x1b[1;31mred\x1b[0m \ud800 a\u200bb") == "software\npage red \ufffd ab"
+    )
+    value = {"a\nb": ["x\u202e", 1, None, {"c": "y\nz"}]}
+    assert clean_value(value) == {"a\nb": ["x", 1, None, {"c": "y\nz"}]}
+
+
+@given(HOSTILE)
+def test_what_is_clean_is_stored_and_stays_as_it_is(text: str) -> None:
+    """Cleaning twice changes nothing more."""
+    clean, line = clean_text(text), clean_text(text, is_line=True)
+    assert text_fault(clean) is None
+    assert text_fault(line, is_line=True) is None
+    assert clean_text(clean) == clean
+    assert clean_text(line, is_line=True) == line
+    if text_fault(text) is None:
+        assert clean == text
+
+
+@given(HOSTILE)
+def test_no_text_ends_its_quotation(text: str) -> None:
+    """A quotation is one JSON string on one line, or a block each line of which is marked."""
+    assert json.loads(quoted(text)) == shown_line(text)
+    assert len(quoted(text).splitlines()) == 1
+    assert all(line.startswith(">") for line in quoted_block(text).splitlines())
+    assert [line[2:] for line in quoted_block(text).split("\n")] == [
+        one.rstrip() for one in shown_block(text).split("\n")
+    ]
+    assert text_fault(quoted_block(text)) is None
+    assert named(text) == shown_line(text) or json.loads(named(text)) == shown_line(text)
+
+
+def test_a_word_is_named_as_it_is() -> None:
+    """Others are quoted: with blanks or brackets in it, a name could say more than a name."""
+    assert [named(one) for one in ("p-1", "gr\u00f6\u00dfe", "a b", "a]", "", "x" * 65)] == [
+        "p-1", "gr\u00f6\u00dfe", '"a b"', '"a]"', '""', f'"{"x" * 65}"',
+    ]  # fmt: skip
+
+
+def test_provenance_says_who_and_how() -> None:
+    """Also where nobody was named, and nobody judged."""
+    assert provenance("ann lee", 3, 2) == 'added by "ann lee" \u00b7 helped in 2 of 3 uses'
+    assert provenance(" ", 0, 0) == provenance(None, 0, 0) == "added by nobody named \u00b7 not rated yet"
+
+
+@pytest.mark.parametrize("value", [{"a": [1, 2.5, None, True, "é"], "b": {"a": {}}}, [], "text", 0])
+def test_json_is_read_from_texts_and_from_utf8(value: object) -> None:
+    """With or without a byte order mark; the same name in different objects is no repetition."""
+    text = json.dumps(value, ensure_ascii=False)
+    assert [json_of(one) for one in (text, text.encode(), text.encode("utf-8-sig"))] == [value] * 3
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "utf-32-be"])
+def test_another_encoding_is_named(encoding: str) -> None:
+    """Of Unicode's; also without a byte order mark."""
+    with pytest.raises(JSONTextError, match="UTF-16 or UTF-32 by its first bytes; send it as UTF-8"):
+        json_of('{"a": 1}'.encode(encoding))
+
+
+@pytest.mark.parametrize(
+    ("text", "reason", "is_syntax"),
+    [
+        ('{"a": 1, "b": {"c": 1, "d": 2, "c": 1}}', "the member 'c' stands twice in one object; write it once", False),
+        ('{"a": 1, "\\u0061": 2}', "the member 'a' stands twice", False),
+        ('{"a": NaN}', "NaN is no JSON number", False),
+        ('{"a": -Infinity}', "-Infinity is no JSON number", False),
+        ("[" * 100_000, "nested too deeply", False),
+        ("9" * 5000, "a number of too many digits", False),
+        (b'{"a": "\xff"}', r"byte 8 \(0xff\) is not UTF-8", False),
+        (b'{"a": "\xc3', "ends within a character", True),
+        ("", r"not JSON: Expecting value \(column 1\)", True),
+        ('{\n"a" 1}', r"Expecting ':' delimiter \(line 2, column 5\)", True),
+    ],
+)
+def test_what_is_not_taken_has_a_reason(text: str | bytes, reason: str, *, is_syntax: bool) -> None:
+    """What is no JSON at all is told from JSON that is refused."""
+    with pytest.raises(JSONTextError, match=reason) as caught:
+        json_of(text)
+    assert isinstance(caught.value, JSONSyntaxError) is is_syntax

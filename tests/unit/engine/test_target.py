@@ -1,0 +1,220 @@
+"""Recorded candidates under another profile: their order as the fusion gives it, and the slate it would show."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from retrieval.domain.records.recorded import RecordedPool
+from retrieval.domain.search.diversity import Diversity
+from retrieval.domain.search.fusion import Candidate, fuse
+from retrieval.domain.search.profile import Fusion, FusionKind, Profile
+from retrieval.domain.search.profile_parts import Combination, Exploration, Learned, PolicyName
+from retrieval.domain.search.refining import Refining
+from retrieval.engine.target import NamedProfile, Unanswerable, by_relevance, in_order, target_slate, with_learned
+from retrieval.learning.learned_model import LearnedModel, LearnedReward
+from retrieval.learning.stack import LogitStack
+from tests.support.pools import pool_of
+
+SUM = Fusion(kind=FusionKind.WEIGHTED_SUM)
+REFINED = Profile(fusion=SUM, refining=Refining(share=0.2))
+LEGS = {"dense": {"a": 0.9, "b": 0.8, "c": 0.7, "d": 0.6}, "lexical": {"d": 9.0, "c": 5.0}}
+PLAIN = Learned(combination=Combination.OFF)
+LEARNED: dict[str, Any] = {"learned": [0.5, 0.5, 0.4, 0.9], "effective_sample_size": [24.0] * 4}
+COUNTED: dict[str, Any] = {"eligible": [1.0] * 4, "uses": [2.0] * 4, "raw_successes": [1.0, 1.0, 0.0, 2.0]}
+LOGITS: dict[str, Any] = {**LEARNED, "logit_mean": [0.0, 0.0, -0.4, 2.2]}
+DRAWN: dict[str, Any] = {**LOGITS, **COUNTED, "propensity": [1.0, 0.3, 0.3, 0.4], "policy": "thompson_slots/1"}
+BONUS = Exploration(policy=PolicyName.UNCERTAINTY_BONUS, rate=1.0, floor=0.3)
+THOMPSON = Exploration(policy=PolicyName.THOMPSON_SLOTS, floor=0.3)
+
+
+def asked(profile: Profile, version: int | None = None) -> NamedProfile:
+    """The profile under some name."""
+    return NamedProfile(name="target", profile=profile, version=version)
+
+
+def test_without_exploration_the_best_are_shown_for_certain() -> None:
+    """As many as were asked for."""
+    assert target_slate(pool_of(LEGS, limit=3), asked(Profile(legs={"dense": 1.0}))) == {"a": 1.0, "b": 1.0, "c": 1.0}
+    assert target_slate(pool_of(LEGS), asked(Profile(legs={"lexical": 1.0}))) == {"d": 1.0, "c": 1.0}
+
+
+def test_the_version_that_answered_showed_what_it_showed() -> None:
+    """Its candidates are not ranked again, even where they cannot be."""
+    grouped = pool_of({}, is_grouped=True, shown={"x": 1.0, "y": 1.0}, profile_version=3)
+    assert target_slate(grouped, asked(Profile(), version=3)) == {"x": 1.0, "y": 1.0}
+    drawn = pool_of(LEGS, **DRAWN, shown={"a": 1.0, "d": 0.4}, profile_version=3)
+    assert target_slate(drawn, asked(Profile(), version=3)) == {"a": 1.0, "b": 0.3, "c": 0.3, "d": 0.4}
+
+
+def test_a_calls_own_profile_is_nobodys_version() -> None:
+    """Version 0 is no version: such a search is ranked again like any other."""
+    pool = pool_of(LEGS, profile_version=0, shown={"x": 1.0})
+    assert target_slate(pool, asked(Profile(legs={"dense": 1.0}))) == {"a": 1.0, "b": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("changed", "profile", "reason"),
+    [
+        ({"item_ids": [], "scores": {}}, Profile(), Unanswerable.NO_POOL),
+        ({"is_grouped": True}, Profile(), Unanswerable.GROUPED),
+        ({}, Profile(diversity=Diversity(collapse_above=0.9)), Unanswerable.DIVERSE),
+        ({}, REFINED, Unanswerable.REFINED),
+        ({"weights": {"dense": 1.0, "lexical": 1.0}}, REFINED, Unanswerable.REFINED),
+        ({"scores": {"dense": [0.9, 0.8, 0.7, 0.6]}}, Profile(), Unanswerable.NO_LEG),
+        (LEARNED, Profile(learned=Learned(combination=Combination.LOGIT_STACK)), Unanswerable.LEARNED),
+        ({}, Profile(exploration=THOMPSON), Unanswerable.NO_ELIGIBLE),
+        (LOGITS, Profile(exploration=THOMPSON), Unanswerable.NO_ELIGIBLE),
+        ({"learned": [0.5] * 4, **COUNTED}, Profile(exploration=THOMPSON), Unanswerable.NO_ELIGIBLE),
+        ({"learned": [0.5] * 4, **COUNTED}, Profile(exploration=BONUS), Unanswerable.NO_ELIGIBLE),
+        (LEARNED, Profile(learned=PLAIN, exploration=BONUS), Unanswerable.NO_ELIGIBLE),
+        ({**COUNTED, "uses": [9.0] * 4}, Profile(exploration=THOMPSON), Unanswerable.NO_ELIGIBLE),
+    ],
+)
+def test_what_the_record_does_not_tell_is_not_guessed(
+    changed: dict[str, Any], profile: Profile, reason: Unanswerable
+) -> None:
+    """The reason is given instead."""
+    assert target_slate(pool_of(LEGS, **changed), asked(profile)) is reason
+
+
+def test_an_exploring_profile_shows_by_chance() -> None:
+    """Its slate's probabilities add up to the places, the same every time; the settled place is certain."""
+    target = asked(Profile(legs={"dense": 1.0}, learned=Learned(share=0.9), exploration=THOMPSON))
+    slate = target_slate(pool_of(LEGS, **DRAWN), target)
+    assert not isinstance(slate, Unanswerable)
+    assert slate == target_slate(pool_of(LEGS, **DRAWN), target)
+    assert slate["d"] == 1.0
+    assert sum(slate.values()) == pytest.approx(2)
+    assert all(chance >= 0.3 / 4 for chance in slate.values())
+
+
+def test_a_bonus_raises_what_is_uncertain() -> None:
+    """And the floor reaches the others; where nothing learned counts, it goes by the uses."""
+    plain = Profile(legs={"dense": 1.0}, learned=PLAIN, exploration=BONUS)
+    even, used = (pool_of(LEGS, **LEARNED, **{**COUNTED, "uses": uses}) for uses in ([2.0] * 4, [900.0, 900.0, 0, 0]))
+    assert target_slate(even, asked(plain)) == pytest.approx({"a": 1.0, "b": 0.8, "c": 0.1, "d": 0.1})
+    assert target_slate(used, asked(plain)) == pytest.approx({"c": 1.0, "a": 0.8, "b": 0.1, "d": 0.1})
+    uncertain = pool_of(LEGS, learned=[0.5] * 4, effective_sample_size=[1e6, 1e6, 1e6, 0.1])
+    summed = Profile(legs={"dense": 1.0}, learned=Learned(share=0.9), exploration=BONUS)
+    assert target_slate(uncertain, asked(summed)) == pytest.approx({"d": 1.0, "a": 0.8, "b": 0.1, "c": 0.1})
+
+
+@pytest.mark.parametrize(
+    ("uses", "eligible", "fewer", "days", "known"),
+    [
+        (3.0, 1.0, 5, 30.0, True),  # hardly used
+        (9.0, 1.0, 5, 30.0, True),  # young by seven days, so by thirty
+        (9.0, 1.0, 5, 2.0, None),
+        (9.0, 0.0, 5, 2.0, False),  # not young by seven days, so not by two
+        (9.0, 0.0, 5, 30.0, None),
+        (3.0, 1.0, 2, 7.0, None),  # it was eligible for its uses: how old it was, nobody asked
+        (3.0, 1.0, 2, 0.0, False),
+    ],
+)
+def test_who_is_eligible_by_other_numbers_is_told_where_the_record_tells_it(
+    uses: float, eligible: float, fewer: int, days: float, *, known: bool | None
+) -> None:
+    """By its uses, or because it was younger, or older, than the search asked for; else nothing is said."""
+    columns = {"eligible": [eligible] * 4, "uses": [uses] * 4, "raw_successes": [1.0] * 4}
+    pool = pool_of(LEGS, **columns, exploration=Exploration())
+    wanted = replace(THOMPSON, fewer_uses_than=fewer, younger_than_days=days)
+    slate = target_slate(pool, asked(Profile(legs={"dense": 1.0}, exploration=wanted)))
+    if known is None:
+        assert slate is Unanswerable.NO_ELIGIBLE
+    else:
+        assert not isinstance(slate, Unanswerable)
+        assert (len(slate) == 4) == known
+
+
+def test_a_stack_is_summed_by_the_model_of_the_search() -> None:
+    """Where that passed its trial; recorded rewards of a sum serve it only if they are the same for both."""
+    stack = Profile(legs={"dense": 1.0}, learned=Learned(combination=Combination.LOGIT_STACK))
+    weights = LogitStack(weights={"relevance": 0.1, "learned": 1.0})
+    model = LearnedModel(
+        version=1, reward=LearnedReward(), by_item=LearnedReward(), stack=weights, passed=frozenset(Combination)
+    )
+    pool = pool_of(LEGS, **LOGITS, cosine=[None] * 4, combination=Combination.SUM, model_version=1)
+    assert target_slate(pool, asked(stack), model) == {"d": 1.0, "a": 1.0}
+    assert target_slate(pool, asked(stack)) is Unanswerable.LEARNED
+    other = replace(model, reward=LearnedReward(events=5))
+    assert target_slate(pool, asked(stack), other) is Unanswerable.LEARNED
+    assert target_slate(pool, asked(stack), replace(model, passed=frozenset())) == {"a": 1.0, "b": 1.0}
+
+
+def ranked(pool: RecordedPool, profile: Profile) -> dict[str, float]:
+    """Items with their scores, best first."""
+    return {one.item_id: one.score for one in in_order(by_relevance(pool, profile) or [])}
+
+
+SCORES = st.dictionaries(st.sampled_from("abcdefg"), st.integers(-20, 100).map(float), max_size=7)
+
+
+def rankings(legs: Mapping[str, Mapping[str, float]]) -> dict[str, list[Candidate]]:
+    """Each leg's candidates, best first."""
+    found = {}
+    for leg, scores in legs.items():
+        ordered = sorted((-score, item) for item, score in scores.items())
+        found[leg] = [Candidate(leg, item, rank, -negative) for rank, (negative, item) in enumerate(ordered, 1)]
+    return found
+
+
+@given(SCORES, SCORES, st.sampled_from([FusionKind.RRF, FusionKind.WEIGHTED_SUM]), st.floats(0.1, 3))
+def test_it_is_what_fusion_says(
+    dense: dict[str, float], lexical: dict[str, float], kind: FusionKind, weight: float
+) -> None:
+    """The same items in the same order with the same scores, whatever the fusion."""
+    legs = {"dense": dense, "lexical": lexical}
+    profile = Profile(legs={"dense": 1.0, "lexical": weight}, fusion=Fusion(kind=kind))
+    wanted = [(one.item_id, one.score) for one in fuse(rankings(legs), profile.legs, profile.fusion)]
+    found = ranked(pool_of(legs), profile)
+    assert list(found.values()) == pytest.approx([score for _, score in wanted])
+    assert found == pytest.approx(dict(wanted))
+
+
+def test_one_leg_has_its_own_scores() -> None:
+    """As in a search that one leg answers."""
+    pool = pool_of({"dense": {"a": 0.5, "b": 0.9}, "lexical": {"c": 3.0}})
+    assert list(ranked(pool, Profile(legs={"dense": 2.0})).items()) == [("b", 0.9), ("a", 0.5)]
+
+
+def test_a_leg_that_was_not_recorded_leaves_it_open() -> None:
+    """What it would have brought, nobody knows; one without a weight is not missed."""
+    pool = pool_of({"dense": {"a": 0.5}})
+    assert by_relevance(pool, Profile()) is None
+    assert ranked(pool, Profile(legs={"dense": 1.0, "lexical": 0.0})) == {"a": 0.5}
+
+
+def test_recorded_ranks_and_best_scores_count_those_that_the_pool_does_not_hold() -> None:
+    """A candidate at rank 7 of its leg stays there, though only one that was better is in the pool."""
+    legs = {"dense": {"a": 0.9, "b": 0.5}, "lexical": {"a": 2.0}}
+    pool = pool_of(legs, ranks={"dense": [1, 7], "lexical": [3, None]}, bests={"dense": 1.0, "lexical": 4.0})
+    assert ranked(pool, Profile()) == pytest.approx({"a": 1 / 61 + 1 / 63, "b": 1 / 67})
+    by_score = Profile(fusion=Fusion(kind=FusionKind.WEIGHTED_SUM))
+    assert ranked(pool, by_score) == pytest.approx({"a": 0.45 + 0.25, "b": 0.25})
+
+
+def test_a_learned_reward_is_summed_with_the_relevance() -> None:
+    """0.4 × relevance, from 0 to 1, + 0.6 × what was learned then; of which nothing was, was no candidate."""
+    pool = pool_of(
+        {"dense": {"a": 0.8, "b": 0.4, "c": 0.2}}, learned=[0.1, 0.9, None], effective_sample_size=[24.0, 8.0, None]
+    )
+    candidates = by_relevance(pool, Profile(legs={"dense": 1.0})) or []
+    found = in_order(with_learned(candidates, pool, Learned(), None) or [])
+    assert [(one.item_id, one.contender.uncertainty) for one in found] == [("b", 1 / 6), ("a", 0.1)]
+    assert [one.score for one in found] == pytest.approx([0.4 * 0.5 + 0.6 * 0.9, 0.4 + 0.6 * 0.1])
+    assert with_learned(candidates, pool, Learned(combination=Combination.OFF), None) == candidates
+    assert with_learned(candidates, pool, Learned(combination=Combination.LOGIT_STACK), None) is None
+
+
+def test_where_nothing_learned_counted_nothing_does() -> None:
+    """Whatever the combination."""
+    pool = pool_of({"dense": {"a": 0.8}})
+    candidates = by_relevance(pool, Profile(legs={"dense": 1.0})) or []
+    for combination in Combination:
+        assert with_learned(candidates, pool, Learned(combination=combination), None) == candidates
