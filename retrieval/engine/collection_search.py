@@ -28,6 +28,7 @@ from retrieval.domain.search.fusion import Candidate
 from retrieval.domain.search.hit import Hit, SearchResult
 from retrieval.domain.search.profile import DEPTH, LegName, Profile, leg_name
 from retrieval.domain.search.snippet import READ, checked_size, snippet_of
+from retrieval.domain.search.synonyms import Synonyms, with_synonyms
 from retrieval.engine.collection_handle import CollectionHandle, parsed_filter, told_if_gone
 from retrieval.engine.reading import with_field
 from retrieval.engine.request import (
@@ -86,7 +87,8 @@ async def search(
     first = request = await aside(lambda: make(query), is_long=_is_long(query, asked.get("rewrites")))
     notes: tuple[str, ...] = ()
     if typos and query:
-        corrected, notes = await _corrected(handle, stored, query, syntax=asked.get("syntax", True))
+        synonyms = (chosen or stored.profile).synonyms
+        corrected, notes = await _corrected(handle, stored, query, synonyms, syntax=asked.get("syntax", True))
         request = make(corrected) if notes else request
     cursor = None if after is None else read_cursor(after, _question(first))
     wanted = request.limit
@@ -202,11 +204,12 @@ async def _with_snippets(
 ) -> SearchResult:
     """The result, each hit with its snippet; one statement for all."""
     ids = [hit.item_id for hit in result]
-    marked = await marked_texts(handle.database, handle.tenant_id, stored, request.query, ids)
+    words = with_synonyms(request.query, (request.profile or stored.profile).synonyms)
+    marked = await marked_texts(handle.database, handle.tenant_id, stored, words, ids)
 
     def cut(hit: Hit) -> Hit:
         text = marked.get(hit.item_id, hit.body[:READ] or hit.title)
-        return replace(hit, snippet=snippet_of(text, request.query, request.prefixes, size))
+        return replace(hit, snippet=snippet_of(text, words, request.prefixes, size))
 
     is_long = sum(map(len, marked.values())) >= LONG_TEXT
     return replace(result, hits=await aside(lambda: tuple(map(cut, result)), is_long=is_long))
@@ -267,13 +270,17 @@ _MOST_ALIKE = 2000
 
 
 async def _corrected(
-    handle: CollectionHandle, stored: StoredCollection, query: str, *, syntax: bool
+    handle: CollectionHandle, stored: StoredCollection, query: str, synonyms: Synonyms, *, syntax: bool
 ) -> tuple[str, tuple[str, ...]]:
     """The query with known words in place of unknown ones, and what the caller is told; without that, as it was.
 
     Known words cost one statement; unknown ones one for each, and up to two more.
     """
-    words = spelling.checkable(query, syntax=syntax)
+    words = [
+        word
+        for word in spelling.checkable(query, syntax=syntax)
+        if with_synonyms(word.spelling, synonyms) == word.spelling
+    ]
     if not words:
         return query, ()
     whose = (handle.database, handle.tenant_id, stored)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -295,3 +296,18 @@ async def test_what_is_no_cursor_of_this_search_is_refused(platform: Platform, a
         await notes.search("storm", limit=1, after=found.next)
     with pytest.raises(InvalidRequestError, match="another search"):
         await notes.search("wind", where={"kind": "x"}, limit=1, after=found.next)
+
+
+async def test_synonyms_of_the_profile_find_what_is_called_otherwise(platform: Platform) -> None:
+    """By the lexical leg; they are marked in snippets, and no typo is seen in them."""
+    papers = await filled(platform)
+    assert not await papers.search("potage", legs=["lexical"])
+    await papers.set_profile(replace(papers.profile, synonyms=(("potage", "soup"), ("airfoil", "wing"))))
+    [hit] = await papers.search("potage", legs=["lexical"], snippet=60, typos=True)
+    assert hit.snippet is not None
+    assert (hit.item_id, hit.snippet.html) == ("3", "<mark>soup</mark> with potatoes and onions")
+    found = await papers.search("airfoil", legs=["lexical"], typos=True)
+    assert ([one.item_id for one in found], found.notes) == (["1"], ())
+    await platform.recorded()
+    assert found.retrieval_id is not None
+    assert (await platform.replay(found.retrieval_id)).is_reproduced
