@@ -124,7 +124,9 @@ async def unknown_words(
     database: Database, tenant_id: int, collection: StoredCollection, words: Sequence[str]
 ) -> list[str]:
     """The words that no item holds in any form; those that the language leaves out are known."""
-    rows = await database.read(tenant_id, Compiled(_UNKNOWN, {**_whose(collection), "words": list(words)}))
+    rows = await database.read(
+        tenant_id, Compiled(_UNKNOWN, {**_whose(collection), "words": list(words)}, keep=collection.collection_id)
+    )
     return [spelling for (spelling,) in rows]
 
 
