@@ -6,7 +6,7 @@ import asyncio
 import logging
 import math
 from collections import Counter
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -45,6 +45,9 @@ _log = logging.getLogger(__name__)
 
 EMBED_BATCH = 128
 """Texts embedded and stored at a time: what an interruption can cost."""
+
+_FOLLOWED_BATCH = 16
+"""The first of them where somebody follows the progress; each next one has twice as many."""
 
 BATCH_ITEMS = 500
 """Items written in one transaction, where the embedder is asked for their vectors."""
@@ -118,6 +121,8 @@ class Writer:
     """Whether the embedder is asked at all; otherwise every new text is left pending."""
     goes_on: bool = False
     """Whether what it writes is a part of a larger write, at whose end the statistics are settled."""
+    on_embedded: Callable[[int], None] | None = None
+    """Called with the number of texts that were embedded, or refused, after each part of them."""
 
     async def add(self, batch: Sequence[Item], vectors: Vectors | None = None) -> AddReport:
         """Store the items that are new or changed, and embed them, and those that an earlier call left pending.
@@ -204,7 +209,7 @@ class Writer:
             yield _Part(AddReport(pending=len(items), notes=notes))
             return
         refused = 0
-        parts = [items[start : start + EMBED_BATCH] for start in range(0, len(items), EMBED_BATCH)]
+        parts = _embed_parts(items, is_followed=self.on_embedded is not None)
         while parts:
             part = parts.pop(0)
             try:
@@ -223,6 +228,8 @@ class Writer:
                 given = {i.item_id: (text_hash(i.text), one) for i, one in zip(part, vectors, strict=True)}
                 cut = await asyncio.to_thread(self.embedder.measure.number_cut, [i.text for i in part])
                 done = _Part(AddReport(embedded=len(part), cut=cut), given)
+            if self.on_embedded is not None:
+                self.on_embedded(len(part))
             yield done
             if done.report.stopped:
                 yield _Part(AddReport(pending=sum(map(len, parts))))
@@ -274,6 +281,16 @@ class Writer:
         added = len(items) - len(formers)
         report = AddReport(added=added, changed=len(items) - added - kept, unchanged=kept, settled=written.settled)
         return report, written
+
+
+def _embed_parts(items: Sequence[Item], *, is_followed: bool) -> list[Sequence[Item]]:
+    """The items in parts to embed; where somebody follows, small parts come first, so that there is soon news."""
+    parts, start, size = [], 0, _FOLLOWED_BATCH if is_followed else EMBED_BATCH
+    while start < len(items):
+        parts.append(items[start : start + size])
+        start += size
+        size = min(2 * size, EMBED_BATCH)
+    return parts
 
 
 async def add_in_parts(writer: Writer, items: Sequence[Item], vectors: Vectors | None = None) -> AddReport:

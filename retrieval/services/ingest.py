@@ -78,7 +78,9 @@ _PRUNE_PAGE = 2000
 
 Rejected = Callable[[InputLine], None]
 Progress = Callable[["IngestReport", int], None]
-"""Called after each batch with the report so far and the bytes of input consumed."""
+"""Called at first, after each batch, and while vectors are made.
+
+It is given the report so far and the bytes of input consumed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,22 +148,27 @@ async def ingest(
     """
     report = IngestReport()
     seen = array("Q")
+    offset = 0
+    if progress:
+        progress(report, offset)
     while batch := await asyncio.to_thread(_next_batch, lines, skip=rejected is not None):
         for line in batch.rejected:
             if rejected is not None:
                 rejected(line)
         if prune:
             seen.extend(_fingerprint(item.item_id) for item in batch.items)
+        follower = _followed(writer, report, offset, batch, progress)
         report = replace(
             report,
             read=report.read + len(batch.items),
             rejected=report.rejected + len(batch.rejected),
             cleaned=report.cleaned + batch.cleaned,
             without_text=report.without_text + WithoutText.among(batch.items),
-            items=report.items + await _added(writer, batch.items, stopped=report.items.stopped),
+            items=report.items + await _added(follower, batch.items, stopped=report.items.stopped),
         )
+        offset = batch.offset
         if progress:
-            progress(report, batch.offset)
+            progress(report, offset)
     report = replace(report, items=await embed_pending(writer, report.items))
     if prune and report.rejected:
         report = _with_note(report, "nothing was pruned, because lines were rejected; mend them and run again")
@@ -171,6 +178,21 @@ async def ingest(
         report = replace(report, archived=await _prune(writer, np.sort(np.frombuffer(seen, dtype=np.uint64))))
     await refresh_weights(writer.database, writer.tenant_id, writer.collection.collection_id)
     return report
+
+
+def _followed(writer: Writer, report: IngestReport, offset: int, batch: _Batch, progress: Progress | None) -> Writer:
+    """The writer, which tells the progress while the batch's vectors are made."""
+    if progress is None:
+        return writer
+    done = 0
+
+    def embedded(number: int) -> None:
+        nonlocal done
+        done += number
+        so_far = replace(report, read=report.read + done, items=report.items + AddReport(embedded=done))
+        progress(so_far, offset + (batch.offset - offset) * done // len(batch.items))
+
+    return replace(writer, on_embedded=embedded)
 
 
 async def _added(writer: Writer, items: list[Item], *, stopped: bool) -> AddReport:

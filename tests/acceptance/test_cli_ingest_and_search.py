@@ -6,6 +6,7 @@ import asyncio
 import gzip
 import json
 import os
+import pty
 import signal
 import subprocess
 import time
@@ -171,7 +172,10 @@ async def test_items_wait_for_an_embedder_that_fails(program: Program) -> None:
             RETRIEVAL_EMBEDDING_DIMENSIONS="64",
         )
         done = await asyncio.to_thread(program, "ingest", "notes", path)
-        assert done.returncode == 0
+        assert done.returncode == 3
+        sent = f"note: texts are sent to {server.url}, to be embedded by text-embedding-3-small: about "
+        assert sent in done.stderr
+        assert "RETRIEVAL_EMBEDDER=minilm keeps them on this machine" in done.stderr
         assert "3 items without a vector, found by words only; run the same command again" in done.stderr
         assert ["pending", "3"] in [line.split() for line in done.stdout.splitlines()]
         found = await asyncio.to_thread(program.json, "search", "notes", "certificate")
@@ -179,6 +183,43 @@ async def test_items_wait_for_an_embedder_that_fails(program: Program) -> None:
 
         report = await asyncio.to_thread(program.json, "ingest", "notes", path)
         assert counts(report) == {"read": 3, "unchanged": 3, "embedded": 3}
+
+
+async def test_a_person_is_asked_before_a_key_of_the_environment_sends_texts_away(program: Program) -> None:
+    """Only OPENAI_API_KEY is set: no is the default answer, and then nothing is sent or stored."""
+    path = program.write("notes.jsonl", *NOTES)
+    async with OpenAIServer() as server:
+        sending = program.using(
+            RETRIEVAL_EMBEDDER="auto",
+            OPENAI_API_KEY="key",
+            RETRIEVAL_EMBEDDING_BASE_URL=server.url,
+            RETRIEVAL_EMBEDDING_DIMENSIONS="64",
+        )
+        shown = await asyncio.to_thread(typed, sending, "\n", "ingest", "notes", str(path))
+        assert "OPENAI_API_KEY is set, RETRIEVAL_EMBEDDER is not. Send them? [y/N]" in shown
+        assert "nothing was sent or stored" in shown
+        assert program.json("collections") == []
+        await asyncio.to_thread(typed, sending, "", "ingest", "notes", str(path), "--yes")
+        assert [one["pending"] for one in program.json("collections")] == [0]
+
+
+def typed(program: Program, text: str, *arguments: str) -> str:
+    """What the program says on standard error where somebody types that on a terminal."""
+    outer, inner = pty.openpty()
+    os.write(outer, text.encode())
+    done = subprocess.run(
+        [*program.command, *arguments],
+        stdin=inner,
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=program.folder,
+        env=program.variables,
+        timeout=SECONDS,
+    )
+    os.close(inner)
+    os.close(outer)
+    return done.stderr
 
 
 def test_an_interrupted_run_is_continued_by_the_same_command(program: Program) -> None:

@@ -17,6 +17,7 @@ from retrieval.domain.errors import RetrievalError
 
 FAILED = 1
 USAGE = 2
+PENDING = 3
 INTERNAL = 70
 INTERRUPTED = 130
 
@@ -24,6 +25,7 @@ EXIT_MEANINGS = {
     0: "done",
     FAILED: "an error (or: the schema is not current, a job failed, the doctor found an error)",
     USAGE: "wrong usage",
+    PENDING: "everything is stored, and some of it still waits for its vector",
     INTERNAL: "a fault of the program",
     INTERRUPTED: "interrupted",
 }

@@ -10,6 +10,8 @@ import typer
 
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.chunking import Chunking
+from retrieval.surfaces.cli.destination import bytes_of, tell_destination
+from retrieval.surfaces.cli.errors import PENDING
 from retrieval.surfaces.cli.options import State
 from retrieval.surfaces.cli.output import console, count, plain, print_json, table
 from retrieval.surfaces.cli.progress import Step, progress
@@ -39,6 +41,7 @@ class DocumentOptions:
     filterable: Mapping[str, str]
     as_json: bool
     quiet: bool
+    yes: bool
     refused: tuple[str, ...]
     """Options that were given and that are for items alone."""
 
@@ -61,6 +64,7 @@ def ingest_paths(state: State, options: DocumentOptions) -> None:
         raise InvalidRequestError(f"{options.refused[0]} is for files of items; documents are stored as they are")
 
     async def work(platform: Platform) -> DocumentsReport:
+        await tell_destination(platform, options.collection, bytes_of(options.paths), yes=options.yes)
         collection = await platform.collection(
             options.collection, language=options.language or "english", filterable=options.filterable
         )
@@ -79,6 +83,7 @@ def ingest_paths(state: State, options: DocumentOptions) -> None:
         raise InvalidRequestError(
             f"{count(len(report.failed), 'document')} could not be read; what was stored of them stays"
         )
+    tell_pending(console(stderr=True), report.chunks)
 
 
 async def check_language(collection: Collection, language: str | None) -> None:
@@ -107,7 +112,6 @@ def _present(options: DocumentOptions, report: DocumentsReport) -> None:
     if len(report.failed) > SHOWN:
         err.print(f"failed: and {len(report.failed) - SHOWN:,} more; --json names all", soft_wrap=True)
     tell_cut(err, report.chunks)
-    tell_pending(err, report.chunks)
 
 
 def _summary(report: DocumentsReport) -> object:
@@ -147,10 +151,11 @@ def tell_cut(err: Console, report: AddReport) -> None:
 
 
 def tell_pending(err: Console, report: AddReport) -> None:
-    """Say how many items wait for their vector."""
+    """Say how many items wait for their vector, and end with the exit code of that."""
     if report.pending:
         err.print(
             f"{count(report.pending, 'item')} without a vector, found by words only; "
             "run the same command again to embed what is missing",
             soft_wrap=True,
         )
+        raise typer.Exit(PENDING)

@@ -30,6 +30,7 @@ from retrieval.domain.errors import BadLineError, InvalidItemError, InvalidReque
 from retrieval.domain.items.chunking import DEFAULT_OVERLAP, DEFAULT_TOKENS
 from retrieval.platform import Platform
 from retrieval.services.ingest import IngestReport
+from retrieval.surfaces.cli.destination import tell_destination
 from retrieval.surfaces.cli.ingest_documents import (
     DocumentOptions,
     check_language,
@@ -247,6 +248,7 @@ class IngestOptions:
     as_json: bool
     quiet: bool
     clean: bool
+    yes: bool
 
 
 def ingest_files(state: State, options: IngestOptions) -> None:
@@ -269,6 +271,7 @@ async def _ingest(
     platform: Platform, options: IngestOptions, source: InputFiles, rejected: RejectedLines
 ) -> IngestReport:
     filterable = {**(TICKET_FILTERABLE if source.holds_tickets else {}), **options.filterable}
+    await tell_destination(platform, options.collection, source.total_bytes, yes=options.yes)
     collection = await platform.collection(
         options.collection, language=options.language or "english", filterable=filterable
     )
@@ -433,6 +436,7 @@ def ingest(
     overlap: Annotated[
         int, typer.Option("--overlap", metavar="N", help="Of documents: tokens that chunks of a section share.")
     ] = DEFAULT_OVERLAP,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before texts are sent to a service.")] = False,
     as_json: Json = False,
     quiet: Annotated[
         bool, typer.Option("--quiet", "-q", help="No progress and no summary; only what went wrong.")
@@ -462,6 +466,7 @@ def ingest(
                 filterable=filterable_of(filterable or ()),
                 as_json=as_json,
                 quiet=quiet,
+                yes=yes,
                 refused=tuple(name for name, given in (("--map", columns), ("--rejects", rejects)) if given),
             ),
         )
@@ -479,5 +484,6 @@ def ingest(
         as_json=as_json,
         quiet=quiet,
         clean=clean,
+        yes=yes,
     )
     ingest_files(state_of(context), chosen)
