@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from retrieval.domain.learning.arm import Expectation, Standing
     from retrieval.domain.records.recorded import RecordedAnswer, RetrievalSummary
     from retrieval.domain.records.slate import ShownItem
+    from retrieval.domain.search.completion import Completions
     from retrieval.domain.search.filters import Filter, Where
     from retrieval.domain.search.hit import SearchResult
     from retrieval.domain.search.preview import Preview
@@ -86,6 +87,10 @@ class Collection:
         about: object = None,
         min_score: float | None = None,
         min_relevance: float | None = None,
+        typos: bool = False,
+        snippet: int | None = None,
+        facets: Sequence[str] = (),
+        after: str | None = None,
         context: Context = Context(),
     ) -> SearchResult:
         """Search by words, or by a precomputed vector, and give the best hits, each with its explanation.
@@ -107,6 +112,14 @@ class Collection:
         - ``min_score``: hits of a lower score are left out; scores are comparable within one search only.
         - ``min_relevance``: hits that are relevant with a lower probability are left out, 0 to 1; needs a calibration,
           which the local model has (see ``calibrate``). An answer left without hits says so in ``why_no_hits``.
+        - ``typos``: whether words of four letters or more that no item holds are taken for the words of items that they
+          are nearest to, or begin; ``notes`` tells which, and what is searched and recorded is the corrected query.
+        - ``snippet``: the characters, 20 to 2000, of a part of each hit's text with the query's words marked
+          (``hit.snippet``); None: none is made.
+        - ``facets``: fields, at most 10, whose values are counted among all items that the filter and the query's
+          phrases and exclusions let through: the 50 most frequent, of 100,000 items at most (``result.facets``).
+        - ``after``: asks for the hits page by page of ``limit``: ``""`` for the first, then ``result.next`` of the page
+          before, with the same question; 1000 hits of all pages at most.
         - ``context``: the situation that the search is recorded with.
 
         Raises ``EmptyQueryError``, ``InvalidLimitError``, ``InvalidFilterError``, ``UnknownFieldError``,
@@ -121,6 +134,10 @@ class Collection:
             prefer=prefer,
             about=about,
             context=context,
+            typos=typos,
+            snippet=snippet,
+            facets=facets,
+            after=after,
             vector=vector,
             limit=limit,
             group_by=group_by,
@@ -229,6 +246,15 @@ class Collection:
             min_score=min_score,
             min_relevance=min_relevance,
         )
+
+    async def complete(self, text: str, *, where: Where | Filter | None = None, limit: int = 10) -> Completions:
+        """Complete a text that is being typed: its last word, and the titles that hold that word.
+
+        Both come from the 200 best items by the text's words among those that the filter lets through. ``limit``, 1 to
+        100, is the most queries, and the most titles. Nothing is embedded or recorded. Raises ``EmptyQueryError``,
+        ``InvalidLimitError``, ``InvalidRequestError`` and the errors of filters.
+        """
+        return await collection_search.complete(self._handle, text, where=where, limit=limit)
 
     async def passages(
         self,

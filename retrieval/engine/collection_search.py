@@ -7,16 +7,33 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from retrieval.adapters.aside import LONG, LONG_TEXT, aside
+from retrieval.adapters.store.database import Database
+from retrieval.adapters.store.items.collection_facts import FACET_ROWS, facet_counts
 from retrieval.adapters.store.items.collections import StoredCollection
-from retrieval.domain.errors import InvalidRequestError, UnknownFieldError
+from retrieval.adapters.store.search.words import (
+    beginnings_of,
+    known_spellings,
+    marked_texts,
+    terms_beginning,
+    unknown_words,
+)
+from retrieval.domain.errors import InvalidLimitError, InvalidRequestError, UnknownFieldError
+from retrieval.domain.items.collection import counted_field
 from retrieval.domain.learning.context import Context, checked_context
-from retrieval.domain.search.filters import Filter, Where
+from retrieval.domain.search import completion, spelling
+from retrieval.domain.search.completion import Completions
+from retrieval.domain.search.cursor import MAX_SHOWN, Cursor, read_cursor
+from retrieval.domain.search.filters import Field, Filter, Where
 from retrieval.domain.search.fusion import Candidate
-from retrieval.domain.search.hit import SearchResult
+from retrieval.domain.search.hit import Hit, SearchResult
 from retrieval.domain.search.profile import DEPTH, LegName, Profile, leg_name
+from retrieval.domain.search.snippet import READ, checked_size, snippet_of
+from retrieval.domain.search.synonyms import Synonyms, with_synonyms
 from retrieval.engine.collection_handle import CollectionHandle, parsed_filter, told_if_gone
+from retrieval.engine.reading import with_field
 from retrieval.engine.request import (
     MAX_PREFERRED,
+    SearchRequest,
     checked_query_vector,
     checked_request,
     checked_requests,
@@ -39,36 +56,56 @@ async def search(
     prefer: Where | Filter | Sequence[Where | Filter] | None = None,
     about: object = None,
     context: Context,
+    typos: bool = False,
+    snippet: int | None = None,
+    facets: Sequence[str] = (),
+    after: str | None = None,
     **asked: Any,
 ) -> SearchResult:
     """See ``Collection.search``; ``asked`` is for ``checked_request`` as it stands."""
     checked_context(context)
+    size = None if snippet is None else checked_size(snippet)
+    counted = await _counted_fields(handle, facets) if facets else {}
     stored, bounds = await handle.fresh(), handle.parts.bounds
     chosen = _chosen(handle, stored, legs, profile)
     condition = await parsed_filter(where, bounds)
     each = () if prefer is None else prefer if isinstance(prefer, list | tuple) else (prefer,)
     preferred = tuple([await parsed_filter(one, bounds) for one in each[: MAX_PREFERRED + 1]])
     needs_question = (chosen or stored.profile).needs_question
-    request = await aside(
-        lambda: checked_request(
-            query,
+
+    def make(words: str | None) -> SearchRequest:
+        return checked_request(
+            words,
             condition=condition,
             profile=chosen,
             preferred=preferred,
             needs_question=needs_question,
             bounds=bounds,
             **asked,
-        ),
-        is_long=_is_long(query, asked.get("rewrites")),
-    )
+        )
+
+    first = request = await aside(lambda: make(query), is_long=_is_long(query, asked.get("rewrites")))
+    notes: tuple[str, ...] = ()
+    if typos and query:
+        synonyms = (chosen or stored.profile).synonyms
+        corrected, notes = await _corrected(handle, stored, query, synonyms, syntax=asked.get("syntax", True))
+        request = make(corrected) if notes else request
+    cursor = None if after is None else read_cursor(after, _question(first))
+    wanted = request.limit
+    if cursor is not None:
+        request = replace(request, limit=min(len(cursor.shown) + wanted, MAX_SHOWN))
     request = request if about is None else replace(request, about=checked_query_vector(about, stored, "about"))
     try:
         result = await _searcher(handle, stored).search(request, context)
     except UnknownFieldError:
         # The field may have come with items that another process added a moment ago.
         result = await _searcher(handle, await handle.refresh()).search(request, context)
-    is_told = result.hits or result.why_no_hits
-    return result if is_told else await _explained(handle, result, request.condition)
+    result = replace(result, notes=(*notes, *result.notes)) if notes else result
+    result = result if cursor is None else _next_page(result, cursor, wanted)
+    result = await _with_facets(handle, stored, result, request.condition, counted) if counted else result
+    if not result.hits:
+        return result if result.why_no_hits else await _explained(handle, result, request.condition)
+    return result if size is None else await _with_snippets(handle, stored, result, request, size)
 
 
 @told_if_gone
@@ -160,6 +197,161 @@ async def leg_rankings(
     condition = await parsed_filter(where, bounds)
     request = checked_request(query, limit=depth, condition=condition, profile=profile, syntax=False, bounds=bounds)
     return await _searcher(handle, stored).leg_rankings(request)
+
+
+async def _with_snippets(
+    handle: CollectionHandle, stored: StoredCollection, result: SearchResult, request: SearchRequest, size: int
+) -> SearchResult:
+    """The result, each hit with its snippet; one statement for all."""
+    ids = [hit.item_id for hit in result]
+    words = with_synonyms(request.query, (request.profile or stored.profile).synonyms)
+    marked = await marked_texts(handle.database, handle.tenant_id, stored, words, ids)
+
+    def cut(hit: Hit) -> Hit:
+        text = marked.get(hit.item_id, hit.body[:READ] or hit.title)
+        return replace(hit, snippet=snippet_of(text, words, request.prefixes, size))
+
+    is_long = sum(map(len, marked.values())) >= LONG_TEXT
+    return replace(result, hits=await aside(lambda: tuple(map(cut, result)), is_long=is_long))
+
+
+def _question(request: SearchRequest) -> str:
+    """What is asked, in the same words in every process; without the page's size and the moment."""
+    vector = None if request.vector is None else request.vector.tobytes()
+    sets = (sorted(request.entities), sorted(request.tags))
+    parts = (request.query, request.prefixes, request.rewrites, request.condition, request.preferred, request.group_by)
+    return repr((*parts, sets, vector))
+
+
+def _next_page(result: SearchResult, cursor: Cursor, wanted: int) -> SearchResult:
+    """The hits that no page before has, and where the page after begins."""
+    page = tuple(hit for hit in result if not cursor.is_shown(hit.item_id))[:wanted]
+    come_to = cursor.after(hit.item_id for hit in page)
+    is_last = len(page) < wanted or len(come_to.shown) >= MAX_SHOWN
+    return replace(result, hits=page, next=None if is_last else str(come_to))
+
+
+_MOST_COMPLETIONS = 100
+_MOST_FACETS = 10
+_SOME_COUNTED = "the facet {0!r} counts the first {1:,} of the items that the filter lets through"
+
+
+async def _counted_fields(handle: CollectionHandle, names: Sequence[str]) -> dict[str, Field]:
+    """The fields of the facets. Raises ``InvalidRequestError``, and ``UnknownFieldError`` for what no item has."""
+    if isinstance(names, str) or not isinstance(names, Sequence):
+        raise InvalidRequestError(f"facets come in a list such as ['kind', 'tags'], not {names!r:.80}")
+    if len(names) > _MOST_FACETS:
+        raise InvalidRequestError(f"{len(names)} facets; at most {_MOST_FACETS}, name those that are shown")
+    fields = {name: counted_field(name) for name in names}
+    for one in fields.values():
+        if one.is_attribute:
+            await with_field(handle, await handle.fresh(), one)
+    return fields
+
+
+async def _with_facets(
+    handle: CollectionHandle,
+    stored: StoredCollection,
+    result: SearchResult,
+    condition: Filter | None,
+    fields: Mapping[str, Field],
+) -> SearchResult:
+    """The result with the counts of the fields' values; one round trip for all."""
+    each = await facet_counts(handle.database, handle.tenant_id, stored, list(fields.values()), condition)
+    counts = {name: counted for name, (counted, _) in zip(fields, each, strict=True)}
+    notes = [
+        _SOME_COUNTED.format(name, FACET_ROWS) for name, (_, is_all) in zip(fields, each, strict=True) if not is_all
+    ]
+    return replace(result, facets=counts, notes=(*result.notes, *notes))
+
+
+_MOST_ALIKE = 2000
+"""Terms with the same beginning that an unknown word is compared with."""
+
+
+async def _corrected(
+    handle: CollectionHandle, stored: StoredCollection, query: str, synonyms: Synonyms, *, syntax: bool
+) -> tuple[str, tuple[str, ...]]:
+    """The query with known words in place of unknown ones, and what the caller is told; without that, as it was.
+
+    Known words cost one statement; unknown ones one for each, and up to two more.
+    """
+    words = [
+        word
+        for word in spelling.checkable(query, syntax=syntax)
+        if with_synonyms(word.spelling, synonyms) == word.spelling
+    ]
+    if not words:
+        return query, ()
+    whose = (handle.database, handle.tenant_id, stored)
+    unknown = await unknown_words(*whose, list({word.spelling for word in words}))
+    wanted = list(dict.fromkeys(word.spelling for word in words if word.spelling in unknown))[: spelling.MAX_CORRECTED]
+    if not wanted:
+        return query, ()
+    instead = await _one_edit_away(whose, wanted, begins=syntax)
+    far = [word for word in wanted if word not in instead and len(word) >= spelling.LONG]
+    if far:
+        instead |= await _two_edits_away(whose, far)
+    if not instead:
+        return query, ()
+    return spelling.respelt(query, words, instead), (spelling.note_of(instead),)
+
+
+async def _one_edit_away(
+    whose: tuple[Database, int, StoredCollection], words: Sequence[str], *, begins: bool
+) -> dict[str, str]:
+    """What each word stands for: every known word that begins so, or else the likeliest one an edit away."""
+    accents = whose[2].text_search_config not in {"english", "simple"}
+    each = {word: spelling.one_edit_away(word, accents=accents) for word in words}
+    known = await known_spellings(*whose, each.values())
+    begun = await terms_beginning(*whose, words, most=1) if begins else {}
+    instead: dict[str, str] = {}
+    for word, near in each.items():
+        best = spelling.likeliest(word, [spelling.NearWord(one, 1, known[one]) for one in near if one in known])
+        if begun.get(word):
+            instead[word] = f"{word}*"
+        elif best is not None:
+            instead[word] = best.spelling
+    return instead
+
+
+async def _two_edits_away(whose: tuple[Database, int, StoredCollection], words: Sequence[str]) -> dict[str, str]:
+    """For each word the likeliest term two edits away that begins alike."""
+    beginnings = list({word[: spelling.BEGINNING] for word in words})
+    found = await terms_beginning(*whose, beginnings, most=_MOST_ALIKE)
+    instead: dict[str, str] = {}
+    for word in words:
+        alike = found[word[: spelling.BEGINNING]].items()
+        near = [
+            spelling.NearWord(term, edits, items)
+            for term, items in alike
+            if len(term) >= spelling.SHORTEST_TERM and (edits := spelling.edits_to(word, term, 2)) is not None
+        ]
+        if best := spelling.likeliest(word, near):
+            instead[word] = best.spelling
+    return instead
+
+
+@told_if_gone
+async def complete(handle: CollectionHandle, text: str, *, where: Where | Filter | None, limit: int) -> Completions:
+    """See ``Collection.complete``."""
+    stored, bounds = await handle.fresh(), handle.parts.bounds
+    if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= _MOST_COMPLETIONS:
+        raise InvalidLimitError(f"limit is {limit!r:.80}; it must be a whole number from 1 to {_MOST_COMPLETIONS}")
+    condition = await parsed_filter(where, bounds)
+    profile = Profile(legs={LegName.LEXICAL: 1.0}, depth=completion.LOOKED_AT)
+    request = checked_request(
+        text, limit=completion.LOOKED_AT, condition=condition, profile=profile, syntax=False, bounds=bounds
+    )
+    asked = completion.typed(text)
+    request = replace(request, prefixes=(asked.beginning,)) if asked.beginning else request
+    try:
+        rankings = await _searcher(handle, stored).leg_rankings(request)
+    except UnknownFieldError:
+        rankings = await _searcher(handle, await handle.refresh()).leg_rankings(request)
+    ids = [one.item_id for one in rankings[LegName.LEXICAL][: completion.LOOKED_AT]]
+    found = await beginnings_of(handle.database, handle.tenant_id, stored.collection_id, ids, completion.READ)
+    return completion.completions_of(asked, found, limit)
 
 
 async def _explained(handle: CollectionHandle, result: SearchResult, condition: Filter | None) -> SearchResult:

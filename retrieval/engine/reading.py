@@ -91,7 +91,7 @@ async def paths(
         _check_number("depth", depth)
     field = parse_field(f"attributes.{name}")
     stored, wanted = await handle.filtered(where)
-    stored = await _with_field(handle, stored, field)
+    stored = await with_field(handle, stored, field)
     return await lists_under(
         handle.database, handle.tenant_id, stored, field.name, wanted, depth=depth, limit=limit, offset=offset
     )
@@ -104,7 +104,7 @@ async def value_counts(
     counted = counted_field(field)
     stored, wanted = await handle.filtered(where)
     if counted.is_attribute:
-        stored = await _with_field(handle, stored, counted)
+        stored = await with_field(handle, stored, counted)
     return await collection_facts.value_counts(handle.database, handle.tenant_id, stored, counted, wanted)
 
 
@@ -196,7 +196,7 @@ def _check_number(name: str, value: int) -> None:
         raise InvalidLimitError(f"{name} is {value!r:.80}; it must be a whole number of at least 0")
 
 
-async def _with_field(handle: CollectionHandle, stored: StoredCollection, field: Field) -> StoredCollection:
+async def with_field(handle: CollectionHandle, stored: StoredCollection, field: Field) -> StoredCollection:
     """The collection, read again where no item had the attribute. Raises ``UnknownFieldError`` if none has it."""
     if field.name not in stored.attributes:
         stored = await handle.refresh()

@@ -33,6 +33,7 @@ from retrieval.domain.search.fusion import Candidate, Fused
 from retrieval.domain.search.hit import Hit, SearchResult
 from retrieval.domain.search.profile import MAX_DEPTH, LegName, Profile, leg_of
 from retrieval.domain.search.profile_parts import Exploration, Recording
+from retrieval.domain.search.synonyms import with_synonyms
 from retrieval.engine.decide import Decider, Decision, Undecided, may_decide, moment, pool_of, slate
 from retrieval.engine.plan import SCORED_BOTH_WAYS, SearchPlan, account, make_plan, plan_preferred
 from retrieval.engine.ranking import (
@@ -268,7 +269,7 @@ class Searcher:
         vectors = await query_vectors(self.collection, self.embedder, [request])
         [vector] = vectors.vectors
         plan = self._plan(request, vectors.why_none if vector is None else None)
-        query = _query(request, vector, self._now())
+        query = _query(request, vector, self._now(), plan.profile)
         legs = plan.request.legs
         bare = replace(
             plan.request, with_items=False, with_vectors=False, with_both_scores=SCORED_BOTH_WAYS.issubset(legs)
@@ -291,9 +292,10 @@ class Searcher:
 
     def _asked(self, request: SearchRequest, vectors: Sequence[Vector | None], why_none: str | None) -> PlannedSearch:
         now = self._now()
-        queries = tuple(_query(one, vector, now) for one, vector in zip(request.wordings, vectors, strict=True))
         why_no_vector = why_none if vectors[0] is None else None
         plan = self._plan(request, why_no_vector)
+        asked = zip(request.wordings, vectors, strict=True)
+        queries = tuple(_query(one, vector, now, plan.profile) for one, vector in asked)
         if LegName.DENSE in plan.request.legs and not all(query.vector is not None for query in queries):
             # Every wording runs the same legs.
             queries = tuple(query for query in queries if query.vector is not None)
@@ -536,9 +538,17 @@ def _in_order(one: PlannedSearch, found: Found, wanted: int | None) -> list[Fuse
     return best_of_groups(ranked, {item_id: row[0] for item_id, row in found.rows.items()})
 
 
-def _query(request: SearchRequest, vector: Vector | None, now: datetime) -> Query:
+def _query(request: SearchRequest, vector: Vector | None, now: datetime, profile: Profile) -> Query:
     entities, tags = tuple(sorted(request.entities)), tuple(sorted(request.tags))
-    return Query(request.query, vector, request.prefixes, entities, tags, request.as_of or now, now)
+    return Query(
+        with_synonyms(request.query, profile.synonyms),
+        vector,
+        request.prefixes,
+        entities,
+        tags,
+        request.as_of or now,
+        now,
+    )
 
 
 def _is_exhausted(one: PlannedSearch, found: Found, depth: int) -> bool:

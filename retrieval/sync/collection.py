@@ -26,6 +26,7 @@ class SyncCollection(Mirror[Collection]):
     search_each = waiting(Collection.search_each)
     interleave = waiting(Collection.interleave)
     preview = waiting(Collection.preview)
+    complete = waiting(Collection.complete)
     passages = waiting(Collection.passages)
 
     def unrecorded(self) -> SyncCollection:

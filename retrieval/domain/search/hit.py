@@ -11,6 +11,7 @@ from uuid import UUID
 
 from retrieval.domain.notebook import explanation_html, hits_html
 from retrieval.domain.records.slate import Slot
+from retrieval.domain.search.snippet import Snippet
 from retrieval.domain.told import Told
 
 
@@ -85,6 +86,8 @@ class Hit(Told):
     status: str = "active"
     source: str = ""
     occurred_at: datetime | None = None
+    snippet: Snippet | None = None
+    """The part of its text that the query is about; None: it was not asked for."""
     explanation: Explanation
 
     def __repr__(self) -> str:
@@ -134,6 +137,11 @@ class SearchResult(Told, Sequence[Hit]):
     """Milliseconds by stage: embed, candidates, items, total."""
     retrieval_id: UUID | None = None
     """Under which the search is recorded, for feedback and replay; None: it is not."""
+    facets: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """For each field that was asked for the number of items by value, the most frequent first: of all items that the
+    filter and the query's phrases and exclusions let through, found or not."""
+    next: str | None = None
+    """Of a search by pages, what its next page is asked for with (``after``); None: this is the last."""
 
     @overload
     def __getitem__(self, index: int) -> Hit: ...

@@ -16,6 +16,7 @@ from retrieval.domain.search.refining import REFINING, Refining
 from retrieval.domain.search.relevance import Calibration
 from retrieval.domain.search.signal import Question, Signal
 from retrieval.domain.search.signals import AttributeValue, signals_as_dict, signals_from_dict
+from retrieval.domain.search.synonyms import Synonyms, checked_synonyms
 from retrieval.domain.told import Told
 
 RRF_K = 60
@@ -89,7 +90,7 @@ class Fusion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile(Told):
-    """Legs with weights, their depth, fusion and refining, signals, what is learned and explored, what is recorded.
+    """Legs with weights, their depth, fusion and refining, signals, what is learned, explored and recorded, synonyms.
 
     Raises ``InvalidProfileError`` for no legs, an unknown leg, a weight that is negative, NaN or infinite,
     weights that are all zero, a depth outside 1 to 1000, a signal given twice, signals without ``union`` or the
@@ -117,6 +118,8 @@ class Profile(Told):
     """The searches that are recorded. All by default."""
     calibration: Calibration | None = None
     """The calibration that tells a hit's relevance; None: the one that is shipped for the embedding space."""
+    synonyms: Synonyms = ()
+    """Groups of texts that mean the same, which the lexical leg takes for one another."""
 
     def __post_init__(self) -> None:
         legs = {leg_name(name).value: _checked_weight(name, weight) for name, weight in self.legs.items()}
@@ -125,6 +128,8 @@ class Profile(Told):
         if isinstance(self.depth, bool) or not isinstance(self.depth, int) or not 1 <= self.depth <= MAX_DEPTH:
             raise InvalidProfileError(f"depth is {self.depth!r:.40}; it must be a whole number, 1 to {MAX_DEPTH}")
         object.__setattr__(self, "legs", MappingProxyType(legs))
+        if self.synonyms != ():
+            object.__setattr__(self, "synonyms", checked_synonyms(self.synonyms))
         self._check_signals()
         if not self.refining.is_off and self.fusion.kind is not FusionKind.WEIGHTED_SUM:
             raise InvalidProfileError(

@@ -64,6 +64,7 @@ _PANELS = {
         "ingest",
         "import-langchain",
         "search",
+        "complete",
         "passages",
         "collections",
         "items",
@@ -83,6 +84,7 @@ _PANEL_OF = {name: panel for panel, names in _PANELS.items() for name in names}
 _ELSEWHERE = {
     "session-start": ("sessions", "START_EXAMPLES"),
     "session-end": ("sessions", "END_EXAMPLES"),
+    "complete": ("search", "COMPLETE_EXAMPLES"),
     "replay": ("retrievals", "REPLAY_EXAMPLES"),
     "reindex": ("worker", "REINDEX_EXAMPLES"),
     "calibrate": ("tune", "CALIBRATE_EXAMPLES"),

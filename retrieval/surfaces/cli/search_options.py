@@ -199,6 +199,23 @@ ProfileName = Annotated[
     ),
 ]
 Plain = Annotated[bool, typer.Option("--plain", help="Take quotes, minus and star in the query as text.")]
+Typos = Annotated[
+    bool, typer.Option("--typos", help="Take words that no item holds for the known words that they are nearest to.")
+]
+SnippetSize = Annotated[
+    int | None,
+    typer.Option(
+        "--snippet", min=20, max=2000, metavar="N", help="Show N characters of each hit around the query's words."
+    ),
+]
+Facets = Annotated[
+    list[str] | None,
+    typer.Option("--facet", metavar="FIELD", help="Count the values of the field among all that --where lets through."),
+]
+After = Annotated[
+    str | None,
+    typer.Option("--after", metavar="CURSOR", help="Page by page: '' for the first, then what the page before says."),
+]
 GroupBy = Annotated[
     str | None, typer.Option("--group-by", "-g", metavar="FIELD", help="Only the best hit of each value of the field.")
 ]

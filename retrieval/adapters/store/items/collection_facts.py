@@ -81,6 +81,32 @@ async def value_counts(
     return [ValueCount(value=row[0], items=row[1], vectors=row[2]) for row in rows]
 
 
+FACET_VALUES = 50
+"""Values of a facet that are told, the most frequent."""
+
+FACET_ROWS = 100_000
+"""Items, or tags of items, that a facet counts at most."""
+
+
+async def facet_counts(
+    database: Database, tenant_id: int, collection: StoredCollection, fields: Sequence[Field], wanted: Filter | None
+) -> list[tuple[dict[str, int], bool]]:
+    """For each field the counts by value, the most frequent first, and whether all that the filter lets through count.
+
+    In one round trip. Archived items, and those without a value, are left out.
+    """
+    rows = await database.read_each(tenant_id, [_facet(collection, field, wanted) for field in fields])
+    return [({row[0]: row[1] for row in each if row[0]}, not each or each[0][2] <= FACET_ROWS) for each in rows]
+
+
+def _facet(collection: StoredCollection, field: Field, wanted: Filter | None) -> Compiled:
+    found = _values(collection, field, wanted).limit(FACET_ROWS + 1).subquery("found")
+    value, number = found.c.value, sa.func.count()
+    statement = sa.select(value, number, sa.func.sum(number).over()).group_by(value)
+    # One more for the items that have no value.
+    return compiled(statement.order_by(number.desc(), value).limit(FACET_VALUES + 1))
+
+
 def _values(collection: StoredCollection, field: Field, wanted: Filter | None) -> sa.Select[Any]:
     """Rows of (value, item_id)."""
     table = item_tags if field.name == "tags" and not field.is_attribute else items

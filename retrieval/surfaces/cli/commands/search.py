@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from retrieval.domain.search.hit import Explanation, Hit, Path, SearchResult
+from retrieval.domain.search.snippet import Snippet
 from retrieval.surfaces.cli import search_options as options
 from retrieval.surfaces.cli.options import (
     Actor,
@@ -30,6 +31,7 @@ from retrieval.surfaces.cli.output import count, plain, table
 
 if TYPE_CHECKING:
     from retrieval.domain.items.passages import Passages
+    from retrieval.domain.search.completion import Completions
     from retrieval.platform import Platform
 
 
@@ -59,7 +61,7 @@ def print_hit(out: Console, hit: Hit, *, explain: bool = False) -> None:
         (plain(hit.title), "bold"),
     )
     out.print(head, soft_wrap=True)
-    for line in body_lines(out, hit.body):
+    for line in body_lines(out, hit.body) if hit.snippet is None else [snippet_line(hit.snippet)]:
         out.print(Padding.indent(line, _INDENT))
     if explain:
         out.print(Padding.indent(explanation_table(hit.explanation), _INDENT))
@@ -76,6 +78,15 @@ def body_lines(out: Console, body: str) -> list[Text]:
         last.truncate(width - 2)
         last.append(" …")
     return lines[:BODY_LINES]
+
+
+def snippet_line(snippet: Snippet) -> Text:
+    """The snippet, its marked words bold."""
+    line, place = Text(), 0
+    for start, end in snippet.highlights:
+        line.append(plain(snippet.text[place:start])).append(plain(snippet.text[start:end]), style="bold")
+        place = end
+    return line.append(plain(snippet.text[place:]))
 
 
 def explanation_table(explanation: Explanation) -> Table:
@@ -103,9 +114,13 @@ def footer(result: SearchResult) -> Iterator[str]:
     way = result.why if result.path is Path.NONE else f"{result.path.value}{weighed}: {result.why}"
     by = "a profile of the call" if result.profile_version is None else f"profile v{result.profile_version}"
     yield f"{count(len(result), 'hit')} · {way} · {by}"
+    for name, counts in result.facets.items():
+        yield f"{name}: {', '.join(f'{value} ({items})' for value, items in counts.items())}"
     times = [f"{stage} {ms:.1f} ms" for stage, ms in result.timings_ms.items()]
     if times:
         yield " · ".join(times)
+    if result.next is not None:
+        yield f"next page: --after {result.next}"
     if result.retrieval_id is not None:
         yield f"retrieval {result.retrieval_id}"
     for note in (*result.notes, *result.why_no_hits):
@@ -118,6 +133,7 @@ EXAMPLES = (
     "retrieval search tickets '\"read timeout\" -redis connect*'",
     "retrieval search tickets timeout --group-by project",
     "retrieval search tickets 'apple pie' --min-relevance 0.3",
+    "retrieval search tickets 'conection timout' --typos",
     "retrieval search tickets timeout --profile 2 --prefer priority=High --rewrite 'no answer in time'",
     "retrieval search tickets --vector vector.json --actor ann --session s-17",
 )
@@ -143,6 +159,10 @@ def search(
     about: options.About = None,
     min_score: options.MinScore = None,
     min_relevance: options.MinRelevance = None,
+    after: options.After = None,
+    facets: options.Facets = None,
+    typos: options.Typos = False,
+    snippet: options.SnippetSize = None,
     domain: Domain = "",
     complexity: Complexity = None,
     actor: Actor = "",
@@ -163,7 +183,8 @@ def search(
         "vector": vector_of("--vector", vector), "where": where_of(where or ()), "limit": limit,
         "legs": legs_of(legs), "group_by": group_by, "syntax": not plain, "rewrites": rewrites or (),
         "prefer": where_of(prefer or ()), "entities": entities_of(entities or ()), "tags": tags or (),
-        "as_of": moment_of(as_of), "about": vector_of("--about", about),
+        "as_of": moment_of(as_of), "about": vector_of("--about", about), "typos": typos,
+        "snippet": snippet, "facets": facets or (), "after": after,
         "min_score": min_score, "min_relevance": min_relevance,
     }  # fmt: skip
     asked["context"] = situation(
@@ -179,6 +200,40 @@ def search(
         print_json(result.as_dict())
     else:
         print_result(console(), result, explain=explain)
+
+
+COMPLETE_EXAMPLES = (
+    'retrieval complete tickets "connection ti"',
+    "retrieval complete tickets datab --where priority=High --limit 3",
+)
+
+
+def complete(
+    context: typer.Context,
+    *,
+    collection: CollectionName,
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="What is typed so far.", show_default=False)],
+    where: options.Where = None,
+    limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", help="Queries, and titles, 1 to 100.")] = 10,
+    as_json: Json = False,
+) -> None:
+    """Complete what is being typed, from the words and titles of a collection."""
+    from retrieval.surfaces.cli.output import console, print_json
+    from retrieval.surfaces.cli.run import run
+    from retrieval.surfaces.cli.search_options import where_of
+
+    async def ask(platform: Platform) -> Completions:
+        found = await platform.collection(collection, create=False)
+        return await found.complete(text, where=where_of(where or ()), limit=limit)
+
+    found = run(state_of(context), ask)
+    if as_json:
+        print_json(found.as_dict())
+        return
+    for query in found.queries:
+        console().print(Text(plain(query)), soft_wrap=True)
+    for title in found.titles:
+        console().print(Text.assemble((plain(title.item_id), "green"), "  ", plain(title.title)), soft_wrap=True)
 
 
 PASSAGES_EXAMPLES = (

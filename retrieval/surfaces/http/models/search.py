@@ -6,7 +6,9 @@ from typing import Annotated
 
 from pydantic import ConfigDict, Field
 
+from retrieval.domain.search.completion import Completions, Title
 from retrieval.domain.search.hit import Contribution, Explanation, Hit, SearchResult
+from retrieval.domain.search.snippet import Snippet
 from retrieval.surfaces.http.models.base import (
     AnswerPart,
     InlineProfile,
@@ -73,6 +75,14 @@ class SearchBody(Sent):
     """Hits of a lower score are left out; scores are comparable within one search only."""
     min_relevance: LeastRelevance | None = None
     """Hits that are relevant with a lower probability, 0 to 1, are left out."""
+    snippet: Annotated[int, Field(ge=20, le=2000)] | None = None
+    """The characters of a part of each hit's text with the query's words marked; left out: none."""
+    facets: Texts = Field(default_factory=list)
+    """Fields, at most 10, whose values are counted among all items that the filter lets through."""
+    after: str | None = None
+    """For pages of `limit` hits: `""` for the first, then `next` of the page before, with the same question."""
+    typos: bool = False
+    """Whether words that no item holds are taken for the nearest known words, or for those they begin; see `notes`."""
     context: SentSituation = SentSituation()
     """The situation that the search is recorded with."""
     explain: bool = True
@@ -111,6 +121,10 @@ class ExplanationTold(AnswerPart, of=Explanation):
     """How a hit got its score: the contributions add up to it."""
 
 
+class SnippetTold(AnswerPart, of=Snippet):
+    """The part of a hit's text that holds most of the query's words."""
+
+
 class HitTold(AnswerPart, of=Hit):
     """An item that was found."""
 
@@ -141,6 +155,7 @@ class SearchAnswer(AnswerPart, of=SearchResult):
                             "status": "active",
                             "source": "",
                             "occurred_at": "2026-05-01T08:00:00+00:00",
+                            "snippet": None,
                             "explanation": {
                                 "fusion": "rrf",
                                 "score": 0.03252,
@@ -159,6 +174,27 @@ class SearchAnswer(AnswerPart, of=SearchResult):
                     "why_no_hits": [],
                     "timings_ms": {"embed": 0.4, "candidates": 2.1, "items": 0.6, "total": 3.4},
                     "retrieval_id": "01a2014b-b29b-73d6-8b76-213aa0d89193",
+                    "facets": {},
+                    "next": None,
+                }
+            ]
+        }
+    )
+
+
+class TitleTold(AnswerPart, of=Title):
+    """An item whose title holds what is being typed."""
+
+
+class CompletionsTold(AnswerPart, of=Completions):
+    """What a text that is being typed could become."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "queries": ["connection timeout", "connection times"],
+                    "titles": [{"item_id": "T-17", "title": "Connection timeout"}],
                 }
             ]
         }

@@ -23,9 +23,10 @@ from retrieval.surfaces.http.json_bodies import (
     filters_at,
     place_of_large,
     profile_at,
+    where_of,
 )
 from retrieval.surfaces.http.models import retrievals as models
-from retrieval.surfaces.http.models.search import BatchAnswer, BatchRequest, SearchAnswer, SearchBody
+from retrieval.surfaces.http.models.search import BatchAnswer, BatchRequest, CompletionsTold, SearchAnswer, SearchBody
 
 router = APIRouter(
     prefix="/v1/collections/{name}", tags=["search"], dependencies=[needs(Scope.READ)], route_class=JSONBodies
@@ -42,6 +43,19 @@ async def search(request: Request, collection: NamedCollection, body: SearchBody
         with fields_of(where=body.where, prefer=body.prefer, group_by=body.group_by):
             result = await collection.search(**asked)
         return await aside(lambda: JSONAnswer(told(result, explain=body.explain)), is_long=is_large)
+
+
+@router.get("/complete", response_model=CompletionsTold, summary="Complete what is being typed")
+async def complete(
+    collection: NamedCollection,
+    text: Annotated[str, Query(description="What is typed so far.", examples=["connection ti"])],
+    where: Annotated[
+        str | None, Query(description="A filter as a JSON object.", examples=['{"priority": "High"}'])
+    ] = None,
+    limit: Annotated[int, Query(ge=1, le=100, description="Queries, and titles, at most.")] = 10,
+) -> JSONAnswer:
+    """The last word completed from the texts of the best items, and the titles that hold it. Nothing is recorded."""
+    return JSONAnswer((await collection.complete(text, where=where_of(where), limit=limit)).as_dict())
 
 
 @router.post("/search/batch", response_model=BatchAnswer, summary="Search a collection for many queries")

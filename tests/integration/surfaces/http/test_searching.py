@@ -90,6 +90,48 @@ async def test_everything_that_a_search_takes_can_be_said(client: AsyncClient, b
     assert (await _found(client, **body))["retrieval_id"]
 
 
+async def test_typos_snippets_facets_and_pages_come_with_a_search(client: AsyncClient) -> None:
+    """Under the names that they have in Python."""
+    body = {"query": "dsik", "legs": ["lexical"], "typos": True, "snippet": 40, "facets": ["p"], "limit": 4}
+    first = await _found(client, **body, after="")
+    assert first["notes"][0].endswith("'dsik' as 'disk'")
+    assert first["facets"] == {"p": {"High": 3, "Low": 3}}
+    assert set(first["hits"][0]["snippet"]) == {"text", "highlights", "html"}
+    rest = await _found(client, **body, after=first["next"])
+    assert rest["next"] is None
+    assert sorted(hit["item_id"] for hit in first["hits"] + rest["hits"]) == [f"i{n}" for n in range(6)]
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ({"snippet": 5}, "20"),
+        ({"facets": ["nope"]}, "nope"),
+        ({"facets": "p"}, "list"),
+        ({"after": "x"}, "cursor"),
+        ({"typos": "yes"}, "true or false"),
+    ],
+)
+async def test_what_cannot_come_with_a_search_is_a_problem(
+    client: AsyncClient, body: dict[str, Any], said: str
+) -> None:
+    """That says what to change."""
+    answer = await client.post(SEARCH, json={"query": "disk", **body})
+    assert answer.status_code == 422
+    assert said in answer.text
+
+
+async def test_what_is_typed_is_completed(client: AsyncClient) -> None:
+    """By words and titles; a filter is a JSON object."""
+    params = {"text": "dis", "where": '{"p": "High"}', "limit": "2"}
+    answer = await client.get("/v1/collections/docs/complete", params=params)
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["queries"] == ["Disk"]
+    assert len(answer.json()["titles"]) == 2
+    for refused in ({"text": ""}, {"text": "d", "limit": "0"}, {"text": "d", "where": "x"}, {}):
+        assert (await client.get("/v1/collections/docs/complete", params=refused)).status_code == 422
+
+
 async def test_explanations_can_be_left_out(client: AsyncClient) -> None:
     """For who shows hits and asks nothing more."""
     found = await _found(client, query="disk", explain=False)

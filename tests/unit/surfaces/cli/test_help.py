@@ -44,6 +44,7 @@ def test_every_command_is_there() -> None:
         "retrieval ingest",
         "retrieval import-langchain",
         "retrieval search",
+        "retrieval complete",
         "retrieval passages",
         "retrieval collections",
         "retrieval collections filterable",

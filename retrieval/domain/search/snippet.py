@@ -1,0 +1,138 @@
+"""Snippets: the part of a text that holds most of a query's words, with these words marked. Pure."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from retrieval.domain.errors import InvalidRequestError
+from retrieval.domain.search.query import UNSPACED
+from retrieval.domain.told import Told
+
+SMALLEST, LARGEST = 20, 2000
+"""Characters of a snippet."""
+
+READ = 20_000
+"""Characters of a text that are looked at; what stands behind is in no snippet."""
+
+MARKS = ("\ue000", "\ue001")
+"""What stands before and behind a word that the database marked; of the private characters of Unicode."""
+
+Span = tuple[int, int]
+"""Where a marked word begins, and where it ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class Snippet(Told):
+    """A part of a hit's text, and where the query's words stand in it."""
+
+    told_also: ClassVar[tuple[str, ...]] = ("html",)
+
+    text: str
+    """Plain text, with an ellipsis where it is cut; at most the characters asked for, without the ellipses."""
+    highlights: tuple[Span, ...] = ()
+    """Where the query's words begin and end in the text, in characters; in order, none within another."""
+
+    @property
+    def html(self) -> str:
+        """The text for a page: escaped, each of the query's words in ``<mark>``."""
+        parts, place = [], 0
+        for start, end in self.highlights:
+            parts.append(f"{html.escape(self.text[place:start])}<mark>{html.escape(self.text[start:end])}</mark>")
+            place = end
+        return "".join(parts) + html.escape(self.text[place:])
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def checked_size(size: object) -> int:
+    """The characters of a snippet. Raises ``InvalidRequestError``."""
+    if isinstance(size, bool) or not isinstance(size, int) or not SMALLEST <= size <= LARGEST:
+        raise InvalidRequestError(
+            f"snippet is {size!r:.80}; it must be a number of characters from {SMALLEST} to {LARGEST}"
+        )
+    return size
+
+
+def snippet_of(marked: str, words: str, prefixes: Sequence[str], size: int) -> Snippet:
+    """The snippet of a text in which the database marked the words of the query.
+
+    ``words`` and ``prefixes`` are the query's: what begins with a prefix is marked as well, and the pairs of characters
+    of scripts that write no spaces.
+    """
+    text, spans = _unmarked(marked)
+    spans = _apart([*spans, *_beginning(text, prefixes), *_pairs(text, words)])
+    start, end = _best_window(text, spans, size)
+    shown = [(one - start, other - start) for one, other in spans if start <= one and other <= end]
+    part = text[start:end]
+    before, behind = "…" * (start > 0), "…" * (end < len(text) or len(text) >= READ)
+    return Snippet(f"{before}{part}{behind}", tuple((one + len(before), other + len(before)) for one, other in shown))
+
+
+def _unmarked(marked: str) -> tuple[str, list[Span]]:
+    pieces: list[str] = []
+    spans: list[Span] = []
+    place = begun = 0
+    for piece in re.split(f"([{''.join(MARKS)}])", marked):
+        if piece == MARKS[0]:
+            begun = place
+        elif piece == MARKS[1]:
+            spans.append((begun, place))
+        else:
+            pieces.append(piece)
+            place += len(piece)
+    return "".join(pieces), spans
+
+
+def _beginning(text: str, prefixes: Iterable[str]) -> Iterator[Span]:
+    for prefix in prefixes:
+        yield from (found.span() for found in re.finditer(rf"(?<!\w){re.escape(prefix)}\w*", text, re.IGNORECASE))
+
+
+def _pairs(text: str, words: str) -> Iterator[Span]:
+    runs = re.findall(f"[{UNSPACED}]+", words)
+    for pair in {run[place : place + 2] for run in runs for place in range(max(len(run) - 1, 1))}:
+        yield from (found.span() for found in re.finditer(re.escape(pair), text))
+
+
+def _apart(spans: Iterable[Span]) -> list[Span]:
+    """The spans in order; those that overlap are one."""
+    apart: list[Span] = []
+    for start, end in sorted(spans):
+        if apart and start < apart[-1][1]:
+            apart[-1] = (apart[-1][0], max(end, apart[-1][1]))
+        else:
+            apart.append((start, end))
+    return apart
+
+
+def _best_window(text: str, spans: Sequence[Span], size: int) -> Span:
+    """Where the part begins and ends that holds most of the marked words: different ones first, then all."""
+    if len(text) <= size:
+        return 0, len(text)
+    best: tuple[int, int] = (0, 0)
+    first, last = 0, 0
+    for place, (start, _) in enumerate(spans):
+        within = [one for one in spans[place : place + size] if one[1] <= start + size]
+        held = (len({text[one:other].casefold() for one, other in within}), len(within))
+        if held > best:
+            best, first, last = held, start, within[-1][1]
+    start = max(0, min(first - (size - (last - first)) // 2, len(text) - size))
+    return _at_words(text, (start, start + size), (first, last))
+
+
+def _at_words(text: str, window: Span, held: Span) -> Span:
+    """The window without the words that it cuts, as far as it still holds what it is to hold."""
+    start, end = window
+    spaces = [found.start() for found in re.finditer(r"\s", text[start:end])]
+    if start > 0 and not text[start - 1].isspace() and spaces and start + spaces[0] < (held[0] or end):
+        start += spaces[0] + 1
+    if end < len(text) and not text[end].isspace() and spaces and window[0] + spaces[-1] >= held[1]:
+        end = window[0] + spaces[-1]
+    while start < end and text[end - 1].isspace():
+        end -= 1
+    return start, max(end, start)

@@ -1,0 +1,150 @@
+"""Misspelt words: which words of a query can be corrected, what each could be instead, and which of that it is. Pure.
+
+A word that no item holds is compared with the words one edit away: a letter left out, added, replaced, or exchanged
+with its neighbour (Damerau, 1964). They are made here and looked up, as many for a large collection as for a small one.
+Longer words are compared two edits away too, with the collection's terms that begin alike.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from retrieval.domain.search.query import plain_parts
+
+MAX_CHECKED = 64
+"""Words of a query that are looked up; of a longer query the first."""
+
+MAX_CORRECTED = 8
+"""Unknown words of a query that are corrected; the others stay as they are."""
+
+SHORTEST, LONGEST = 4, 32
+"""Letters of a word that can be corrected: shorter ones are near to too many others."""
+
+LONG = 8
+"""Letters from which on a word is compared two edits away."""
+
+BEGINNING = 3
+"""Letters that a word two edits away begins with too."""
+
+SHORTEST_TERM = 6
+"""Letters of a term that a word two edits away can stand for."""
+
+_ENDING = 4
+"""Letters of a word that its term may lack."""
+
+_ALPHABETS = (
+    "abcdefghijklmnopqrstuvwxyz",
+    "ßàáâãäåæçèéêëìíîïðñòóôõöøùúûüýþÿąćęłńśźżčďěňřšťůžăâîșțğışőűœ",
+    "абвгдежзийклмнопрстуфхцчшщъыьэюяёєіїґў",
+    "αβγδεζηθικλμνξοπρσςτυφχψωάέήίόύώϊϋΐΰ",
+)
+_WORD = re.compile(r"(?<![\w'’.@/-])[^\W\d_]+(?![\w'’@/-]|\.\w)")
+
+
+class Word(NamedTuple):
+    """A word of a query, and where it stands."""
+
+    start: int
+    spelling: str
+    """As it is compared: in small letters."""
+
+
+class NearWord(NamedTuple):
+    """A known word near to an unknown one."""
+
+    spelling: str
+    edits: int
+    items: int
+    """How many items hold it, or another form of it."""
+
+
+def checkable(query: str, *, syntax: bool) -> list[Word]:
+    """The words of a query that may be misspelt, in their order: not its phrases, exclusions and prefixes.
+
+    A word with digits, with signs, or with capitals within it (``HDFS``, ``iPhone``) is a name, and stays as it is.
+    """
+    parts = plain_parts(query) if syntax else [(0, query)]
+    is_shouted = query.isupper()
+    found = []
+    for start, part in parts:
+        for match in _WORD.finditer(part):
+            written = match[0]
+            if SHORTEST <= len(written) <= LONGEST and (is_shouted or not any(map(str.isupper, written[1:]))):
+                found.append(Word(start + match.start(), written.lower()))
+    return found[:MAX_CHECKED]
+
+
+def one_edit_away(word: str, *, accents: bool) -> list[str]:
+    """The spellings one edit away, each once. ``accents``: the word's language may have letters with accents."""
+    letters = _letters(word, accents=accents)
+    halves = [(word[:place], word[place:]) for place in range(len(word) + 1)]
+    made = [head + tail[1:] for head, tail in halves if tail]
+    made += [head + tail[1] + tail[0] + tail[2:] for head, tail in halves if len(tail) > 1]
+    made += [head + letter + tail[1:] for head, tail in halves if tail for letter in letters]
+    made += [head + letter + tail for head, tail in halves for letter in letters]
+    return [one for one in dict.fromkeys(made) if one != word]
+
+
+def _letters(word: str, *, accents: bool) -> str:
+    """The letters that the word's script has."""
+    usual = [alphabet for alphabet in _ALPHABETS if not set(alphabet).isdisjoint(word)]
+    if accents and _ALPHABETS[0] in usual:
+        usual.append(_ALPHABETS[1])
+    return "".join(dict.fromkeys("".join(usual)))
+
+
+def edits_to(word: str, term: str, most: int) -> int | None:
+    """The edits from a word, or a beginning of it, to a term (optimal string alignment); None for more than ``most``.
+
+    A term lacks the word's ending, of ``_ENDING`` letters at most: "hyperson" stands for "hypersonic".
+    """
+    if not len(term) - most <= len(word) <= len(term) + most + _ENDING:
+        return None
+    before: list[int] = []
+    row = list(range(len(term) + 1))
+    least = most + 1
+    for place, letter in enumerate(word, 1):
+        oldest, before, row = before, row, [place]
+        for column, wanted in enumerate(term, 1):
+            edits = min(before[column] + 1, row[column - 1] + 1, before[column - 1] + (letter != wanted))
+            if place > 1 < column and letter == term[column - 2] and word[place - 2] == wanted:
+                edits = min(edits, oldest[column - 2] + 1)
+            row.append(edits)
+        if place >= len(word) - _ENDING:
+            least = min(least, row[-1])
+        if min(row) > most:
+            break
+    return least if least <= most else None
+
+
+def likeliest(word: str, near: Iterable[NearWord]) -> NearWord | None:
+    """Which of the words near to it the word is meant to be; None of none.
+
+    Fewer edits first. Of as many: how many items hold it, by order of magnitude; a word with another first letter must
+    be in e² ≈ 7 times as many, because a first letter is seldom wrong, and one with a letter replaced in e ≈ 3 times as
+    many as one whose letter was left out, doubled or exchanged.
+    """
+
+    def merit(one: NearWord) -> tuple[float, ...]:
+        same_letters = sorted(word) == sorted(one.spelling) or len(word) != len(one.spelling)
+        weighed = math.log1p(one.items) + (word[0] == one.spelling[0]) * 2 + same_letters
+        return -one.edits, weighed, len(one.spelling)
+
+    return max(near, key=lambda one: (*merit(one), one.spelling), default=None)
+
+
+def respelt(query: str, words: Sequence[Word], instead: Mapping[str, str]) -> str:
+    """The query with other spellings for some of its words."""
+    for word in reversed(words):
+        if word.spelling in instead:
+            query = query[: word.start] + instead[word.spelling] + query[word.start + len(word.spelling) :]
+    return query
+
+
+def note_of(instead: Mapping[str, str]) -> str:
+    """What the caller is told of it."""
+    taken = ", ".join(f"{word!r} as {other!r}" for word, other in instead.items())
+    return f"no item holds these words; they were taken for others: {taken}"

@@ -1,0 +1,313 @@
+"""Finding in spite of typing: words that no item holds, and what else a search gives when it is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from retrieval import Collection, Platform
+from retrieval.adapters.store.compiled import Compiled
+from retrieval.adapters.store.database import Database
+from retrieval.domain.errors import InvalidRequestError, RetrievalError
+
+PAPERS: list[dict[str, Any]] = [
+    {"id": "1", "title": "Boundary layers", "text": "boundary layer transition on a wing", "area": "aero"},
+    {
+        "id": "2",
+        "title": "Heat",
+        "text": "hypersonic heat transfer in a laminar flow",
+        "area": "aero",
+        "tags": ["a", "b"],
+    },
+    {"id": "3", "title": "Soup", "text": "soup with potatoes and onions", "area": "food", "tags": ["b"]},
+    {"id": "4", "title": "Engines", "text": "noise of jet engines, measured in hypersonic flow", "area": "aero"},
+]
+
+
+async def filled(platform: Platform, name: str = "papers", **settings: Any) -> Collection:
+    """A collection of the papers."""
+    papers = await platform.collection(name, **settings)
+    await papers.add(PAPERS)
+    return papers
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """The texts of the statements of each round trip."""
+    read_each, made = Database.read_each, list[list[str]]()
+
+    async def noted(self: Database, tenant_id: int | None, each: Sequence[Compiled], *more: Any) -> list[Any]:
+        made.append([statement.text for statement in each])
+        return await read_each(self, tenant_id, each, *more)
+
+    monkeypatch.setattr(Database, "read_each", noted)
+    return made
+
+
+async def test_a_plain_search_makes_one_round_trip_of_one_statement(platform: Platform, asked: list[list[str]]) -> None:
+    """What is not asked for costs nothing."""
+    papers = await filled(platform)
+    asked.clear()
+    assert await papers.search("boundary layer", legs=["lexical"], limit=3)
+    assert [len(one) for one in asked] == [1]
+
+
+@pytest.mark.parametrize(
+    ("query", "found", "taken"),
+    [
+        ("bondary layr transtion", "1", "'bondary' as 'boundary', 'layr' as 'layer', 'transtion' as 'transition'"),
+        ("ptatoes", "3", "'ptatoes' as 'potatoes'"),
+        ("otatoes", "3", "'otatoes' as 'potatoes'"),
+        ("hypresonci heat", "2", "'hypresonci' as 'hyperson'"),
+        ("potat", "3", "'potat' as 'potat*'"),
+        ("Bondary -heat", "1", "'bondary' as 'boundary'"),
+    ],
+)
+async def test_unknown_words_are_taken_for_the_known_ones_near_to_them(
+    platform: Platform, query: str, found: str, taken: str
+) -> None:
+    """A letter or two off, or the beginning of a known word; the notes say what was taken for what."""
+    papers = await filled(platform)
+    assert not await papers.search(query.split(maxsplit=1)[0], legs=["lexical"])
+    result = await papers.search(query, legs=["lexical"], typos=True)
+    assert result[0].item_id == found
+    assert result.notes[0] == f"no item holds these words; they were taken for others: {taken}"
+
+
+@pytest.mark.parametrize(
+    "query", ["boundary layers", "the wings", "zzyzxq", "wng", '"bondary layer" wing', "HDFX heat"]
+)
+async def test_other_queries_stay_as_they_are(platform: Platform, query: str) -> None:
+    """Known words in any form, words that nothing is near to, short ones, phrases, names."""
+    papers = await filled(platform)
+    assert not (await papers.search(query, legs=["lexical"], typos=True)).notes
+
+
+async def test_known_words_cost_one_statement_and_unknown_ones_few(platform: Platform, asked: list[list[str]]) -> None:
+    """Whatever the number of words."""
+    papers = await filled(platform)
+    asked.clear()
+    await papers.search("boundary layers of a hypersonic wing", legs=["lexical"], typos=True)
+    assert [len(one) for one in asked] == [1, 1]
+    asked.clear()
+    await papers.search("bondary layr", legs=["lexical"], typos=True)
+    assert [len(one) for one in asked] == [1, 2, 1, 1]
+
+
+async def test_what_was_written_a_moment_ago_is_known(platform: Platform) -> None:
+    """Before its words are added up, too."""
+    papers = await filled(platform)
+    await papers.add([{"id": "n", "text": "zeppelins over Lakehurst"}])
+    assert not (await papers.search("zeppelins", legs=["lexical"], typos=True)).notes
+    assert [hit.item_id for hit in await papers.search("zepelins", legs=["lexical"], typos=True)] == ["n"]
+
+
+async def test_the_record_holds_the_corrected_query(platform: Platform) -> None:
+    """So that a replay asks the same."""
+    papers = await filled(platform)
+    result = await papers.search("bondary", legs=["lexical"], typos=True)
+    await platform.recorded()
+    assert result.retrieval_id is not None
+    assert (await platform.retrieval(result.retrieval_id)).as_dict()["query"] == "boundary"
+
+
+async def test_accents_and_other_scripts_are_corrected(platform: Platform) -> None:
+    """In the letters of the word's script."""
+    cafes = await platform.collection("cafes", language="french")
+    await cafes.add([{"id": "1", "text": "un café à Genève"}, {"id": "2", "text": "красивые слова"}])
+    assert [hit.item_id for hit in await cafes.search("geneve", legs=["lexical"], typos=True)] == ["1"]
+    assert [hit.item_id for hit in await cafes.search("красивые слва", legs=["lexical"], typos=True)] == ["2"]
+
+
+async def test_a_snippet_marks_the_words_of_the_query_in_any_form(platform: Platform, asked: list[list[str]]) -> None:
+    """By one statement for all hits; the text stays as it is, and is escaped for a page; scripts are not searched."""
+    papers = await filled(platform)
+    await papers.add([{"id": "h", "text": "<b>Potatoes</b> & layers: 'cakes' with \\ and 50 % <script>cake</script>"}])
+    asked.clear()
+    first, *_ = await papers.search("cakes potato*", legs=["lexical"], snippet=200)
+    assert [len(one) for one in asked] == [1, 1]
+    assert first.snippet is not None
+    assert first.snippet.text == first.body
+    assert [first.body[start:end] for start, end in first.snippet.highlights] == ["Potatoes", "cakes"]
+    assert first.snippet.html == (
+        "&lt;b&gt;<mark>Potatoes</mark>&lt;/b&gt; &amp; layers: &#x27;<mark>cakes</mark>&#x27; with \\ and 50 % "
+        "&lt;script&gt;cake&lt;/script&gt;"
+    )
+    assert first.as_dict()["snippet"]["html"] == first.snippet.html
+
+
+async def test_a_long_text_is_cut_where_most_words_of_the_query_stand(platform: Platform) -> None:
+    """Of the size asked for, wherever in the text."""
+    papers = await filled(platform)
+    filler = "other things " * 300
+    await papers.add([{"id": "long", "text": f"a layer {filler} the boundary of a layer. {filler}"}])
+    found = await papers.search("boundary layer", legs=["lexical"], snippet=60)
+    snippet = next(hit.snippet for hit in found if hit.item_id == "long")
+    assert snippet is not None
+    assert "the boundary of a layer." in snippet.text
+    assert len(snippet.text) <= 62
+    assert [snippet.text[start:end] for start, end in snippet.highlights] == ["boundary", "layer"]
+
+
+async def test_snippets_of_titles_of_scripts_without_spaces_and_of_corrected_words(platform: Platform) -> None:
+    """An item without a body shows its title; without words the beginning of the text is shown."""
+    papers = await filled(platform)
+    await papers.add([{"id": "t", "title": "Zeppelins"}, {"id": "j", "text": "\u6771\u4eac\u90fd\u306e\u5929\u6c17"}])
+    for query, item_id, marked in [
+        ("zeppelin", "t", "<mark>Zeppelins</mark>"),
+        ("zepelin", "t", "<mark>Zeppelins</mark>"),
+        ("\u6771\u4eac", "j", "<mark>\u6771\u4eac</mark>\u90fd\u306e\u5929\u6c17"),
+    ]:
+        hits = await papers.search(query, legs=["lexical"], snippet=80, typos=True)
+        assert {hit.item_id: hit.snippet.html for hit in hits if hit.snippet}[item_id] == marked
+
+
+@pytest.mark.parametrize("size", [0, 19, 2001, True, "80", 80.5])
+async def test_a_size_that_no_snippet_has_is_refused(platform: Platform, size: Any) -> None:
+    """With the range that there is."""
+    papers = await filled(platform)
+    with pytest.raises(InvalidRequestError, match="from 20 to 2000"):
+        await papers.search("soup", snippet=size)
+
+
+async def test_facets_count_what_the_filter_lets_through(platform: Platform, asked: list[list[str]]) -> None:
+    """Found or not, in one round trip; a phrase of the query is a part of the filter."""
+    papers = await filled(platform)
+    await papers.add([{"id": "old", "text": "soup", "area": "food", "status": "archived"}])
+    asked.clear()
+    result = await papers.search("soup", legs=["lexical"], limit=1, facets=["area", "tags", "kind"])
+    assert [len(one) for one in asked] == [1, 3]
+    assert result.facets == {"area": {"aero": 3, "food": 1}, "tags": {"b": 2, "a": 1}, "kind": {}}
+    assert list(result.facets["area"]) == ["aero", "food"]
+    narrowed = await papers.search('"hypersonic" flow', where={"area": "aero"}, facets=["area", "tags"])
+    assert narrowed.facets == {"area": {"aero": 2}, "tags": {"a": 1, "b": 1}}
+    none = await papers.search("soup", where={"area": "nowhere"}, facets=["area"])
+    assert (none.facets, len(none)) == ({"area": {}}, 0)
+    assert none.why_no_hits
+    assert result.as_dict()["facets"]["area"] == {"aero": 3, "food": 1}
+
+
+async def test_a_facet_counts_so_many_items_and_says_so(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a search costs is bounded; so many values are told."""
+    monkeypatch.setattr("retrieval.adapters.store.items.collection_facts.FACET_ROWS", 3)
+    monkeypatch.setattr("retrieval.engine.collection_search.FACET_ROWS", 3)
+    result = await (await filled(platform)).search("soup", facets=["area"])
+    assert result.notes == ("the facet 'area' counts the first 3 of the items that the filter lets through",)
+
+
+@pytest.mark.parametrize(
+    ("facets", "message"),
+    [
+        ("area", "in a list"),
+        (["area"] * 11, "11 facets; at most 10"),
+        (["aera"], "did you mean 'area'"),
+        (["occurred_at"], "occurred_at"),
+        ([7], "7"),
+    ],
+)
+async def test_facets_that_cannot_be_counted_are_refused(platform: Platform, facets: Any, message: str) -> None:
+    """Before anything is searched."""
+    papers = await filled(platform)
+    with pytest.raises(RetrievalError, match=message):
+        await papers.search("soup", facets=facets)
+
+
+async def test_what_is_typed_is_completed_from_words_and_titles(platform: Platform, asked: list[list[str]]) -> None:
+    """The last word, as items spell it; two statements."""
+    papers = await filled(platform)
+    await papers.add([{"id": "5", "title": "Wings and the boundary layer", "text": "Boundary layers, boundary layer"}])
+    asked.clear()
+    found = await papers.complete("boundary la")
+    assert [len(one) for one in asked] == [1, 1]
+    assert found.queries == ("boundary layer", "boundary layers", "boundary laminar")
+    assert [one.item_id for one in found.titles] == ["1", "5"]
+    assert (await papers.complete("BOUND")).queries == ("boundary",)
+    assert [one.title for one in (await papers.complete("boundary ")).titles] == [
+        "Boundary layers",
+        "Wings and the boundary layer",
+    ]
+    assert (await papers.complete("so", where={"area": "aero"})) == (await papers.complete("qqq"))
+    assert len((await papers.complete("b", limit=1)).titles) == 1
+    assert found.as_dict()["titles"][0] == {"item_id": "1", "title": "Boundary layers"}
+
+
+@pytest.mark.parametrize("text", ["%_\\", "b(*", "qqq", "-"])
+async def test_texts_that_nothing_begins_with_complete_to_nothing(platform: Platform, text: str) -> None:
+    """Signs are text."""
+    assert not (await (await filled(platform)).complete(text)).queries
+
+
+@pytest.mark.parametrize("text", ["", "  ", "a\x00b", 7, None, "x" * 40_000])
+async def test_what_is_no_text_is_refused(platform: Platform, text: Any) -> None:
+    """As for a search."""
+    papers = await filled(platform)
+    with pytest.raises(RetrievalError):
+        await papers.complete(text)
+
+
+async def numbered(platform: Platform, numbers: Iterable[int]) -> Collection:
+    """A collection of items, those with higher numbers ranking lower."""
+    notes = await platform.collection("notes")
+    await notes.add([{"id": f"n{number:03}", "text": "wind " + "filler " * number} for number in numbers])
+    return notes
+
+
+@pytest.mark.parametrize("legs", [["lexical"], None])
+async def test_pages_are_the_search_in_parts(platform: Platform, legs: list[str] | None) -> None:
+    """In its order, with its ranks, and with its scores."""
+    notes = await numbered(platform, range(1, 26))
+    whole = await notes.search("wind", legs=legs, limit=25)
+    pages = list[Any]()
+    after: str | None = ""
+    while after is not None:
+        found = await notes.search("wind", legs=legs, limit=10, after=after)
+        pages, after = [*pages, found], found.next
+    assert [len(page) for page in pages] == [10, 10, 5]
+    assert [(hit.item_id, hit.rank) for page in pages for hit in page] == [(hit.item_id, hit.rank) for hit in whole]
+    assert (whole.next, pages[-1].next) == (None, None)
+
+
+async def test_a_cursor_survives_writes(platform: Platform) -> None:
+    """Items that come first, change or go between two pages: no hit is doubled, and none that was there is lost."""
+    notes = await numbered(platform, range(10, 40))
+    seen, page = list[str](), 0
+    after: str | None = ""
+    while after is not None:
+        found = await notes.search("wind", legs=["lexical"], limit=7, after=after)
+        seen, after, page = [*seen, *(hit.item_id for hit in found)], found.next, page + 1
+        await notes.add([{"id": f"new{page}-{one}", "text": "wind wind"} for one in range(3) if page < 4])
+        await notes.add([{"id": "n039", "text": "wind wind wind"}, {"id": "n010", "text": "wind " + "late " * 60}])
+        await notes.delete(["n011"])
+    assert len(seen) == len(set(seen))
+    assert set(seen) >= {f"n{number:03}" for number in range(10, 40)}
+
+
+@pytest.mark.parametrize("after", ["x", "AAAA", 7, "\u00e9" * 8, "A" * 16_000])
+async def test_what_is_no_cursor_of_this_search_is_refused(platform: Platform, after: Any) -> None:
+    """So is the cursor of another question."""
+    notes = await numbered(platform, range(3))
+    with pytest.raises(InvalidRequestError, match="cursor"):
+        await notes.search("wind", after=after)
+    found = await notes.search("wind", limit=1, after="")
+    with pytest.raises(InvalidRequestError, match="another search"):
+        await notes.search("storm", limit=1, after=found.next)
+    with pytest.raises(InvalidRequestError, match="another search"):
+        await notes.search("wind", where={"kind": "x"}, limit=1, after=found.next)
+
+
+async def test_synonyms_of_the_profile_find_what_is_called_otherwise(platform: Platform) -> None:
+    """By the lexical leg; they are marked in snippets, and no typo is seen in them."""
+    papers = await filled(platform)
+    assert not await papers.search("potage", legs=["lexical"])
+    await papers.set_profile(replace(papers.profile, synonyms=(("potage", "soup"), ("airfoil", "wing"))))
+    [hit] = await papers.search("potage", legs=["lexical"], snippet=60, typos=True)
+    assert hit.snippet is not None
+    assert (hit.item_id, hit.snippet.html) == ("3", "<mark>soup</mark> with potatoes and onions")
+    found = await papers.search("airfoil", legs=["lexical"], typos=True)
+    assert ([one.item_id for one in found], found.notes) == (["1"], ())
+    await platform.recorded()
+    assert found.retrieval_id is not None
+    assert (await platform.replay(found.retrieval_id)).is_reproduced

@@ -1,0 +1,97 @@
+"""Misspelt words: which words of a query are compared, with what, and which of that is taken."""
+
+from __future__ import annotations
+
+import pytest
+
+from retrieval.domain.search.spelling import (
+    MAX_CHECKED,
+    NearWord,
+    Word,
+    checkable,
+    edits_to,
+    likeliest,
+    note_of,
+    one_edit_away,
+    respelt,
+)
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ("bondary layr", ["bondary", "layr"]),
+        ("Bondary LAYR of HDFS in iPhone", ["bondary"]),
+        ("BONDARY LAYR", ["bondary", "layr"]),
+        ('"exact frase" timout -exclded begn* full', ["timout", "full"]),
+        ("T-1234 user@mail.example time-out foo_bar abc1 node.js/path it's", []),
+        ("end. comma, (brackets)", ["comma", "brackets"]),
+        ("übrgens straße", ["übrgens", "straße"]),
+        ("", []),
+        ("-onlyexcluded", []),
+    ],
+)
+def test_words_that_could_be_misspelt_are_compared_and_names_are_not(query: str, words: list[str]) -> None:
+    """Phrases are demanded as they stand, exclusions and prefixes too."""
+    assert [word.spelling for word in checkable(query, syntax=True)] == words
+
+
+def test_without_syntax_every_word_counts() -> None:
+    """Quotes and stars are text then."""
+    words = checkable('"exact frase" begn*', syntax=False)
+    assert [word.spelling for word in words] == ["exact", "frase", "begn"]
+
+
+def test_of_a_pasted_text_the_first_words_are_compared() -> None:
+    """What a query costs is bounded."""
+    assert len(checkable("words " * 1000, syntax=True)) == MAX_CHECKED
+
+
+@pytest.mark.parametrize("meant", ["layer", "lay", "lary", "lair", "clayr", "ayr"])
+def test_each_kind_of_edit_is_made(meant: str) -> None:
+    """A letter added, left out, exchanged with its neighbour, replaced; at the beginning too."""
+    assert meant in one_edit_away("layr", accents=False)
+
+
+def test_an_accent_that_was_left_out_is_one_edit() -> None:
+    """In languages that have them; a word of another script is compared in its own letters."""
+    assert "café" in one_edit_away("cafe", accents=True)
+    assert "café" not in one_edit_away("cafe", accents=False)
+    assert "слово" in one_edit_away("слво", accents=False)
+    assert len(one_edit_away("a" * 32, accents=True)) < 6000
+
+
+@pytest.mark.parametrize(
+    ("word", "other", "edits"),
+    [
+        ("layr", "layer", 1),
+        ("transtion", "transition", 1),
+        ("abcd", "abdc", 1),
+        ("hypresonci", "hypersonic", 2),
+        ("same", "same", 0),
+        ("kitten", "sitting", None),
+        ("short", "shortest", None),
+        ("hypresonci", "hyperson", 1),
+        ("hyper", "hyperson", None),
+        ("transportation", "transit", None),
+    ],
+)
+def test_edits_are_counted_up_to_the_most(word: str, other: str, edits: int | None) -> None:
+    """Neighbours exchanged are one edit."""
+    assert edits_to(word, other, 2) == edits
+
+
+def test_the_frequent_word_wins_unless_it_begins_otherwise() -> None:
+    """A first letter is seldom wrong."""
+    assert likeliest("layr", [NearWord("layer", 1, 50), NearWord("lair", 1, 2)]) == NearWord("layer", 1, 50)
+    assert likeliest("flwo", [NearWord("flow", 1, 10), NearWord("alwo", 1, 20)]) == NearWord("flow", 1, 10)
+    assert likeliest("flwo", [NearWord("flow", 2, 1000), NearWord("flwoy", 1, 1)]) == NearWord("flwoy", 1, 1)
+    assert likeliest("flwo", []) is None
+
+
+def test_a_query_keeps_all_but_the_corrected_words() -> None:
+    """Each where it stands, however often."""
+    query = 'The layr, "of air" -layr LAYR'
+    words = [Word(4, "layr"), Word(25, "layr")]
+    assert respelt(query, words, {"layr": "layer"}) == 'The layer, "of air" -layr layer'
+    assert note_of({"layr": "layer"}).endswith("'layr' as 'layer'")
