@@ -30,13 +30,13 @@ from retrieval.domain.errors import BadLineError, InvalidItemError, InvalidReque
 from retrieval.domain.items.chunking import DEFAULT_OVERLAP, DEFAULT_TOKENS
 from retrieval.platform import Platform
 from retrieval.services.ingest import IngestReport
-from retrieval.surfaces.cli.destination import tell_destination
 from retrieval.surfaces.cli.ingest_documents import (
     DocumentOptions,
     check_language,
     chunking_of,
     ingest_paths,
     tell_cut,
+    tell_destination,
     tell_pending,
 )
 from retrieval.surfaces.cli.options import CollectionName, Json, State, columns_of, filterable_of, state_of
