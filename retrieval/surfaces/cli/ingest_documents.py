@@ -1,4 +1,4 @@
-"""Documents of files and folders into a collection; and what every ingest tells: where texts go, what was cut or waits."""
+"""Documents of files and folders into a collection; and what every ingest tells of destination, cut and pending texts."""
 
 from __future__ import annotations
 
