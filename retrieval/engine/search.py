@@ -176,6 +176,7 @@ _DEEPEST = 50_000
 _FEWER_REWRITES = "rewrites that have no vector were left out: {}"
 
 NOT_RECORDED = "the search was not recorded; retrieval status says how many were not, and why"
+_WITHOUT_VECTOR = "{} of {} hits wait for their vector and were found by words alone; retrieval jobs run embed makes it"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -486,17 +487,26 @@ class Searcher:
     ) -> SearchResult:
         weighed, why = account(self.collection, first, is_filtered=one.request.condition is not None)
         is_missed = is_kept is False and one.plan.profile.recording.wait
+        # Where every candidate was to get both scores, one without a dense score has no vector.
+        waiting = _without_dense(shown) if one.plan.request.with_both_scores else 0
+        notes = (NOT_RECORDED,) if is_missed else ()
+        if waiting:
+            notes = (*notes, _WITHOUT_VECTOR.format(waiting, len(shown)))
         return SearchResult(
             hits=shown,
             path=first.path,
             why=why,
             weighed=weighed,
             profile_version=one.profile_version,
-            notes=(*one.plan.notes, *((NOT_RECORDED,) if is_missed else ())),
+            notes=(*one.plan.notes, *notes),
             why_no_hits=final.why_none,
             timings_ms=one.timings_ms,
             retrieval_id=one.retrieval_id if is_kept else None,
         )
+
+
+def _without_dense(shown: Sequence[Hit]) -> int:
+    return sum("dense" not in [part[0] for part in hit.explanation.contributions] for hit in shown)
 
 
 def _final(one: PlannedSearch, ranked: RankedSearch, decision: Decision) -> Final:

@@ -1,4 +1,4 @@
-"""Documents of files and folders into a collection; and what every ingest tells of destination, cut and pending texts."""
+"""Documents of files and folders into a collection; and what every ingest tells of the texts."""
 
 from __future__ import annotations
 

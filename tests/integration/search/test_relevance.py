@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from psycopg import sql
 
 from retrieval import Collection, Platform, Settings, connect
 from retrieval.adapters.embedders.hashing import HashingEmbedder
@@ -248,3 +249,21 @@ async def test_the_local_model_finds_nothing_about_apple_pie_among_operations_no
         for words, item_id in (("database connection timeout", "pool"), ("broker disk full", "disk")):
             [best, *_] = await notes.search(words, min_relevance=0.3)
             assert best.item_id == item_id
+
+
+async def test_hits_that_wait_for_their_vector_are_told(platform: Platform) -> None:
+    """A collection that is half embedded says so, where both scores of every candidate are looked at."""
+    notes = await calibrated(platform)
+    assert (await notes.search("database connection timeout")).notes == ()
+
+    stored = await notes.refresh()
+    assert stored.space is not None
+    table = sql.Identifier(stored.space.table_name)
+    async with platform.database.transaction(platform.tenant_id) as connection:
+        await connection.execute(sql.SQL("DELETE FROM {} WHERE item_id = 'pool'").format(table))
+    found = await notes.search("database connection timeout")
+    assert "pool" in [hit.item_id for hit in found]
+    told = (
+        f"1 of {len(found)} hits wait for their vector and were found by words alone; retrieval jobs run embed makes it"
+    )
+    assert found.notes == (told,)
