@@ -277,9 +277,9 @@ class Collection:
         the collection's model, or an estimate; ``count_tokens`` counts them as your language model does. Raises what
         ``search`` raises, and ``InvalidLimitError``.
         """
-        from retrieval.services.document_calls import check_passage_bounds, passages
+        from retrieval.services.document_calls import check_passages, passages
 
-        check_passage_bounds(max_tokens, around)
+        check_passages(max_tokens, around, count_tokens)
         result = await self.search(
             query, limit=limit, where=where, min_score=min_score, min_relevance=min_relevance, context=context
         )

@@ -561,6 +561,8 @@ def connect(
             f"embedder is the text {embedder!r:.40}; give an embedder, or name one by RETRIEVAL_EMBEDDER or "
             f"settings=Settings(embedder={embedder!r:.40})"
         )
+    if settings is not None and not isinstance(settings, Settings):
+        raise InvalidRequestError(f"settings is a {type(settings).__name__}; give a Settings, such as Settings()")
     given = {"database_url": url, "tenant": tenant}
     try:
         chosen = settings or Settings()

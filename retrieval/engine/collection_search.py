@@ -34,6 +34,7 @@ from retrieval.engine.reading import with_field
 from retrieval.engine.request import (
     MAX_PREFERRED,
     SearchRequest,
+    check_profile,
     checked_query_vector,
     checked_request,
     checked_requests,
@@ -90,7 +91,7 @@ async def search(
         synonyms = (chosen or stored.profile).synonyms
         corrected, notes = await _corrected(handle, stored, query, synonyms, syntax=asked.get("syntax", True))
         request = make(corrected) if notes else request
-    cursor = None if after is None else read_cursor(after, _question(first))
+    cursor = None if after is None else read_cursor(after, _question(handle, stored, first))
     wanted = request.limit
     if cursor is not None:
         request = replace(request, limit=min(len(cursor.shown) + wanted, MAX_SHOWN))
@@ -104,7 +105,8 @@ async def search(
     result = result if cursor is None else _next_page(result, cursor, wanted)
     result = await _with_facets(handle, stored, result, request.condition, counted) if counted else result
     if not result.hits:
-        return result if result.why_no_hits else await _explained(handle, result, request.condition)
+        is_told = result.why_no_hits or (cursor is not None and cursor.shown)
+        return result if is_told else await _explained(handle, result, request.condition)
     return result if size is None else await _with_snippets(handle, stored, result, request, size)
 
 
@@ -215,19 +217,22 @@ async def _with_snippets(
     return replace(result, hits=await aside(lambda: tuple(map(cut, result)), is_long=is_long))
 
 
-def _question(request: SearchRequest) -> str:
-    """What is asked, in the same words in every process; without the page's size and the moment."""
+def _question(handle: CollectionHandle, stored: StoredCollection, request: SearchRequest) -> str:
+    """What is asked of which collection, in the same words in every process; without the page's size and the moment."""
     vector = None if request.vector is None else request.vector.tobytes()
     sets = (sorted(request.entities), sorted(request.tags))
     parts = (request.query, request.prefixes, request.rewrites, request.condition, request.preferred, request.group_by)
-    return repr((*parts, sets, vector))
+    bounds = (request.min_score, request.min_relevance)
+    return repr((handle.tenant_id, stored.collection_id, *parts, sets, vector, bounds))
 
 
 def _next_page(result: SearchResult, cursor: Cursor, wanted: int) -> SearchResult:
     """The hits that no page before has, and where the page after begins."""
-    page = tuple(hit for hit in result if not cursor.is_shown(hit.item_id))[:wanted]
+    fresh = [hit for hit in result if not cursor.is_shown(hit.item_id)][:wanted]
+    page = tuple(replace(hit, rank=rank) for rank, hit in enumerate(fresh, len(cursor.shown) + 1))
     come_to = cursor.after(hit.item_id for hit in page)
-    is_last = len(page) < wanted or len(come_to.shown) >= MAX_SHOWN
+    # A page that is short may lack an item that was removed while it was searched: an empty page alone is the end.
+    is_last = not page or len(come_to.shown) >= MAX_SHOWN
     return replace(result, hits=page, next=None if is_last else str(come_to))
 
 
@@ -384,14 +389,11 @@ def _chosen(
     handle: CollectionHandle, stored: StoredCollection, legs: Sequence[str] | None, profile: Profile | None
 ) -> Profile | None:
     """The profile of this call alone; None: the collection's."""
-    if profile is not None and not isinstance(profile, Profile):
-        raise InvalidRequestError(
-            f"profile is a {type(profile).__name__}; it must be a Profile, which Profile.from_dict makes of "
-            "plain values"
-        )
+    if profile is not None:
+        check_profile(profile)
     if legs is None:
         return profile
-    if isinstance(legs, str):
+    if isinstance(legs, str) or not isinstance(legs, Sequence):
         raise InvalidRequestError(f"legs must be a list of names such as ['dense', 'lexical'], not {legs!r:.80}")
     if len(legs) > len(LegName):
         raise InvalidRequestError(f"{len(legs)} legs; there are {len(LegName)}, name each once")

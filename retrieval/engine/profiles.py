@@ -8,6 +8,7 @@ from retrieval.domain.errors import Advice, InvalidRequestError, NotFoundError
 from retrieval.domain.search.profile import Profile, StoredProfile
 from retrieval.engine.collection_handle import CollectionHandle
 from retrieval.engine.reading import check_limit
+from retrieval.engine.request import check_profile
 
 MOST_LISTED = 1000
 """Versions that one call lists at most."""
@@ -37,6 +38,7 @@ async def stored_profile(handle: CollectionHandle, version: int | None) -> Store
 
 async def set_profile(handle: CollectionHandle, profile: Profile, note: str) -> int:
     """See ``Collection.set_profile``."""
+    check_profile(profile)
     said, collection_id = _checked_note(note), (await handle.fresh()).collection_id
     async with handle.database.transaction(handle.tenant_id) as connection:
         version = await stored_collections.add_profile(connection, collection_id, profile, said)

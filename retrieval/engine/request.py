@@ -58,6 +58,15 @@ def checked_item_ids(item_ids: Sequence[str]) -> list[str]:
     return list(item_ids)
 
 
+def check_profile(profile: object) -> None:
+    """Raise ``InvalidRequestError`` for a value that is no profile, such as the dictionary of one."""
+    if not isinstance(profile, Profile):
+        raise InvalidRequestError(
+            f"profile is a {type(profile).__name__}; it must be a Profile, which Profile.from_dict makes of "
+            "plain values"
+        )
+
+
 MAX_LIMIT = 1000
 
 _USUAL_LENGTHS = (1e-6, 1e6)

@@ -60,8 +60,13 @@ async def passages(
     return await documents.passages(result, max_tokens=max_tokens, around=around, count_tokens=count_tokens)
 
 
-def check_passage_bounds(max_tokens: int, around: int) -> None:
-    """Raise ``InvalidLimitError`` for bounds of passages that are no whole numbers in their ranges."""
+def check_passages(max_tokens: int, around: int, count_tokens: object) -> None:
+    """Raise ``InvalidLimitError`` for bounds that are no whole numbers in their ranges.
+
+    Raises ``InvalidRequestError`` for a ``count_tokens`` that cannot be called.
+    """
+    if count_tokens is not None and not callable(count_tokens):
+        raise InvalidRequestError(f"count_tokens is {count_tokens!r:.80}; give a function that counts a text's tokens")
     for name, value, most in (("max_tokens", max_tokens, MAX_PASSAGE_TOKENS), ("around", around, MAX_AROUND)):
         if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most:
             raise InvalidLimitError(f"{name} is {value!r:.80}; it must be a whole number from 0 to {most:,}")

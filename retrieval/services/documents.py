@@ -16,7 +16,7 @@ from retrieval.adapters.embedders.batching import measure_of
 from retrieval.adapters.readers.documents import RawDocument, read_document
 from retrieval.adapters.readers.folders import DocumentFile, FoundFiles, find_documents
 from retrieval.adapters.store.items.listing import attributes_after, items_after
-from retrieval.domain.errors import InvalidItemError, MissingExtraError
+from retrieval.domain.errors import InvalidItemError, InvalidRequestError, MissingExtraError
 from retrieval.domain.items.chunking import CHUNK, Chunking, chunk_items, chunks_of
 from retrieval.domain.items.embedding import TokenMeasure
 from retrieval.domain.items.item import Item
@@ -196,6 +196,8 @@ class Documents:
         self, paths: Paths, chunking: Chunking, *, prune: bool, progress: DocumentProgress | None
     ) -> DocumentsReport:
         """As ``Collection.ingest_documents``."""
+        if not isinstance(paths, str | os.PathLike | Sequence) or isinstance(paths, bytes):
+            raise InvalidRequestError(f"paths are names of files and folders, not {type(paths).__name__}")
         given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
         found = await asyncio.to_thread(find_documents, given)
         known = await self._fingerprints(_chunks_where(OneOf(_NUMBER, (0,))))

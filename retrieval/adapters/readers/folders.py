@@ -78,6 +78,8 @@ def find_documents(paths: Sequence[str | os.PathLike[str]]) -> FoundFiles:
     prefixes: list[str] = []
     unreadable: list[tuple[str, str]] = []
     for given in paths:
+        if not isinstance(given, str | os.PathLike) or not os.fspath(given):
+            raise InvalidRequestError(f"{given!r:.80} is no path; name a file or a folder, such as '.' for this one")
         path = Path(given)
         if path.is_dir():
             root = path.resolve()

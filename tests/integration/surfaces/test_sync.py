@@ -185,7 +185,7 @@ def test_a_profile_is_stored_and_used(platform: SyncPlatform) -> None:
 
 
 def test_ingest_calls_its_callbacks(platform: SyncPlatform, tmp_path: Path) -> None:
-    """Progress is told after each batch, and a bad line is handed over."""
+    """Progress is told from the start, and a bad line is handed over."""
     file = tmp_path / "items.jsonl"
     file.write_text('{"_id": "1", "title": "Good"}\n{"title": "No key"}\n')
     told: list[IngestReport] = []
@@ -196,7 +196,9 @@ def test_ingest_calls_its_callbacks(platform: SyncPlatform, tmp_path: Path) -> N
     )
 
     assert (report.read, report.rejected) == (1, 1)
-    assert [one.read for one in told] == [1]
+    read = [one.read for one in told]
+    assert read == sorted(read)
+    assert (read[0], read[-1]) == (0, 1)
     assert [line.line for line in bad] == [2]
 
 

@@ -98,7 +98,8 @@ async def test_typos_snippets_facets_and_pages_come_with_a_search(client: AsyncC
     assert first["facets"] == {"p": {"High": 3, "Low": 3}}
     assert set(first["hits"][0]["snippet"]) == {"text", "highlights", "html"}
     rest = await _found(client, **body, after=first["next"])
-    assert rest["next"] is None
+    end = await _found(client, **body, after=rest["next"])
+    assert (end["hits"], end["next"]) == ([], None)
     assert sorted(hit["item_id"] for hit in first["hits"] + rest["hits"]) == [f"i{n}" for n in range(6)]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -124,3 +125,10 @@ def test_folders_and_names_of_documents_are_told_from_files_of_items(handbook: P
     assert [holds_documents(name) for name in (handbook, "x.md", "x.jsonl", "x.csv", "-")] == [
         True, True, False, False, False
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("given", ["", None, 5, b"folder"])
+def test_what_is_no_path_is_refused(given: Any) -> None:
+    """An empty name, as of a variable that is not set, does not stand for the current folder."""
+    with pytest.raises(InvalidRequestError, match="is no path"):
+        find_documents([given])
