@@ -518,7 +518,7 @@ class Collection:
         return await profiles(self._handle, limit)
 
     async def stored_profile(self, version: int | None = None) -> StoredProfile:
-        """That version of the profile, or the active one. Raises ``NotFoundError`` for one that is not there."""
+        """Read a version of the profile, or the active one. Raises ``NotFoundError`` for one that is not there."""
         from retrieval.engine.profiles import stored_profile
 
         return await stored_profile(self._handle, version)

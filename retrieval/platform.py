@@ -474,7 +474,7 @@ class Platform:
 
     @property
     def workplace(self) -> Workplace:
-        """What jobs need: see ``retrieval.jobs``."""
+        """The surroundings of jobs: see ``retrieval.jobs``."""
         return Workplace(self.database, self.settings, self._embedder_of_tenant, now=lambda: self.now)
 
     @property

@@ -30,7 +30,7 @@ _ORIGIN = re.compile(r"https?://[^\s/?#@*,]+")
 
 
 class Settings(BaseSettings):
-    """What can be configured, each as ``RETRIEVAL_<NAME>`` in the environment."""
+    """The settings, each as ``RETRIEVAL_<NAME>`` in the environment."""
 
     model_config = SettingsConfigDict(
         env_prefix="RETRIEVAL_",

@@ -48,7 +48,7 @@ from typing import Self
 
 
 class Advice(Enum):
-    """What to do next, in the words of the command line; another surface has its own words for each."""
+    """The advice of an error, in the words of the command line; other surfaces have their own words for each."""
 
     MAKE_COLLECTION = "make it with: retrieval ingest {name} {file}"
     LIST_PROFILES = "see: retrieval profiles list {name}"
@@ -64,7 +64,7 @@ class RetrievalError(Exception):
 
     @property
     def fact(self) -> str:
-        """What happened, without the advice."""
+        """The fact that the error tells, without the advice."""
         return super().__str__()
 
     def advising(self, advice: Advice, **values: str) -> Self:

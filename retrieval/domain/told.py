@@ -1,4 +1,4 @@
-"""Values as plain JSON values: what every surface tells of a value follows from the value's own fields. Pure."""
+"""Values as plain JSON values: every surface tells a value by the value's own fields. Pure."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def plain(value: Any) -> Any:
 
 @cache
 def _maker(kind: type) -> Callable[[Any], Any]:
-    """What makes plain JSON values of values of that class; found once a class, for a page may have 1,000 hits."""
+    """Find the function that makes plain JSON values of a class, once a class, for a page may have 1,000 hits."""
     if hasattr(kind, "as_dict"):
         return lambda value: value.as_dict()
     for known, make in _MAKERS.items():

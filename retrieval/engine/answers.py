@@ -29,18 +29,18 @@ from retrieval.engine.request import MAX_LIMIT, SearchRequest, checked_item_ids,
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComposedAnswer:
-    """What an application showed, with all that its record is made of."""
+    """An answer that an application composed, with all parts of its record."""
 
     retrieval_id: UUID
     collection_id: int
     query: str
     vector: Vector | None
-    """What it looked for, shape (dimensions,), unit length; None: the words."""
+    """The query's vector, shape (dimensions,), unit length; None: the words were searched."""
     shown: Sequence[ShownItem]
-    """In the order in which they were shown."""
+    """The items in the order in which they were shown."""
     context: Context
     origin: str
-    """What put it together."""
+    """The name of the part that composed it."""
     retrieval_time_ms: float
     notes: Sequence[str] = ()
     cluster: int | None = None

@@ -43,7 +43,7 @@ Embedders = Callable[[StoredSpace | None], CachedEmbedder | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CollectionParts:
-    """What the calls about the collections of one platform work with."""
+    """The parts that the calls about the collections of one platform share."""
 
     database: Database
     tenant_id: int
@@ -53,7 +53,7 @@ class CollectionParts:
     llm_calls: SharedCalls
     """Calls of language models that are under way, shared by all callers that ask the same."""
     rewrites: RewriteCache
-    """Where rewrites of queries are kept, so that a language model is asked once for each."""
+    """The cache of rewrites, so that a language model is asked once for each query."""
     bounds: SearchBounds
     """How much one search may bring."""
     clock: Clock
@@ -75,7 +75,7 @@ _Answer = TypeVar("_Answer")
 
 
 class CollectionHandle:
-    """What every call about one collection is given first."""
+    """A collection as one process holds it; the first argument of every call about it."""
 
     def __init__(self, parts: CollectionParts, stored: StoredCollection) -> None:
         self.parts = parts

@@ -218,7 +218,7 @@ async def _with_snippets(
 
 
 def _question(handle: CollectionHandle, stored: StoredCollection, request: SearchRequest) -> str:
-    """What is asked of which collection, in the same words in every process; without the page's size and the moment."""
+    """The text that identifies a search, equal in every process; without the page's size and the moment."""
     vector = None if request.vector is None else request.vector.tobytes()
     sets = (sorted(request.entities), sorted(request.tags))
     parts = (request.query, request.prefixes, request.rewrites, request.condition, request.preferred, request.group_by)
@@ -305,7 +305,7 @@ async def _corrected(
 async def _one_edit_away(
     whose: tuple[Database, int, StoredCollection], words: Sequence[str], *, begins: bool
 ) -> dict[str, str]:
-    """What each word stands for: every known word that begins so, or else the likeliest one an edit away."""
+    """Find the words that each word stands for: known words that begin so, else the likeliest one an edit away."""
     accents = whose[2].text_search_config not in {"english", "simple"}
     each = {word: spelling.one_edit_away(word, accents=accents) for word in words}
     known = await known_spellings(*whose, each.values())

@@ -1,4 +1,4 @@
-"""What a collection has learned: how items fared, what they can be expected to earn, and how feedback counts."""
+"""A collection's learned state: the record of items, their expected reward, and the weight of feedback."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ _LONGEST = 80
 
 
 async def reasons(handle: CollectionHandle, wanted: Filter | None) -> tuple[str, ...]:
-    """What to tell a caller that finds nothing by this filter, a note each; nothing where there is nothing to say.
+    """The notes for a caller that finds nothing by this filter; none where there is nothing to say.
 
     An error of the database says nothing.
     """
@@ -93,7 +93,7 @@ def _never(part: Filter) -> str | None:
 
 
 async def _hint(handle: CollectionHandle, part: Filter, types: Mapping[str, Sequence[str]]) -> str:
-    """What the field holds instead."""
+    """A hint at the values that the field holds instead."""
     match part:
         case OneOf(field, values):
             wanted: tuple[Scalar, ...] = values

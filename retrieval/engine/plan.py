@@ -206,7 +206,7 @@ def _ranked(limit: int, documents: int, matches: int) -> int:
 
 
 def _at_most(limit: int) -> float:
-    """Where a share of all items matches at random, so many times the inverse share brings that many, nearly always."""
+    """The factor on the inverse share that nearly always brings ``limit`` items where a share matches at random."""
     return limit + 2 * math.sqrt(limit) + 1
 
 

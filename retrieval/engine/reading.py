@@ -1,4 +1,4 @@
-"""What is read of a collection without searching it: items, lists, vectors, counts, recorded searches."""
+"""Reads of a collection without a search: items, lists, vectors, counts, recorded searches."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MAX_PAGE = 1000
 """Items that one page holds at most."""
 
 MAX_LISTED = 10_000
-"""What one page of a listing holds at most."""
+"""The most items on one page of a listing."""
 
 MAX_BATCH = 10_000
 """Items that one page of a scan holds at most."""

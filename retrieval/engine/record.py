@@ -295,7 +295,7 @@ _FIRST, _ITEM_ID, _RANK, _SCORE = map(itemgetter, range(4))
 
 
 def _measured(pool: Sequence[tuple[str, float]], decided: Decided) -> dict[str, list[float | None]]:
-    """What was learned of the candidates and read to explore, by name; the score where it differs from relevance."""
+    """The learned and explored signals of the candidates, by name; the score where it differs from relevance."""
     measured: dict[str, list[float | None]] = {
         name: [values.get(item_id) for item_id, _ in pool] for name, values in decided.signals.items()
     }

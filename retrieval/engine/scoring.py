@@ -80,7 +80,7 @@ def pool_signals(pool: Pool, predicted: Sequence[Prediction]) -> dict[str, Float
 
 
 def learned_signals(pool: Pool, predicted: Sequence[Prediction]) -> dict[str, dict[str, float | None]]:
-    """What was learned of the candidates, by name and item id, as it is recorded."""
+    """The learned signals of the candidates, by name and item id, as they are recorded."""
     return {
         "learned": {prediction.item_id: prediction.mean for prediction in predicted},
         "effective_sample_size": {prediction.item_id: prediction.effective_sample_size for prediction in predicted},

@@ -19,7 +19,7 @@ FEWEST = 10
 
 FOLDS = 5
 _RIDGE = 1.0
-"""What half the square of a standardised coefficient costs, in hits, so that none grows without end."""
+"""The penalty in hits on half the square of a standardised coefficient, so that none grows without end."""
 _STEPS = 100
 _SMALL = 1e-9
 
@@ -65,7 +65,7 @@ class Honesty(Told):
     told_apart: float | None
     """The probability that a relevant hit is told a higher one than one that is not (AUC); None: all are the same."""
     bins: tuple[Bin, ...]
-    """By tenths of the probability, without empty ones."""
+    """The bins by tenths of the probability, without empty ones."""
 
 
 def fit_calibration(hits: JudgedHits, *, space: str, fitted_on: str) -> Calibration:

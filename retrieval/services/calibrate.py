@@ -103,7 +103,7 @@ async def judged_hits(
     only_judged: bool = False,
     progress: Step | None = None,
 ) -> dict[str, list[JudgedHit]]:
-    """What the searches know of their hits, and whether these are relevant, by model."""
+    """The evidence of the searches' hits, and whether the hits are relevant, by model."""
     hits: dict[str, list[JudgedHit]] = {"both": [], "dense": [], "lexical": []}
     for number, query in enumerate(queries):
         own = None if drop_self is None else drop_self.exclude_for(query)

@@ -29,7 +29,7 @@ from retrieval.services.ingest import embed_pending
 from retrieval.services.weights import refresh_weights
 
 _READING = 1
-"""Of how documents are read and cut: another number has all of them read again."""
+"""The version of reading and cutting: with another number all documents are read again."""
 
 _BATCH_FILES = 64
 _BATCH_CHUNKS = 500
@@ -44,7 +44,7 @@ DocumentProgress = Callable[["DocumentsReport", int, int | None], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentsReport:
-    """What became of documents."""
+    """The outcome of storing documents."""
 
     added: int = 0
     changed: int = 0
@@ -83,7 +83,7 @@ class DocumentsReport:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What else is to be said."""
+        """Further notes."""
         return self.chunks.notes
 
     def as_dict(self) -> dict[str, Any]:
@@ -136,7 +136,7 @@ def raw_document(given: object) -> RawDocument:
 
 @dataclass(frozen=True, slots=True)
 class _Looked:
-    """What a look at one document gave."""
+    """The result of reading one document."""
 
     document_id: str
     items: tuple[Item, ...] | None = None
@@ -195,7 +195,7 @@ class Documents:
     async def ingest(
         self, paths: Paths, chunking: Chunking, *, prune: bool, progress: DocumentProgress | None
     ) -> DocumentsReport:
-        """As ``Collection.ingest_documents``."""
+        """See ``Collection.ingest_documents``."""
         if not isinstance(paths, str | os.PathLike | Sequence) or isinstance(paths, bytes):
             raise InvalidRequestError(f"paths are names of files and folders, not {type(paths).__name__}")
         given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
@@ -206,14 +206,14 @@ class Documents:
         return report + await self._vanished(found, known, prune=prune)
 
     async def add(self, documents: object, chunking: Chunking) -> DocumentsReport:
-        """As ``Collection.add_documents``."""
+        """See ``Collection.add_documents``."""
         if isinstance(documents, str | bytes | Mapping | RawDocument) or not isinstance(documents, Iterable):
             raise InvalidItemError("documents come in a list, such as [{'id': 'faq', 'text': '...'}]")
         raw = list({one.document_id: one for one in map(raw_document, documents)}.values())
         return await self._store(raw, await self._known([one.document_id for one in raw]), chunking, None)
 
     async def remove(self, document_ids: Sequence[str]) -> int:
-        """As ``Collection.delete_documents``."""
+        """See ``Collection.delete_documents``."""
         chunks = await self._chunk_ids(checked_item_ids(document_ids))
         await self.delete([item_id for ids in chunks.values() for item_id in ids])
         return len(chunks)

@@ -174,7 +174,7 @@ async def remove(handle: CollectionHandle, item_id: str, version: str | None) ->
 
 
 async def writer_of(handle: CollectionHandle) -> Writer:
-    """What writes into the collection as it is."""
+    """A writer into the collection as it is."""
     return Writer(handle.database, handle.tenant_id, await handle.fresh(), handle.embedder)
 
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from types import TracebackType
-from typing import Self
+from typing import Any, ClassVar, Self, TypeVar
 
 from retrieval.apps import memories, metaphors, principles, recall, tickets
 from retrieval.apps.memories.store import COLLECTION as MEMORIES
@@ -28,6 +28,8 @@ from retrieval.engine.stopwatch import Clock
 from retrieval.sync.collection import SyncCollection
 from retrieval.sync.mirror import Mirror, direct, fact, waiting
 from retrieval.sync.platform import SyncPlatform, checked_platform, connect
+
+T = TypeVar("T")
 
 
 class SyncRetrievalService(Mirror[tickets.RetrievalService]):
@@ -62,8 +64,10 @@ class SyncRetrievalService(Mirror[tickets.RetrievalService]):
     get_index_stats = waiting(tickets.RetrievalService.get_index_stats)
 
 
-class SyncDualRetriever(Mirror[recall.DualRetriever]):
-    """``retrieval.apps.recall.DualRetriever`` without ``await``: the same methods, the same errors."""
+class _Recalling(Mirror[T]):
+    """Recall's classes without ``await``, which take the same arguments."""
+
+    _twin: ClassVar[type[recall.DualRetriever | recall.Memory]]
 
     def __init__(
         self,
@@ -76,7 +80,7 @@ class SyncDualRetriever(Mirror[recall.DualRetriever]):
         time_expressions: TimeExpressions | str = TimeExpressions.PREFER,
         clock: Callable[[], datetime] = utc_now,
     ) -> None:
-        twin = recall.DualRetriever(
+        twin: Any = self._twin(
             storage.twin,
             llm,
             seed,
@@ -86,6 +90,12 @@ class SyncDualRetriever(Mirror[recall.DualRetriever]):
             clock=clock,
         )
         super().__init__(twin, storage.door)
+
+
+class SyncDualRetriever(_Recalling[recall.DualRetriever]):
+    """``retrieval.apps.recall.DualRetriever`` without ``await``: the same methods, the same errors."""
+
+    _twin = recall.DualRetriever
 
     search = waiting(recall.DualRetriever.search)
     context_for = waiting(recall.DualRetriever.context_for)
@@ -95,30 +105,10 @@ class SyncDualRetriever(Mirror[recall.DualRetriever]):
     reset = direct(recall.DualRetriever.reset)
 
 
-class SyncMemory(Mirror[recall.Memory]):
+class SyncMemory(_Recalling[recall.Memory]):
     """``retrieval.apps.recall.Memory`` without ``await``: the same methods, the same errors."""
 
-    def __init__(
-        self,
-        storage: SyncCollection,
-        llm: LLM | None,
-        seed: int | None = None,
-        *,
-        profile: Profile | None = RECALL_PROFILE,
-        rewrite_timeout_seconds: float = REWRITE_TIMEOUT_SECONDS,
-        time_expressions: TimeExpressions | str = TimeExpressions.PREFER,
-        clock: Callable[[], datetime] = utc_now,
-    ) -> None:
-        twin = recall.Memory(
-            storage.twin,
-            llm,
-            seed,
-            profile=profile,
-            rewrite_timeout_seconds=rewrite_timeout_seconds,
-            time_expressions=time_expressions,
-            clock=clock,
-        )
-        super().__init__(twin, storage.door)
+    _twin = recall.Memory
 
     store = waiting(recall.Memory.store)
     recall = waiting(recall.Memory.recall)

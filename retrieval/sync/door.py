@@ -39,7 +39,7 @@ class Door:
         return self.portal
 
     def run(self, function: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:
-        """What the function returns or raises; a caller that is interrupted cancels it."""
+        """Run the function and return its result or raise its error; a caller that is interrupted cancels it."""
         refuse_running_loop()
         future = self.open_portal.start_task_soon(partial(function, *args, **kwargs))
         try:

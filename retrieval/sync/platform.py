@@ -99,7 +99,7 @@ class SyncPlatform(Mirror[Platform]):
 
     @property
     def settings(self) -> Settings:
-        """What the environment or the caller configured."""
+        """The settings of the environment or the caller."""
         return self.twin.settings
 
     tenant_id: int = fact(Platform.tenant_id)

@@ -1,4 +1,4 @@
-"""What every embedder does."""
+"""The conformance checks of embedders."""
 
 from __future__ import annotations
 

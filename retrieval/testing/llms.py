@@ -1,4 +1,4 @@
-"""What every language model does."""
+"""The conformance checks of language models."""
 
 from __future__ import annotations
 

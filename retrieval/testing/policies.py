@@ -1,4 +1,4 @@
-"""What every exploration policy does."""
+"""The conformance checks of exploration policies."""
 
 from __future__ import annotations
 

@@ -1,12 +1,19 @@
-"""Which items a filter lets through, in Python: what the database is compared with."""
+"""The items that a filter lets through: in Python, and both ways in which the database finds them."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from retrieval import Item
+import sqlalchemy as sa
+
+from retrieval import Item, Platform
+from retrieval.adapters.store.compiled import compiled
+from retrieval.adapters.store.items.collections import StoredCollection
+from retrieval.adapters.store.items.conditions import condition, matching
+from retrieval.adapters.store.tables import items
 from retrieval.domain.items.attribute import AttributeType, Filterable
 from retrieval.domain.search.filters import (
     AllTags,
@@ -21,6 +28,7 @@ from retrieval.domain.search.filters import (
     Not,
     OneOf,
     Or,
+    parse_where,
 )
 
 
@@ -132,3 +140,17 @@ def _ordered(held: Any, operator: str, value: Any) -> bool:
     if _type(held) != _type(value):
         return False
     return bool({"gt": held > value, "gte": held >= value, "lt": held < value, "lte": held <= value}[operator])
+
+
+async def found_both_ways(platform: Platform, stored: StoredCollection, where: Mapping[str, Any]) -> list[list[str]]:
+    """The ids of the active items that the filter lets through: by keys, and as a question about each item."""
+    wanted = parse_where(where)
+    assert wanted is not None
+    active = items.c.collection_id == stored.collection_id, items.c.status != "archived"
+    asked = condition(wanted, stored.collection_id, stored.filterable)
+    statements = (
+        matching(stored.collection_id, wanted, stored.filterable),
+        sa.select(items.c.item_id).where(*active, asked),
+    )
+    each = [await platform.database.read(platform.tenant_id, compiled(statement)) for statement in statements]
+    return [sorted(row[0] for row in rows) for rows in each]

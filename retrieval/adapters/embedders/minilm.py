@@ -213,7 +213,7 @@ class MiniLMEmbedder:
 
     @property
     def max_tokens(self) -> int:
-        """What the model reads of one text."""
+        """The most tokens of one text that the model reads."""
         return MAX_TOKENS
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:

@@ -318,7 +318,7 @@ class OpenAIEmbedder:
 
     @property
     def max_tokens(self) -> int:
-        """What the model takes of one text."""
+        """The most tokens of one text that the model takes."""
         return self._options.max_input_tokens
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:

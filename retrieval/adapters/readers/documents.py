@@ -190,7 +190,7 @@ def _markdown_text(text: str) -> _Found:
     tokens = parser.parse(text)
 
     def between(start: int, end: int) -> None:
-        """What the parser has no token for, such as definitions of links, is kept as it stands."""
+        """Keep the lines that the parser has no token for, such as definitions of links, as they stand."""
         if rest := "\n".join(lines[start:end]).strip():
             blocks.append(Block(rest, path.now, is_lines=True))
 
@@ -350,7 +350,7 @@ def _code(data: bytes) -> _Found:
 
 
 def _definitions(lines: Sequence[str]) -> dict[int, tuple[int, str]]:
-    """By the number of the line where it begins, comments and decorators included: the indentation and the heading."""
+    """The indentation and heading of each definition, by its first line, comments and decorators included."""
     starts = {}
     for number, line in enumerate(lines):
         if found := _DEFINITION.fullmatch(line):

@@ -54,12 +54,12 @@ class DocumentFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundFiles:
-    """What files and folders hold."""
+    """The documents found in files and folders."""
 
     files: tuple[DocumentFile, ...]
-    """In order of their ids."""
+    """The files in order of their ids."""
     prefixes: tuple[str, ...] = ()
-    """What the ids of each folder's documents begin with."""
+    """The beginnings of the ids of each folder's documents."""
     skipped: Mapping[str, int] = field(default_factory=dict)
     """How many were left out, by their ending or by why."""
     unreadable: tuple[tuple[str, str], ...] = ()

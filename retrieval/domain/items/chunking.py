@@ -76,7 +76,7 @@ class Block:
     headings: tuple[str, ...] = ()
     """The headings above it, the outermost first; of a heading its own too."""
     page: int | None = None
-    """From 1; None where the document has no pages."""
+    """The page's number, from 1; None where the document has no pages."""
     is_heading: bool = False
     is_lines: bool = False
     """Whether it is cut between lines, as code and tables are, and not between sentences."""
@@ -91,7 +91,7 @@ class Document:
     title: str = ""
     blocks: tuple[Block, ...] = ()
     attributes: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
-    """What else is known of it: each of its chunks has it too."""
+    """The document's attributes, which each of its chunks has too."""
 
     def __post_init__(self) -> None:
         key = self.document_id
@@ -104,7 +104,7 @@ class Chunk:
     """A part of a document."""
 
     number: int
-    """From 0, in the order of the document."""
+    """The chunk's number, from 0, in the order of the document."""
     title: str
     """The document's title and the headings, as far as they have room."""
     body: str
@@ -116,7 +116,7 @@ class Chunk:
 
     @property
     def text(self) -> str:
-        """What is embedded and indexed."""
+        """The text that is embedded and indexed."""
         return f"{self.title}\n{self.body}".strip()
 
 
@@ -300,7 +300,7 @@ def _packed(pieces: Sequence[_Piece], limit: int, overlap: int, count: CountToke
 
 
 def _end(pieces: Sequence[_Piece], start: int, most: int, least: int) -> int:
-    """Where a chunk of at most so many tokens ends: with its block, if it has ``least`` by then.
+    """Find the end of a chunk of at most ``most`` tokens: with its block, if it has ``least`` tokens by then.
 
     A long block is cut where the tokens end; never behind a heading.
     """
@@ -387,7 +387,7 @@ def chunk_items(document: Document, chunks: Iterable[Chunk], fingerprint: str) -
 
 
 def _told(document: Document, chunk: Chunk, fingerprint: str) -> dict[str, Any]:
-    """What a chunk's attributes say of the chunk."""
+    """The attributes that describe a chunk."""
     told = {
         "document": document.document_id,
         "document_title": document.title,

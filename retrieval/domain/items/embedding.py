@@ -114,7 +114,7 @@ class TokenMeasure:
     count_tokens: Callable[[Sequence[str]], Sequence[int]]
     """The tokens of each text as the model is given it, with the space's prefix and what stands around it."""
     max_tokens: int | None = None
-    """What the model reads of one text; None: nobody knows, or all of it."""
+    """The most tokens of one text that the model reads; None: unknown, or no limit."""
     around: int = 0
     """The most tokens that stand around a text, its prefix included."""
 

@@ -30,13 +30,13 @@ class Passage:
     headings: tuple[str, ...] = ()
     """The headings above its beginning, the outermost first."""
     page: int | None = None
-    """Where it begins, from 1; None where the document has no pages."""
+    """The page where it begins, from 1; None where the document has no pages."""
     last_page: int | None = None
     text: str
     rank: int
-    """Of its best hit, from 1."""
+    """The rank of its best hit, from 1."""
     score: float
-    """Of its best hit; comparable within one search only."""
+    """The score of its best hit; comparable within one search only."""
     item_ids: tuple[str, ...]
     """Its chunks, for feedback."""
 
@@ -48,13 +48,13 @@ class Passage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Passages(Sequence[Passage]):
-    """What goes into a prompt. Reads like a list of passages, the most relevant first."""
+    """The passages for a prompt. Reads like a list of passages, the most relevant first."""
 
     passages: tuple[Passage, ...]
     text: str
     """Markdown, each passage under a heading that names its document, and behind ``>``; empty without passages."""
     tokens: int
-    """Of ``text``."""
+    """The number of tokens of ``text``."""
     left_out: int = 0
     """Hits that had no room."""
     retrieval_id: UUID | None = None
@@ -90,7 +90,7 @@ class Passages(Sequence[Passage]):
 
 
 def place_of(item: Hit | Item) -> Place | None:
-    """Where a chunk stands; None for an item that is no chunk."""
+    """The place of a chunk in its document; None for an item that is no chunk."""
     document, number = item.attributes.get("document"), item.attributes.get("chunk")
     if isinstance(document, str) and isinstance(number, int) and not isinstance(number, bool):
         return document, number

@@ -28,7 +28,7 @@ class Title(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Completions(Told):
-    """What a text that is being typed could become."""
+    """The completions of a text that is being typed."""
 
     queries: tuple[str, ...]
     """The text with its last word completed, by how many of the items hold that word."""
@@ -46,7 +46,7 @@ class Typed(NamedTuple):
 
 
 def typed(text: str) -> Typed:
-    """What is to be completed of a text."""
+    """Split a text into its complete words and the word to complete."""
     place = _LAST_WORD.search(text)
     cut = len(text) if place is None else place.start()
     return Typed(text[:cut], text[cut:])

@@ -1,4 +1,4 @@
-"""Cursors: what of a search was shown already, so that its next page doubles nothing and leaves nothing out. Pure.
+"""Cursors: the hits of a search that were shown, so that its next page doubles nothing and leaves nothing out. Pure.
 
 A cursor holds a hash of each hit shown, and one of the question. The next page is the search again, as far as it needs
 to go, without the hits shown: what is written meanwhile moves hits, and none that was there is doubled or lost.
@@ -18,12 +18,12 @@ MAX_SHOWN = 1000
 """Hits of all pages together."""
 
 _BYTES = 6
-"""Of a hash: two of a thousand hits are one with a probability below one in 100 million."""
+"""The bytes of a hash: two of a thousand hits share one with a probability below one in 100 million."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """Where the pages of a search have come to."""
+    """The position between two pages of a search."""
 
     question: bytes
     """The hash of what is asked."""

@@ -141,7 +141,7 @@ class SearchResult(Told, Sequence[Hit]):
     """For each field that was asked for the number of items by value, the most frequent first: of all items that the
     filter and the query's phrases and exclusions let through, found or not."""
     next: str | None = None
-    """Of a search by pages, what its next page is asked for with (``after``); None: there are no more hits."""
+    """The cursor of the next page (``after``) in a search by pages; None: there are no more hits."""
 
     @overload
     def __getitem__(self, index: int) -> Hit: ...

@@ -32,7 +32,7 @@ _DENSE, _LEXICAL = "dense", "lexical"
 
 
 class Evidence(NamedTuple):
-    """What a search knows of an item; None: nothing of that kind."""
+    """The evidence that a search has of an item's relevance; None: no evidence of that kind."""
 
     cosine: float | None
     cosine_behind: float
@@ -64,7 +64,7 @@ class Calibration(Told):
     lexical: tuple[float, ...] = ()
     """Intercept, words, words behind."""
     fitted_on: str = ""
-    """What it was fitted on, for people."""
+    """The data that it was fitted on, for people."""
 
     def __post_init__(self) -> None:
         for name, length in (("both", 5), ("dense", 3), ("lexical", 3)):
@@ -118,7 +118,7 @@ def evidence_of(
     *,
     knows_all_words: bool,
 ) -> list[Evidence]:
-    """What the search knows of each of the items.
+    """Collect the evidence of each item.
 
     ``rankings``: the candidates by leg, those of other wordings too; ``most``: see ``most_by_words``;
     ``knows_all_words``: whether an item that the lexical ranking lacks has none of the words.
@@ -148,7 +148,7 @@ _evidence: Callable[[tuple[float | None, ...]], Evidence] = partial(tuple.__new_
 
 
 def _scores(rankings: Mapping[str, Sequence[tuple[Any, ...]]], leg: str) -> dict[str, float]:
-    """By item id the leg's own score; of several wordings the best one."""
+    """The leg's own score by item id; the best one of several wordings."""
     scores = dict(map(_ITEM_AND_SCORE, rankings.get(leg, ())))
     for name, candidates in rankings.items():
         if name != leg and name.partition(":")[0] == leg:
@@ -168,4 +168,4 @@ SHIPPED: Mapping[tuple[str, str], Calibration] = MappingProxyType(
         )
     }
 )
-"""By provider and model. ``benchmarks/relevance.py`` fits and measures them."""
+"""The shipped calibrations by provider and model. ``benchmarks/relevance.py`` fits and measures them."""

@@ -19,10 +19,10 @@ READ = 20_000
 """Characters of a text that are looked at; what stands behind is in no snippet."""
 
 MARKS = ("\ue000", "\ue001")
-"""What stands before and behind a word that the database marked; of the private characters of Unicode."""
+"""The signs before and behind a word that the database marked: private characters of Unicode."""
 
 Span = tuple[int, int]
-"""Where a marked word begins, and where it ends."""
+"""The places where a marked word begins and ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Snippet(Told):
     text: str
     """Plain text, with an ellipsis where it is cut; at most the characters asked for, without the ellipses."""
     highlights: tuple[Span, ...] = ()
-    """Where the query's words begin and end in the text, in characters; in order, none within another."""
+    """The places in characters where the query's words begin and end in the text; in order, none within another."""
 
     @property
     def html(self) -> str:
@@ -111,7 +111,7 @@ def _apart(spans: Iterable[Span]) -> list[Span]:
 
 
 def _best_window(text: str, spans: Sequence[Span], size: int) -> Span:
-    """Where the part begins and ends that holds most of the marked words: different ones first, then all."""
+    """Find the part with the most marked words: the most different ones first, then the most of all."""
     if len(text) <= size:
         return 0, len(text)
     best: tuple[int, int] = (0, 0)

@@ -49,7 +49,7 @@ class Word(NamedTuple):
 
     start: int
     spelling: str
-    """As it is compared: in small letters."""
+    """The spelling in small letters, by which words are compared."""
 
 
 class NearWord(NamedTuple):
@@ -121,7 +121,7 @@ def edits_to(word: str, term: str, most: int) -> int | None:
 
 
 def likeliest(word: str, near: Iterable[NearWord]) -> NearWord | None:
-    """Which of the words near to it the word is meant to be; None of none.
+    """Choose the near word that the word is most likely meant to be; None where there is none.
 
     Fewer edits first. Of as many: how many items hold it, by order of magnitude; a word with another first letter must
     be in e² ≈ 7 times as many, because a first letter is seldom wrong, and one with a letter replaced in e ≈ 3 times as
@@ -145,6 +145,6 @@ def respelt(query: str, words: Sequence[Word], instead: Mapping[str, str]) -> st
 
 
 def note_of(instead: Mapping[str, str]) -> str:
-    """What the caller is told of it."""
+    """The note that tells the caller which words were replaced."""
     taken = ", ".join(f"{word!r} as {other!r}" for word, other in instead.items())
     return f"no item holds these words; they were taken for others: {taken}"

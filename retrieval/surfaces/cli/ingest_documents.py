@@ -46,7 +46,7 @@ _OPENAI = "https://api.openai.com/"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentOptions:
-    """What was asked for."""
+    """The options of an ingest of documents."""
 
     collection: str
     paths: tuple[str, ...]

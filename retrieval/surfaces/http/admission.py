@@ -1,4 +1,4 @@
-"""Who gets in: before anything of a request is read, its key is checked and counted; and a write is done once."""
+"""Admission: before anything of a request is read, its key is checked and counted; and a write is done once."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ _SAME = 0.9995
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyReport(Told):
-    """What became of the documents."""
+    """The outcome of the copy."""
 
     read: int = 0
     copied: int = 0

@@ -131,7 +131,7 @@ Hit = tuple[StoredItem, float | None]
 
 @dataclass(slots=True, eq=False)
 class StoreOperations:
-    """What a store does, with ``await``."""
+    """The operations of a store, with ``await``."""
 
     collection: Collection
     fields: Sequence[str]

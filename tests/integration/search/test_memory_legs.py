@@ -11,20 +11,17 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-import sqlalchemy as sa
 
 from retrieval import Collection, Platform, Profile, Settings, connect
-from retrieval.adapters.store.compiled import compiled
-from retrieval.adapters.store.items.conditions import condition, matching
 from retrieval.adapters.store.search.candidate_request import CandidateRequest, Query, StandingWeights
 from retrieval.adapters.store.search.candidates import Found, bound, find_candidates, settings
-from retrieval.adapters.store.tables import items
 from retrieval.apps.memories import MemoryStore
 from retrieval.apps.memories.ranking import PROFILES
 from retrieval.domain.search.filters import parse_where
 from retrieval.domain.search.profile import LegName
 from retrieval.engine.plan import choose_way
 from tests.support.database import SCHEMA
+from tests.support.filtering import found_both_ways
 from tests.support.memories import NOW, Memory, filled
 
 SIZE, PROJECTS, DEPTH = 20_000, 10, 100
@@ -214,18 +211,9 @@ LINKED: dict[str, tuple[dict[str, Any], Callable[[Memory], bool]]] = {
 async def test_a_filter_knows_the_links_of_active_memories(opened: tuple[Platform, Collection], kind: str) -> None:
     """As keys that an index finds, and as a question about an item that was found."""
     platform, collection = opened
-    stored = await collection.refresh()
     where, is_wanted = LINKED[kind]
-    wanted = parse_where(where)
-    assert wanted is not None
-    about = condition(wanted, stored.collection_id, stored.filterable)
-    active = items.c.collection_id == stored.collection_id, items.c.status != "archived"
-    for statement in (
-        matching(stored.collection_id, wanted, stored.filterable),
-        sa.select(items.c.item_id).where(*active, about),
-    ):
-        rows = await platform.database.read(platform.tenant_id, compiled(statement))
-        assert sorted(row[0] for row in rows) == [one.item_id for one in ACTIVE if is_wanted(one)]
+    expected = [one.item_id for one in ACTIVE if is_wanted(one)]
+    assert await found_both_ways(platform, await collection.refresh(), where) == [expected, expected]
 
 
 @pytest.mark.asyncio(loop_scope="module")

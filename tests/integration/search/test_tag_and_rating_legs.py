@@ -9,18 +9,15 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-import sqlalchemy as sa
 
 from retrieval import Collection, Platform, Settings, connect
-from retrieval.adapters.store.compiled import compiled
-from retrieval.adapters.store.items.conditions import condition, matching
 from retrieval.adapters.store.search.candidate_request import CandidateRequest, Query
 from retrieval.adapters.store.search.candidates import Found, bound, find_candidates, settings
-from retrieval.adapters.store.tables import items
 from retrieval.domain.search.filters import parse_where
 from retrieval.domain.search.profile import LegName
 from retrieval.engine.plan import choose_way
 from tests.support.database import SCHEMA
+from tests.support.filtering import found_both_ways
 from tests.support.tagged_items import Tagged, filled
 
 SIZE, DEPTH = 12_000, 100
@@ -228,18 +225,9 @@ VERDICTS: dict[str, tuple[dict[str, Any], Wanted]] = {
 async def test_a_filter_knows_the_verdicts(opened: Opened, kind: str) -> None:
     """As keys that an index finds, and as a question about an item that was found; without verdicts: .5 and 0."""
     platform, collection = opened
-    stored = await collection.refresh()
     where, is_wanted = VERDICTS[kind]
-    wanted = parse_where(where)
-    assert wanted is not None
-    about = condition(wanted, stored.collection_id, stored.filterable)
-    active = items.c.collection_id == stored.collection_id, items.c.status != "archived"
-    for statement in (
-        matching(stored.collection_id, wanted, stored.filterable),
-        sa.select(items.c.item_id).where(*active, about),
-    ):
-        rows = await platform.database.read(platform.tenant_id, compiled(statement))
-        assert sorted(row[0] for row in rows) == [one.item_id for one in ACTIVE if is_wanted(one)]
+    expected = [one.item_id for one in ACTIVE if is_wanted(one)]
+    assert await found_both_ways(platform, await collection.refresh(), where) == [expected, expected]
 
 
 @pytest.mark.asyncio(loop_scope="module")

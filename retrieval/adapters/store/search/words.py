@@ -1,4 +1,4 @@
-"""What is asked about the words of a query beside its candidates: what is unknown, what is near, where it stands."""
+"""Look-ups of a query's words beside its candidates: unknown words, near words, and their places in texts."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ _BEGUN = """
 async def beginnings_of(
     database: Database, tenant_id: int, collection_id: int, item_ids: Sequence[str], characters: int
 ) -> list[tuple[str, str, str]]:
-    """Of each item that there is, in the order given: its id, its title, and so many characters of its body."""
+    """Read the id, the title and the beginning of the body of each item that exists, in the order given."""
     parameters = {"collection_id": collection_id, "ids": list(item_ids), "read": characters}
     return [tuple(row) for row in await database.read(tenant_id, Compiled(_BEGUN, parameters))]
 
@@ -133,7 +133,7 @@ async def unknown_words(
 async def known_spellings(
     database: Database, tenant_id: int, collection: StoredCollection, each: Iterable[Sequence[str]]
 ) -> dict[str, int]:
-    """Those spellings of all lists that some item holds in some form, with the number of items; in one round trip."""
+    """Find the spellings that some item holds in some form, with the number of items, in one round trip."""
     # A statement a list: one of thousands of spellings would be compiled by the database first (jit), which costs more.
     statements = [Compiled(_KNOWN, {**_whose(collection), "spellings": list(spellings)}) for spellings in each]
     known: dict[str, int] = {}

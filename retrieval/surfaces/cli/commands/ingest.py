@@ -234,7 +234,7 @@ INTERRUPTED = "interrupted; run the same command again to continue"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IngestOptions:
-    """What was asked for."""
+    """The options of an ingest of items."""
 
     collection: str
     files: tuple[str, ...]

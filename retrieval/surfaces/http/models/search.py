@@ -187,7 +187,7 @@ class TitleTold(AnswerPart, of=Title):
 
 
 class CompletionsTold(AnswerPart, of=Completions):
-    """What a text that is being typed could become."""
+    """The completions of a text that is being typed."""
 
     model_config = ConfigDict(
         json_schema_extra={
