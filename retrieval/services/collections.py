@@ -23,8 +23,7 @@ from retrieval.domain.items.collection import Neighbours, checked_neighbours
 from retrieval.domain.told import Told
 from retrieval.engine.collection_handle import FRESH_SECONDS, CollectionHandle, told_if_gone
 from retrieval.services.indexes import drop_indexes, flush_lexical
-from retrieval.services.textsearch import TextsearchOutcome, drop_textsearch_index
-from retrieval.services.weights import DRIFT, refresh_weights
+from retrieval.services.textsearch import DRIFT, TextsearchOutcome, drop_textsearch_index, refresh_weights
 from retrieval.services.workplace import Advance, JobTarget, Workplace, unheeded
 
 

@@ -26,7 +26,7 @@ from retrieval.domain.search.hit import SearchResult
 from retrieval.engine.request import checked_item_ids
 from retrieval.services.add import AddReport, Writer, add_in_parts
 from retrieval.services.ingest import embed_pending
-from retrieval.services.weights import refresh_weights
+from retrieval.services.textsearch import refresh_weights
 
 _READING = 1
 """The version of reading and cutting: with another number all documents are read again."""

@@ -19,7 +19,7 @@ from retrieval.adapters.store.items.items import archive_items, item_ids_after
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.item import Item
 from retrieval.services.add import BATCH_ITEMS, AddReport, Writer
-from retrieval.services.weights import refresh_weights
+from retrieval.services.textsearch import refresh_weights
 
 _MOST_NAMES = 1000
 """Names of attributes that are counted, so that a long run keeps to its memory."""

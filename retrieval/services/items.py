@@ -21,7 +21,7 @@ from retrieval.services.change import ChangeReport, Decide, Make, RemovalError
 from retrieval.services.indexes import IndexOutcome, flush_lexical, is_index_off, keep_index
 from retrieval.services.ingest import IngestReport, Progress, Rejected, checked_lines, without_text_notes
 from retrieval.services.ingest import ingest as ingest_lines
-from retrieval.services.weights import DRIFT, refresh_weights
+from retrieval.services.textsearch import DRIFT, refresh_weights
 
 FEW_ITEMS = 1000
 """A handle of a collection that had fewer when it was read last reads its size anew after each write."""

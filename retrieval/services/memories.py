@@ -49,7 +49,7 @@ from retrieval.domain.items.memory import (
 )
 from retrieval.services.add import AddReport, Writer
 from retrieval.services.indexes import flush_lexical, keep_index
-from retrieval.services.weights import refresh_weights
+from retrieval.services.textsearch import refresh_weights
 from retrieval.services.workplace import Advance, JobTarget, Workplace, unheeded
 
 FORGOTTEN_TOGETHER = 200

@@ -1,4 +1,8 @@
-"""The BM25 indexes of the extension pg_textsearch follow the size of collections, where the extension is installed."""
+"""Word statistics: BM25 weights follow the texts, and indexes of the extension pg_textsearch follow their size.
+
+Differences are added up, and items are weighed again when their average length has moved. The indexes exist where the
+extension is installed.
+"""
 
 from __future__ import annotations
 
@@ -125,3 +129,38 @@ async def _make(database: Database, collection_id: int) -> TextsearchOutcome:
 async def _drop(database: Database, collection_id: int) -> TextsearchOutcome:
     dropped = await drop_table(database, collection_id)
     return TextsearchOutcome.DROPPED if dropped else TextsearchOutcome.BUSY
+
+
+DRIFT = 0.01
+"""How far the average length may move, as a share, before all items are weighed again."""
+
+_STEP = 1000
+
+_BEGIN = "SELECT begin_weighing(%(id)s, %(drift)s)"
+
+
+_FOLD = "SELECT fold_statistics(%(id)s)"
+
+
+async def fold_statistics(database: Database, tenant_id: int, collection_id: int) -> None:
+    """Add what writers have left so far to the collection's statistics: they are exact then."""
+    async with database.transaction(tenant_id) as connection:
+        await connection.execute(_FOLD, {"id": collection_id})
+
+
+async def refresh_weights(database: Database, tenant_id: int, collection_id: int, drift: float = DRIFT) -> int:
+    """Weigh every item again if the average length has drifted; gives how many were weighed.
+
+    Step by step, each in a transaction of its own: searches and writes go on. Interrupted, the next refresh goes on
+    from there.
+    """
+    async with database.transaction(tenant_id) as connection:
+        await connection.execute(_BEGIN, {"id": collection_id, "drift": drift})
+    weighed = 0
+    while True:
+        async with database.transaction(tenant_id) as connection:
+            cursor = await connection.execute("SELECT refresh_weights(%s, %s)", (collection_id, _STEP))
+            row = await cursor.fetchone()
+        if row is None or not row[0]:
+            return weighed
+        weighed += int(row[0])

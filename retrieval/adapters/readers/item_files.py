@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import PurePath
 from typing import Any
 
-from retrieval.adapters.readers.csv_rows import check_header, read_csv_rows, read_header
+from retrieval.adapters.readers.csv_files import check_header, read_csv_rows, read_header
 from retrieval.adapters.readers.lines import (
     MAX_LINE_BYTES,
     STANDARD_INPUT,

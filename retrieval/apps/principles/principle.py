@@ -1,9 +1,16 @@
-"""A principle: a lesson that an agent is given, with what became of it."""
+"""A principle: a lesson that an agent is given, with what became of it; as an item of its collection, and back."""
 
 from __future__ import annotations
 
+import hashlib
+import re
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+
+from retrieval.domain.errors import InvalidRequestError
+from retrieval.domain.items.item import Item
+from retrieval.domain.learning.arm import Standing
+from retrieval.domain.search.hit import Hit
 
 CANDIDATE, ACTIVE = "candidate", "active"
 """A candidate has to prove itself; the others are given wherever their score suffices."""
@@ -39,3 +46,67 @@ class Principle:
     def score(self) -> float:
         """The mean of Beta(successes + 1, failures + 1), above 0 and below 1; one half while there are no verdicts."""
         return (self.success_count + 1) / (self.use_count + 2)
+
+
+KIND = "principle"
+
+IN_USE = (ACTIVE, CANDIDATE)
+"""The statuses of what can be shown; what failed is archived."""
+
+_SLUG_CHARACTERS = 40
+_HASH_CHARACTERS = 8
+
+
+def principle_id_for(title: str, body: str) -> str:
+    """An id that can be read and typed: words of the title, and a hash of what is said.
+
+    The same words have the same, whatever their case and the blanks and line ends between them.
+    """
+    said = f"{_in_one_line(title)}\n{_in_one_line(body)}".casefold()
+    words = re.sub(r"[^a-z0-9]+", "-", title.casefold()).strip("-")[:_SLUG_CHARACTERS].strip("-")
+    name = hashlib.sha256(said.encode(errors="replace")).hexdigest()[:_HASH_CHARACTERS]
+    return f"{words}-{name}" if words else name
+
+
+def _in_one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def principle_item(
+    principle_id: str, title: str, body: str, tags: tuple[str, ...], status: str, *, actor: str, created_at: datetime
+) -> Item:
+    """The item. Raises ``InvalidRequestError`` for an empty title, or a status that is none of a principle's."""
+    for name, text in (("title", title), ("body", body)):
+        if not isinstance(text, str):
+            raise InvalidRequestError(f"{name} is {text!r:.80}; it must be a text")
+    if not title.strip():
+        raise InvalidRequestError("a principle needs a title: say the lesson in one sentence")
+    if status not in IN_USE:
+        raise InvalidRequestError(f"status is {status!r:.80}; it must be {' or '.join(IN_USE)}")
+    return Item(
+        item_id=principle_id,
+        kind=KIND,
+        title=title.strip(),
+        body=body.strip(),
+        tags=tags,
+        status=status,
+        source=actor,
+        occurred_at=created_at,
+    )
+
+
+def principle_of(item: Item | Hit, standing: Standing | None) -> Principle:
+    """The principle that an item, or a hit, is, with what became of it."""
+    created_at = item.occurred_at or (standing.created_at if standing else None)
+    return Principle(
+        id=item.item_id,
+        title=item.title,
+        body=item.body,
+        tags=item.tags,
+        status=item.status,
+        added_by=item.source,
+        **({} if created_at is None else {"created_at": created_at}),
+        use_count=standing.uses if standing else 0,
+        success_count=standing.successes if standing else 0,
+        last_used_at=standing.last_used_at if standing else None,
+    )

@@ -10,8 +10,7 @@ from typing import Any, overload
 from uuid import UUID
 
 from retrieval.apps.principles.choosing import FEWER_USES_THAN, SLOTS, TAG_BOOST, YOUNGER_THAN, Pick, Tried, thompson
-from retrieval.apps.principles.principle import ACTIVE, Principle
-from retrieval.apps.principles.principle_item import IN_USE, KIND, principle_of
+from retrieval.apps.principles.principle import ACTIVE, IN_USE, KIND, Principle, principle_of
 from retrieval.apps.probation import FAILED_BELOW
 from retrieval.collection import Collection, handle_of
 from retrieval.domain.checks import fault_of

@@ -11,8 +11,15 @@ from uuid import UUID
 
 from retrieval.apps.principles.choosing import FEWER_USES_THAN, MIN_PRINCIPLE_SCORE, normalised_tags
 from retrieval.apps.principles.collection import COLLECTION, checked_platform, principles_collection
-from retrieval.apps.principles.principle import ACTIVE, CANDIDATE, Principle
-from retrieval.apps.principles.principle_item import IN_USE, KIND, principle_id_for, principle_item
+from retrieval.apps.principles.principle import (
+    ACTIVE,
+    CANDIDATE,
+    IN_USE,
+    KIND,
+    Principle,
+    principle_id_for,
+    principle_item,
+)
 from retrieval.apps.principles.search import (
     FoundPrinciple,
     FoundPrinciples,

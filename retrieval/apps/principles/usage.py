@@ -7,8 +7,7 @@ from datetime import datetime
 from typing import Final
 from uuid import UUID, uuid4
 
-from retrieval.apps.principles.principle import ACTIVE, CANDIDATE, Principle
-from retrieval.apps.principles.principle_item import KIND
+from retrieval.apps.principles.principle import ACTIVE, CANDIDATE, KIND, Principle
 from retrieval.apps.principles.search import PrincipleSearch
 from retrieval.apps.probation import ProbationVerdict, probation
 from retrieval.collection import handle_of

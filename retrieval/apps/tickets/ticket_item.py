@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Any
 
 from retrieval.adapters.readers import item_from_record
-from retrieval.adapters.readers.csv_columns import written_tags, written_value
+from retrieval.adapters.readers.csv_files import written_tags, written_value
 from retrieval.adapters.readers.records import ATTRIBUTE_PREFIX, FIELD_NAMES
 from retrieval.domain.checks import stored_time
 from retrieval.domain.errors import InvalidItemError

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from retrieval.adapters.store.installation.examination.activity import QueueFacts
 from retrieval.adapters.store.installation.examination.collection_state import LOSS_DAYS, CollectionState
+from retrieval.adapters.store.installation.examination.server_state import QueueFacts
 from retrieval.adapters.store.installation.examination.table_state import IndexState
 from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.search.indexes import hnsw_name

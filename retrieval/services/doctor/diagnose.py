@@ -42,7 +42,7 @@ from retrieval.services.doctor.checks import (
 from retrieval.services.doctor.collections import EmbedderState, try_embedders
 from retrieval.services.doctor.findings import qualified
 from retrieval.services.doctor.storage import ExpectedIndex, expected_columns, expected_functions
-from retrieval.services.weights import DRIFT
+from retrieval.services.textsearch import DRIFT
 from retrieval.services.workplace import Advance, JobTarget, Workplace, unheeded
 from retrieval.settings import Settings
 

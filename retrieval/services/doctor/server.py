@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from retrieval.adapters.store.installation.checks import OLDEST_PGVECTOR, OLDEST_POSTGRESQL, SOUND_PGVECTOR
-from retrieval.adapters.store.installation.examination.activity import Holdup
-from retrieval.adapters.store.installation.examination.server_state import ServerState, Settings
+from retrieval.adapters.store.installation.examination.server_state import Holdup, ServerState, Settings
 from retrieval.adapters.store.installation.revisions import SchemaStatus
 from retrieval.adapters.store.installed_sql import quote_literal
 from retrieval.domain.diagnosis import Finding, Severity

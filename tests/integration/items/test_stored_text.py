@@ -22,7 +22,7 @@ from retrieval import Item, Platform, Settings
 from retrieval.apps.memories import MemoryStore, RetrievalEngine
 from retrieval.apps.memories.store import memories_collection
 from retrieval.apps.principles import PrincipleStore
-from retrieval.apps.principles.principle_item import KIND
+from retrieval.apps.principles.principle import KIND
 from retrieval.apps.principles.startup.options import StartOptions
 from retrieval.apps.principles.startup.start import SessionStart
 from retrieval.apps.principles.startup.surroundings import HookInput

@@ -10,7 +10,7 @@ import pytest
 
 from retrieval import Collection, Platform
 from retrieval.jobs.upkeep import recount_terms
-from retrieval.services.weights import fold_statistics
+from retrieval.services.textsearch import fold_statistics
 
 Connection = psycopg.AsyncConnection[Any]
 

@@ -28,7 +28,7 @@ from retrieval.domain.items.embedding import TextRole, Vectors
 from retrieval.domain.items.item import Item
 from retrieval.services import add
 from retrieval.services.items import add_new, set_status
-from retrieval.services.weights import fold_statistics
+from retrieval.services.textsearch import fold_statistics
 from tests.support.database import opened, until_somebody_waits
 
 SPACE = EmbeddingSpace(provider="test", model="given", dimensions=3)

@@ -21,8 +21,7 @@ from retrieval.adapters.store.installed_sql import Names
 from retrieval.apps.principles import PrincipleStore
 from retrieval.apps.principles import collection as collections
 from retrieval.apps.principles.choosing import best
-from retrieval.apps.principles.principle import CANDIDATE
-from retrieval.apps.principles.principle_item import KIND
+from retrieval.apps.principles.principle import CANDIDATE, KIND
 from retrieval.apps.principles.startup import options as end_options
 from retrieval.apps.principles.startup import options as start_options
 from retrieval.apps.principles.startup import start

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retrieval.adapters.readers.csv_rows import read_csv_rows
+from retrieval.adapters.readers.csv_files import read_csv_rows
 from retrieval.adapters.readers.lines import MAX_LINE_BYTES, InputLine
 from retrieval.domain.errors import ConfigurationError
 from retrieval.domain.items.item import Item

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from retrieval.adapters.store.installation.examination.activity import Holdup
-from retrieval.adapters.store.installation.examination.server_state import setting_value
+from retrieval.adapters.store.installation.examination.server_state import Holdup, setting_value
 from retrieval.adapters.store.installation.revisions import SchemaStatus
 from retrieval.domain.diagnosis import Severity
 from retrieval.services.doctor.server import (

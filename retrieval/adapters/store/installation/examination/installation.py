@@ -11,16 +11,14 @@ import psycopg
 from psycopg import sql
 
 from retrieval.adapters.store.database import CONNECT_TIMEOUT_SECONDS
-from retrieval.adapters.store.installation.examination.activity import (
+from retrieval.adapters.store.installation.examination.server_state import (
     Holdup,
     QueueFacts,
+    ServerState,
+    Settings,
     has_queue,
     read_holdups,
     read_queue,
-)
-from retrieval.adapters.store.installation.examination.server_state import (
-    ServerState,
-    Settings,
     read_server,
     read_settings,
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from retrieval.adapters.readers.csv_columns import plan_columns
+from retrieval.adapters.readers.csv_files import plan_columns
 from retrieval.domain.errors import ConfigurationError, InvalidItemError
 from retrieval.domain.items.item import Item
 
