@@ -191,6 +191,7 @@ class Database:
         self.loop: asyncio.AbstractEventLoop | None = None
         """The event loop that opened it, which alone can use it; None: not known."""
         self._pool = pool
+        self._taken = 0
         self._looking: asyncio.Task[None] | None = None
         self._looked_at = 0.0
         # A limit that the login has already is never raised.
@@ -251,6 +252,11 @@ class Database:
     def pool(self) -> PoolState:
         """How the pool of connections stands."""
         return PoolState.of(self._pool.get_stats())
+
+    @property
+    def is_used(self) -> bool:
+        """Whether a connection is taken."""
+        return self._taken > 0
 
     async def close(self) -> None:
         """Close every connection."""
@@ -370,10 +376,12 @@ class Database:
         except (PoolTimeout, TooManyRequests):
             await self._check_reachable_lately()
             raise
+        self._taken += 1
         return connection
 
     async def give_back(self, connection: Connection) -> None:
         """Give a connection back to the pool."""
+        self._taken -= 1
         try:
             if connection.pgconn.pipeline_status:
                 # Cut off in the middle of a pipeline, it would take the next caller's statements for more of the same.
