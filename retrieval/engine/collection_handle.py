@@ -24,7 +24,7 @@ from retrieval.domain.errors import (
 )
 from retrieval.domain.observer import Observer
 from retrieval.domain.search.filters import Extent, Filter, Where, mapping_extent, parse_where
-from retrieval.domain.search.profile import LegName, Profile
+from retrieval.domain.search.profile import Profile, leg_name
 from retrieval.domain.search.query import SearchBounds
 from retrieval.engine.accesses import AccessCounter
 from retrieval.engine.decide import Decider
@@ -86,7 +86,7 @@ class CollectionHandle:
         self.embedder = parts.embedders(stored.space)
         self.is_recorded = True
         """Whether its searches are kept, counted and told to the observer."""
-        self._narrowed: tuple[Profile, tuple[LegName, ...], Profile] | None = None
+        self._narrowed: tuple[Profile, tuple[str, ...], Profile] | None = None
         self._read_at = parts.clock()
         self._reading: asyncio.Event | None = None
 
@@ -148,11 +148,11 @@ class CollectionHandle:
             _check(wanted, stored)
         return stored, wanted
 
-    def narrowed(self, whole: Profile, legs: tuple[LegName, ...]) -> Profile:
-        """The profile with these legs alone; the last one is kept."""
+    def narrowed(self, whole: Profile, legs: tuple[str, ...]) -> Profile:
+        """The profile with these legs alone; the last one is kept. Raises ``InvalidProfileError`` for no leg's name."""
         # Callers name the same legs again and again, and a profile is checked anew whenever it is made.
         if self._narrowed is None or self._narrowed[0] is not whole or self._narrowed[1] != legs:
-            self._narrowed = whole, legs, whole.only(legs)
+            self._narrowed = whole, legs, whole.only(tuple(map(leg_name, legs)))
         return self._narrowed[2]
 
     def _is_fresh(self, seconds: float) -> bool:

@@ -129,11 +129,15 @@ class SearchRequest:
     @property
     def wordings(self) -> tuple[SearchRequest, ...]:
         """The request itself, and one for each rewritten query."""
+        if not self.rewrites:
+            return (self,)
         return (self, *(replace(self, query=words, prefixes=(), rewrites=()) for words in self.rewrites))
 
     @property
     def narrowed(self) -> tuple[SearchRequest, ...]:
         """The request for each thing that is preferred, alone."""
+        if not self.preferred:
+            return ()
         always = () if self.condition is None else (self.condition,)
         return tuple(replace(self, condition=And((*always, wanted)), preferred=()) for wanted in self.preferred)
 

@@ -54,9 +54,7 @@ class LegName(StrEnum):
     """The items with the best verdicts; those without any stand in the middle, the latest stored first."""
 
 
-_ASKED_NOTHING = (
-    LegName.RECENT, LegName.POPULAR, LegName.RELEVANT, LegName.LINKED, LegName.TAGGED, LegName.RATED,
-)  # fmt: skip
+_ASKED_NOTHING = frozenset(LegName) - {LegName.DENSE, LegName.LEXICAL}
 """The legs that can bring candidates for a question without words."""
 
 
@@ -145,7 +143,7 @@ class Profile(Told):
     @property
     def needs_question(self) -> bool:
         """True if every leg starts from words or a vector."""
-        return not any(weight for leg, weight in self.legs.items() if leg in _ASKED_NOTHING)
+        return _ASKED_NOTHING.isdisjoint(self.legs) or not any(map(self.legs.get, _ASKED_NOTHING))
 
     def weights_of(self, names: Iterable[str]) -> dict[str, float]:
         """The weights of rankings by their names: a leg's for another wording weighs what the leg does.

@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 import sqlalchemy as sa
-from pgvector import HalfVector
 
 from retrieval.adapters.aside import LONG, MANY_CONDITIONS, aside
+from retrieval.adapters.store.arrays import half_vector
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.items.composed import KeptStatements
@@ -148,7 +148,7 @@ def _values(request: CandidateRequest, query: Query) -> dict[str, Any]:
     if request.standing is not None:
         values |= standing_values(request.standing, entities=len(entities))
     if query.vector is not None:
-        values["vector"] = HalfVector(query.vector)
+        values["vector"] = half_vector(query.vector)
     return values
 
 
