@@ -32,7 +32,7 @@ SHOWN = 10
 """How many names of a kind are told."""
 
 _BYTES_A_TOKEN = 4
-"""Of English text, roughly."""
+"""The usual number in English text."""
 
 _DOLLARS_A_MILLION = {
     "text-embedding-3-small": 0.02,

@@ -200,7 +200,7 @@ class RejectedLines:
         return opened
 
     def _beginning(self, path: Path, header: str | None) -> str:
-        """What to write first: the header of a new CSV file; the line end that a former last line lacks."""
+        """The text to write first: the header of a new CSV file; the line end that the last line lacks."""
         start = "" if header is None else header + "\n"
         text = path.read_text(encoding="utf-8") if path.exists() else ""
         if not text:
@@ -358,7 +358,7 @@ EXAMPLES = (
 
 
 class OnError(StrEnum):
-    """What to do with a line that holds no usable item."""
+    """The treatment of a line that holds no usable item."""
 
     STOP = "stop"
     SKIP = "skip"
