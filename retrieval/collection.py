@@ -337,19 +337,22 @@ class Collection:
         paths: Paths,
         *,
         chunking: Chunking = Chunking(),
+        name: str | None = None,
         prune: bool = False,
         progress: DocumentProgress | None = None,
     ) -> DocumentsReport:
         """Store the documents of files and folders as chunks; unchanged documents cost nothing.
 
         Markdown, HTML, PDF, DOCX, source code and plain text, by their endings. Of a changed document only new chunks
-        are embedded. A document that cannot be read is told in ``report.failed``, and stops no other. ``prune`` removes
-        the documents that the folders no longer hold, which ``report.vanished`` names; not where a folder could not be
-        listed. Raises ``InvalidRequestError`` for a path that is not there or whose name tells no format.
+        are embedded. A document that cannot be read is told in ``report.failed``, and stops no other. ``name`` is what
+        the one folder is called in the collection, wherever it lies, in place of its own name. ``prune`` removes the
+        documents that the folders no longer hold, which ``report.vanished`` names; not where a folder could not be
+        listed, and not those of a folder that holds none. Raises ``InvalidRequestError`` for a path that is not there
+        or whose name tells no format, and for a folder whose name is that of another one's documents.
         """
         from retrieval.services.document_calls import ingest_documents
 
-        return await ingest_documents(self._handle, paths, chunking, prune=prune, progress=progress)
+        return await ingest_documents(self._handle, paths, chunking, name=name, prune=prune, progress=progress)
 
     async def add_documents(
         self, documents: Iterable[RawDocument | Mapping[str, Any]], *, chunking: Chunking = Chunking()

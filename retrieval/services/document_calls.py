@@ -26,11 +26,18 @@ MAX_PASSAGE_TOKENS = 10_000_000
 
 @told_if_gone
 async def ingest_documents(
-    handle: CollectionHandle, paths: Paths, chunking: Chunking, *, prune: bool, progress: DocumentProgress | None
+    handle: CollectionHandle,
+    paths: Paths,
+    chunking: Chunking,
+    *,
+    name: str | None,
+    prune: bool,
+    progress: DocumentProgress | None,
 ) -> DocumentsReport:
     """See ``Collection.ingest_documents``."""
     documents = await _documents(handle, chunking)
-    return await _indexed(handle, await documents.ingest(paths, chunking, prune=prune, progress=progress))
+    report = await documents.ingest(paths, chunking, name=name, prune=prune, progress=progress)
+    return await _indexed(handle, report)
 
 
 @told_if_gone

@@ -447,6 +447,7 @@ def test_a_folder_of_documents_is_ingested_and_gives_passages(program: Program, 
     [
         (["gone.md"], 1, "gone.md: there is no such file or folder"),
         (["handbook", "--map", "text=x"], 1, "--map is for files of items"),
+        (["handbook", "--name", "a/"], 1, "name is 'a/'; it must be a text on one line"),
         (["handbook", "--overlap", "100"], 2, "overlap is 100; it must be a whole number from 0 to 64"),
         (["handbook", "--chunk-tokens", "3"], 2, "max_tokens is 3; it must be a whole number from 32"),
         (["handbook", "notes.jsonl"], 1, "notes.jsonl: the name does not tell what document it is"),

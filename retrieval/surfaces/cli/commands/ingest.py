@@ -411,6 +411,10 @@ def ingest(
             "--clean/--no-clean", help="Take control and format characters out, and tell how often; or refuse the line."
         ),
     ] = True,
+    name: Annotated[
+        str | None,
+        typer.Option("--name", metavar="NAME", help="Of one folder: what it is called in the collection."),
+    ] = None,
     prune: Annotated[
         bool,
         typer.Option(
@@ -461,6 +465,7 @@ def ingest(
                 collection=collection,
                 paths=tuple(files),
                 chunking=chunking_of(chunk_tokens, overlap),
+                name=name,
                 prune=prune,
                 language=language,
                 filterable=filterable_of(filterable or ()),
@@ -471,6 +476,8 @@ def ingest(
             ),
         )
         return
+    if name is not None:
+        raise InvalidRequestError("--name is for a folder or a file of documents; items have ids of their own")
     chosen = IngestOptions(
         collection=collection,
         files=tuple(files),
