@@ -141,7 +141,8 @@ def two_profiles(profiles: Mapping[str, Profile]) -> tuple[tuple[str, Profile], 
 
     Raises ``InvalidRequestError`` for more or fewer than two, or an empty name.
     """
-    if len(profiles) != 2 or not all(isinstance(name, str) and name for name in profiles):
+    is_pair = isinstance(profiles, Mapping) and len(profiles) == 2
+    if not is_pair or not all(isinstance(name, str) and name for name in profiles):
         raise InvalidRequestError("interleaving takes two profiles by name, such as {'now': ..., 'candidate': ...}")
     for name, one in profiles.items():
         if not isinstance(one, Profile):

@@ -408,9 +408,14 @@ def outcomes_of(given: Sequence[Item | InvalidItemError], known: Mapping[str, by
 
 def as_items(items: object) -> list[Item]:
     """The items of a list or another iterable. Raises ``InvalidItemError``."""
+    return [as_item(one) for one in checked_items(items)]
+
+
+def checked_items(items: object) -> list[Any]:
+    """What stands in a list or another iterable of items. Raises ``InvalidItemError`` for anything else."""
     if isinstance(items, Mapping | Item | str | bytes) or not isinstance(items, Iterable):
         raise InvalidItemError(f'items come in a list, such as [{{"_id": "1", "text": "..."}}], not {_kind(items)}')
-    return [as_item(one) for one in items]
+    return list(items)
 
 
 def _kind(given: object) -> str:

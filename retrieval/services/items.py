@@ -9,6 +9,7 @@ from typing import Any
 from retrieval.adapters.readers import InputLine
 from retrieval.adapters.readers.records import item_from_fields
 from retrieval.adapters.store.items.items import ARCHIVED, BULK_ITEMS, Settled, change_status, remove_items
+from retrieval.domain.checks import check_flags, check_functions
 from retrieval.domain.errors import InvalidRequestError, UnknownItemError
 from retrieval.domain.items.embedding import checked_vectors
 from retrieval.domain.items.item import Item, StoredItem, check_key, checked_changes, merged
@@ -16,7 +17,7 @@ from retrieval.engine.collection_handle import CollectionHandle, told_if_gone
 from retrieval.engine.request import checked_item_ids
 from retrieval.services import add as adding
 from retrieval.services import change as changing
-from retrieval.services.add import AddedEach, AddReport, Writer, as_item, as_items
+from retrieval.services.add import AddedEach, AddReport, Writer, as_item, as_items, checked_items
 from retrieval.services.change import ChangeReport, Decide, Make, RemovalError
 from retrieval.services.indexes import IndexOutcome, flush_lexical, is_index_off, keep_index
 from retrieval.services.ingest import IngestReport, Progress, Rejected, checked_lines, without_text_notes
@@ -58,7 +59,8 @@ async def add_new(handle: CollectionHandle, items: Iterable[Item | Mapping[str, 
 @told_if_gone
 async def add_each(handle: CollectionHandle, items: Sequence[Item | Mapping[str, Any]], *, more: bool) -> AddedEach:
     """See ``Collection.add_each``."""
-    added = await adding.add_each(await writer_of(handle), items)
+    check_flags(more=more)
+    added = await adding.add_each(await writer_of(handle), checked_items(items))
     if more:
         return added
     notes = await keep_indexed(handle, added.report)
@@ -76,6 +78,8 @@ async def ingest(
 ) -> IngestReport:
     """See ``Collection.ingest``."""
     checked_lines(lines)
+    check_flags(prune=prune)
+    check_functions(rejected=rejected, progress=progress)
     report = await ingest_lines(await writer_of(handle), lines, rejected=rejected, prune=prune, progress=progress)
     notes = await keep_indexed(handle, report.items)
     return replace(report, items=report.items + AddReport(notes=notes))
@@ -120,6 +124,9 @@ async def change(
     handle: CollectionHandle, item_ids: Sequence[str], decide: Decide, *, keeps_time: bool
 ) -> ChangeReport:
     """See ``Collection.change``."""
+    check_flags(keeps_time=keeps_time)
+    if not callable(decide):
+        raise InvalidRequestError(f"decide is {decide!r:.80}; it must be a function")
     keys, writer = checked_item_ids(item_ids), await writer_of(handle)
     if not keys:
         return ChangeReport()

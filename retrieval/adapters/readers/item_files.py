@@ -22,8 +22,8 @@ from retrieval.adapters.readers.lines import (
     too_long_reason,
 )
 from retrieval.adapters.readers.records import item_as_it_is_or_cleaned, item_from_record, mapped_record, target_of
-from retrieval.domain.checks import JSONSyntaxError, JSONTextError, json_of
-from retrieval.domain.errors import ConfigurationError, InvalidItemError
+from retrieval.domain.checks import JSONSyntaxError, JSONTextError, check_flags, check_functions, checked_list, json_of
+from retrieval.domain.errors import ConfigurationError, InvalidItemError, InvalidRequestError
 from retrieval.domain.items.item import Item
 
 _NAMES_TOLD = 20
@@ -157,9 +157,14 @@ def read_items(
     reading begins). Raises ``InvalidRequestError`` while reading when the data ends too early or is damaged;
     what stood before that has then been given.
     """
-    file = os.fspath(path)
+    file = _checked_file(path)
     chosen = _chosen_format(file, format)
-    _check_targets(columns or {})
+    check_flags(clean=clean)
+    check_functions(header=header)
+    texts = checked_list("texts", texts, "['number']")
+    if isinstance(max_line_bytes, bool) or not isinstance(max_line_bytes, int) or max_line_bytes < 1:
+        raise InvalidRequestError(f"max_line_bytes is {max_line_bytes!r:.80}; it must be a number of bytes")
+    _check_targets({} if columns is None else columns)
     known_size = size_of(file)
     if chosen == "jsonl":
         return read_json_lines(file, columns=columns, max_line_bytes=max_line_bytes, clean=clean)
@@ -192,8 +197,16 @@ def size_of(path: str | os.PathLike[str]) -> int | None:
     return status.st_size if stat.S_ISREG(status.st_mode) else None
 
 
+def _checked_file(path: object) -> str:
+    if isinstance(path, str | os.PathLike) and isinstance(file := os.fspath(path), str) and file:
+        return file
+    raise InvalidRequestError(f"{path!r:.80} is no path; name a file, or '-' for standard input")
+
+
 def _check_targets(columns: Mapping[str, str]) -> None:
     """Refuse what is no field, and a field that is mapped twice. Raises ``ConfigurationError``."""
+    if not isinstance(columns, Mapping) or not all(isinstance(one, str) for pair in columns.items() for one in pair):
+        raise ConfigurationError(f"columns is {columns!r:.80}; give names by field, such as {{'text': 'description'}}")
     taken: dict[tuple[str | None, str], str] = {}
     for target, column in columns.items():
         other = taken.setdefault(target_of(target, column), target)
