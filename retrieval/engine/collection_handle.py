@@ -260,8 +260,8 @@ def names_told(call: Call) -> Call:
     return call
 
 
-REQUIRED: Any = None
-"""The default of an argument that must be given, of a call that ``names_told`` marks: the call refuses None itself."""
+REQUIRED: Any = ...
+"""The default of an argument that must be given, of a call that ``names_told`` marks: the call itself refuses it."""
 
 
 def refuse_unknown(call: Callable[..., object], unknown: Collection[str]) -> NoReturn:

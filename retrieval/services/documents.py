@@ -24,7 +24,7 @@ from retrieval.domain.items.passages import Passages, Place, passages_of, place_
 from retrieval.domain.search.filters import And, Field, Filter, OneOf, Or
 from retrieval.domain.search.hit import SearchResult
 from retrieval.engine.request import checked_item_ids
-from retrieval.services.add import AddReport, Writer, add_in_parts
+from retrieval.services.add import AddReport, Writer, add_in_parts, repeated_among
 from retrieval.services.ingest import embed_pending
 from retrieval.services.textsearch import refresh_weights
 
@@ -216,8 +216,11 @@ class Documents:
         """See ``Collection.add_documents``."""
         if isinstance(documents, str | bytes | Mapping | RawDocument) or not isinstance(documents, Iterable):
             raise InvalidItemError("documents come in a list, such as [{'id': 'faq', 'text': '...'}]")
-        raw = list({one.document_id: one for one in map(raw_document, documents)}.values())
-        return await self._store(raw, await self._known([one.document_id for one in raw]), chunking, None)
+        given = list(map(raw_document, documents))
+        raw = list({one.document_id: one for one in given}.values())
+        report = await self._store(raw, await self._known([one.document_id for one in raw]), chunking, None)
+        repeated = repeated_among(one.document_id for one in given)
+        return report + DocumentsReport(chunks=AddReport(notes=repeated.notes))
 
     async def remove(self, document_ids: Sequence[str]) -> int:
         """See ``Collection.delete_documents``."""

@@ -42,6 +42,7 @@ async def add(handle: CollectionHandle, items: Iterable[Item | Mapping[str, Any]
             )
         vectors = checked_vectors(embeddings, space.space, [item.item_id for item in batch])
     report = await adding.add_in_parts(await writer_of(handle), batch, vectors)
+    report += adding.repeated_among(item.item_id for item in batch)
     told = without_text_notes(batch) if vectors is None else ()
     return replace(report, notes=(*report.notes, *told, *await keep_indexed(handle, report)))
 
@@ -63,8 +64,9 @@ async def add_each(handle: CollectionHandle, items: Sequence[Item | Mapping[str,
     added = await adding.add_each(await writer_of(handle), checked_items(items))
     if more:
         return added
+    repeated = adding.repeated_among(one.item_id for one in added.outcomes if one.item_id and one.error is None)
     notes = await keep_indexed(handle, added.report)
-    return replace(added, report=added.report + AddReport(notes=notes))
+    return replace(added, report=added.report + repeated + AddReport(notes=notes))
 
 
 @told_if_gone

@@ -154,6 +154,7 @@ def test_names_are_checked_without_another_signature() -> None:
     told = inspect.signature(Collection.add).parameters
     assert list(told) == ["self", "items", "embeddings"]
     assert told["items"].default is inspect.Parameter.empty
+    assert inspect.signature(Collection.search).parameters["query"].default is None
 
 
 def test_the_other_kind_of_with_is_named(settings: Settings) -> None:

@@ -330,6 +330,13 @@ async def test_what_is_no_document_is_refused(docs: Collection, given: Any, mess
         await docs.add_documents(given)
 
 
+async def test_a_document_that_is_given_twice_is_told(docs: Collection) -> None:
+    """The last one is kept."""
+    report = await docs.add_documents([{"id": "a", "text": "one"}, {"id": "a", "text": "two"}])
+    assert report.notes == ("1 id stands more than once ('a'); the last of each was kept",)
+    assert [one.item.body for one in await docs.page()] == ["two"]
+
+
 async def test_metadata_that_no_item_can_have_fails_that_document_alone(docs: Collection) -> None:
     """As a document that cannot be read does."""
     documents: list[dict[str, Any]] = [
