@@ -116,6 +116,7 @@ async def test_a_platform_refuses_values_of_other_types(
         ({"syntax": 0}, "syntax is 0; it must be True or False"),
         ({"facets": 0}, "facets come in a list"),
         ({"snippet": -1}, "snippet is -1"),
+        ({"facets": ["item_id"]}, "the values of 'item_id' are not counted; name an attribute, or one of tags, kind"),
         ({"k": 5}, "search has no argument 'k'; did you mean limit? It takes query, vector, where"),
         ({"filter": {}}, "no argument 'filter'; did you mean where?"),
         ({"min_relevence": 1}, "did you mean min_relevance?"),
