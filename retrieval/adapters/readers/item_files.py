@@ -166,7 +166,7 @@ def read_items(
 
     ``columns`` maps an item's field (``_id``, ``title``, ``text``, ``tags`` …), or an attribute as ``attributes.name``,
     to a column of CSV, or to an entry of JSON's objects (at the top, else in the metadata); see ``plan_columns`` and
-    ``mapped_record`` for the others. ``id_from`` names an entry of JSON's objects, such as ``text`` (``*``: all of them),
+    ``mapped_record`` for the others. ``id_from`` names an entry of JSON's objects, such as ``text`` (``*``: all),
     whose hash becomes the id where there is none: an item whose entry changes is then another item.
 
     In CSV, an empty value is missing. Tags are a JSON list, or
