@@ -17,6 +17,7 @@ from retrieval.adapters.store.search.words import (
     terms_beginning,
     unknown_words,
 )
+from retrieval.domain.checks import check_flags
 from retrieval.domain.errors import InvalidLimitError, InvalidRequestError, UnknownFieldError
 from retrieval.domain.items.collection import counted_field
 from retrieval.domain.learning.context import Context, checked_context
@@ -65,8 +66,10 @@ async def search(
 ) -> SearchResult:
     """See ``Collection.search``; ``asked`` is for ``checked_request`` as it stands."""
     checked_context(context)
+    if typos is not False:
+        check_flags(typos=typos)
     size = None if snippet is None else checked_size(snippet)
-    counted = await _counted_fields(handle, facets) if facets else {}
+    counted = {} if facets == () else await _counted_fields(handle, facets)
     stored, bounds = await handle.fresh(), handle.parts.bounds
     chosen = _chosen(handle, stored, legs, profile)
     condition = await parsed_filter(where, bounds)

@@ -120,6 +120,7 @@ class Profile(Told):
     """Groups of texts that mean the same, which the lexical leg takes for one another."""
 
     def __post_init__(self) -> None:
+        _check_kinds(self)
         legs = {leg_name(name).value: _checked_weight(name, weight) for name, weight in self.legs.items()}
         if not legs or not any(legs.values()):
             raise InvalidProfileError("a profile needs at least one leg with a weight above 0")
@@ -241,6 +242,18 @@ _PARTS: Mapping[str, type[Fusion | Refining | Diversity | Learned | Exploration 
     )
 )
 """The parts of a profile that are objects."""
+
+
+def _check_kinds(profile: Profile) -> None:
+    """Refuse a value of another type where a mapping or an object is needed."""
+    if not isinstance(profile.legs, Mapping):
+        raise InvalidProfileError(
+            f'legs is {profile.legs!r:.80}; give weights by leg, such as {{"dense": 0.6, "lexical": 0.4}}'
+        )
+    for name, kind in _PARTS.items():
+        value = getattr(profile, name)
+        if not isinstance(value, kind) and (value is not None or name != "calibration"):
+            raise InvalidProfileError(f"{name} is {value!r:.80}; it must be a {kind.__name__}")
 
 
 def _part_from_dict(name: str, said: Any) -> Any:

@@ -219,7 +219,18 @@ class AddReportTold(AnswerPart, of=AddReport):
 
     model_config = ConfigDict(
         json_schema_extra={
-            "examples": [{"added": 1, "changed": 0, "unchanged": 0, "embedded": 1, "pending": 0, "cut": 0, "notes": []}]
+            "examples": [
+                {
+                    "added": 1,
+                    "changed": 0,
+                    "unchanged": 0,
+                    "embedded": 1,
+                    "pending": 0,
+                    "repeated": 0,
+                    "cut": 0,
+                    "notes": [],
+                }
+            ]
         }
     )
 
