@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Never
+from typing import TYPE_CHECKING, Any
 
 from retrieval.domain.checks import check_flags
 from retrieval.domain.items.chunking import Chunking
 from retrieval.domain.items.embedding import TextRole
 from retrieval.domain.learning.context import Context
 from retrieval.engine import collection_search
-from retrieval.engine.collection_handle import REQUIRED, CollectionHandle, names_told, refuse_unknown
+from retrieval.engine.collection_handle import CollectionHandle, names_told
 from retrieval.engine.request import checked_item_ids
 
 if TYPE_CHECKING:
@@ -72,7 +72,6 @@ class Collection:
     @names_told
     async def search(
         self,
-        /,
         query: str | None = None,
         *,
         vector: object = None,
@@ -95,7 +94,6 @@ class Collection:
         facets: Sequence[str] = (),
         after: str | None = None,
         context: Context = Context(),
-        **unknown: Never,
     ) -> SearchResult:
         """Search by words, or by a precomputed vector, and give the best hits, each with its explanation.
 
@@ -129,8 +127,6 @@ class Collection:
         Raises ``EmptyQueryError``, ``InvalidLimitError``, ``InvalidFilterError``, ``UnknownFieldError``,
         ``InvalidVectorError``, ``WrongDimensionError``, ``InvalidRequestError``.
         """
-        if unknown:
-            refuse_unknown(Collection.search, unknown)
         return await collection_search.search(
             self._handle,
             query,
@@ -159,8 +155,7 @@ class Collection:
     @names_told
     async def search_each(
         self,
-        /,
-        queries: Sequence[str] = REQUIRED,
+        queries: Sequence[str],
         *,
         vectors: Sequence[object] | None = None,
         where: Where | Filter | None = None,
@@ -172,7 +167,6 @@ class Collection:
         min_score: float | None = None,
         min_relevance: float | None = None,
         context: Context = Context(),
-        **unknown: Never,
     ) -> list[SearchResult]:
         """Search for many queries at once; gives what ``search`` gives for each, in their order.
 
@@ -181,8 +175,6 @@ class Collection:
         Raises what ``search`` raises, naming the query, and ``InvalidRequestError`` for more than 1000 queries, or more
         than 10,000 hits of all together.
         """
-        if unknown:
-            refuse_unknown(Collection.search_each, unknown)
         return await collection_search.search_each(
             self._handle,
             queries,
@@ -261,12 +253,10 @@ class Collection:
     @names_told
     async def complete(
         self,
-        /,
-        text: str = REQUIRED,
+        text: str,
         *,
         where: Where | Filter | None = None,
         limit: int = 10,
-        **unknown: Never,
     ) -> Completions:
         """Complete a text that is being typed: its last word, and the titles that hold that word.
 
@@ -274,15 +264,12 @@ class Collection:
         100, is the most queries, and the most titles. Nothing is embedded or recorded. Raises ``EmptyQueryError``,
         ``InvalidLimitError``, ``InvalidRequestError`` and the errors of filters.
         """
-        if unknown:
-            refuse_unknown(Collection.complete, unknown)
         return await collection_search.complete(self._handle, text, where=where, limit=limit)
 
     @names_told
     async def passages(
         self,
-        /,
-        query: str = REQUIRED,
+        query: str,
         *,
         max_tokens: int = 2000,
         around: int = 1,
@@ -292,7 +279,6 @@ class Collection:
         min_relevance: float | None = None,
         count_tokens: Callable[[str], int] | None = None,
         context: Context = Context(),
-        **unknown: Never,
     ) -> Passages:
         """Search, and give the best passages as text for a prompt of at most ``max_tokens`` tokens.
 
@@ -302,8 +288,6 @@ class Collection:
         the collection's model, or an estimate; ``count_tokens`` counts them as your language model does. Raises what
         ``search`` raises, and ``InvalidLimitError``.
         """
-        if unknown:
-            refuse_unknown(Collection.passages, unknown)
         from retrieval.services.document_calls import check_passages, passages
 
         check_passages(max_tokens, around, count_tokens)
@@ -321,11 +305,9 @@ class Collection:
     @names_told
     async def add(
         self,
-        /,
-        items: Iterable[Item | Mapping[str, Any]] = REQUIRED,
+        items: Iterable[Item | Mapping[str, Any]],
         *,
         embeddings: object = None,
-        **unknown: Never,
     ) -> AddReport:
         """Store items, given as ``Item`` values or as dictionaries in the ingest format; unchanged ones cost nothing.
 
@@ -336,8 +318,6 @@ class Collection:
         fails or its vector for an item cannot be used, the items are stored, ``report.pending`` counts those that wait,
         and ``report.notes`` names what was refused, and tells of items without title and text.
         """
-        if unknown:
-            refuse_unknown(Collection.add, unknown)
         from retrieval.services.items import add
 
         return await add(self._handle, items, embeddings)
@@ -372,14 +352,12 @@ class Collection:
     @names_told
     async def ingest_documents(
         self,
-        /,
-        paths: Paths = REQUIRED,
+        paths: Paths,
         *,
         chunking: Chunking = Chunking(),
         name: str | None = None,
         prune: bool = False,
         progress: DocumentProgress | None = None,
-        **unknown: Never,
     ) -> DocumentsReport:
         """Store the documents of files and folders as chunks; unchanged documents cost nothing.
 
@@ -390,8 +368,6 @@ class Collection:
         listed, and not those of a folder that holds none. Raises ``InvalidRequestError`` for a path that is not there
         or whose name tells no format, and for a folder whose name is that of another one's documents.
         """
-        if unknown:
-            refuse_unknown(Collection.ingest_documents, unknown)
         from retrieval.services.document_calls import ingest_documents
 
         return await ingest_documents(self._handle, paths, chunking, name=name, prune=prune, progress=progress)
@@ -399,11 +375,9 @@ class Collection:
     @names_told
     async def add_documents(
         self,
-        /,
-        documents: Iterable[RawDocument | Mapping[str, Any]] = REQUIRED,
+        documents: Iterable[RawDocument | Mapping[str, Any]],
         *,
         chunking: Chunking = Chunking(),
-        **unknown: Never,
     ) -> DocumentsReport:
         """Store documents as chunks: ``{"id": "faq", "text": "# Questions ..."}``; unchanged documents cost nothing.
 
@@ -411,8 +385,6 @@ class Collection:
         there. Of a changed document only new chunks are embedded. A document that cannot be read is told in
         ``report.failed``. Raises ``InvalidItemError`` for a value that is no document, before anything is stored.
         """
-        if unknown:
-            refuse_unknown(Collection.add_documents, unknown)
         from retrieval.services.document_calls import add_documents
 
         return await add_documents(self._handle, documents, chunking)

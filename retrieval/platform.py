@@ -13,7 +13,7 @@ from contextlib import AsyncExitStack
 from copy import copy
 from datetime import UTC, datetime, timedelta
 from types import TracebackType
-from typing import TYPE_CHECKING, Never, NoReturn, Self
+from typing import TYPE_CHECKING, NoReturn, Self
 from uuid import UUID
 
 from pydantic import ValidationError
@@ -45,11 +45,9 @@ from retrieval.domain.observer import Observer
 from retrieval.domain.search.profile import Profile
 from retrieval.engine.accesses import AccessCounter
 from retrieval.engine.collection_handle import (
-    REQUIRED,
     CollectionHandle,
     CollectionParts,
     names_told,
-    refuse_unknown,
 )
 from retrieval.engine.decide import Decider
 from retrieval.engine.feedback import checked_events, quarantine, take_feedback
@@ -176,8 +174,7 @@ class Platform:
     @names_told
     async def collection(
         self,
-        /,
-        name: str = REQUIRED,
+        name: str,
         *,
         create: bool = True,
         language: str = "english",
@@ -185,7 +182,6 @@ class Platform:
         space: EmbeddingSpace | None = None,
         filterable: Mapping[str, str] | None = None,
         neighbours: Neighbours | None = None,
-        **unknown: Never,
     ) -> Collection:
         """The tenant's collection of that name; made if missing, with its profile and embedding space.
 
@@ -194,8 +190,6 @@ class Platform:
         configured embedder's. ``filterable`` is as for ``Collection.make_filterable``, and adds what is not declared
         yet. With ``create=False`` a missing collection raises ``UnknownCollectionError``.
         """
-        if unknown:
-            refuse_unknown(Platform.collection, unknown)
         check_collection_name(name)
         check_flags(create=create)
         if profile is not None:
@@ -248,7 +242,6 @@ class Platform:
     @names_told
     async def feedback(
         self,
-        /,
         retrieval_id: UUID | str | None = None,
         item_id: str = "",
         *,
@@ -263,7 +256,6 @@ class Platform:
         at: datetime | None = None,
         weight: float = 1.0,
         key: UUID | str | None = None,
-        **unknown: Never,
     ) -> FeedbackReport:
         """Say how good an item was: one that a search showed, or one of a ``collection`` in a ``context``.
 
@@ -271,8 +263,6 @@ class Platform:
         later verdict of the same kind and actor replaces the earlier one, whichever arrives first. Raises
         ``UnknownRetrievalError``, ``UnknownCollectionError``, ``UnknownItemError`` and ``InvalidRequestError``.
         """
-        if unknown:
-            refuse_unknown(Platform.feedback, unknown)
         event = Feedback(
             retrieval_id=retrieval_id, item_id=item_id, collection=collection, context=context, helpful=helpful,
             reward=math.nan if reward is None else reward, kind=kind, actor=actor, session=session, note=note, at=at,
@@ -589,7 +579,6 @@ def connect(
     settings: Settings | None = None,
     embedder: Embedder | None = None,
     llm: LLM | None = None,
-    **unknown: Never,
 ) -> Platform:
     """The platform, to be opened with ``async with``, or by ``open``.
 
@@ -597,8 +586,6 @@ def connect(
     ``embedder`` and ``llm`` replace the configured ones and stay the caller's to close. Raises ``InvalidRequestError``
     for an embedder that is a text, and for values or settings of the environment that cannot be used.
     """
-    if unknown:
-        refuse_unknown(connect, unknown)
     if isinstance(embedder, str):
         raise InvalidRequestError(
             f"embedder is the text {embedder!r:.40}; give an embedder, or name one by RETRIEVAL_EMBEDDER or "
@@ -626,10 +613,9 @@ async def open(  # noqa: A001 - what users call it, as they call retrieval.open(
     settings: Settings | None = None,
     embedder: Embedder | None = None,
     llm: LLM | None = None,
-    **unknown: Never,
 ) -> Platform:
     """The platform, open, for notebooks and applications that go on: ``platform = await retrieval.open()``.
 
     The arguments are those of ``connect``. ``await platform.close()`` ends it.
     """
-    return await connect(url, tenant=tenant, settings=settings, embedder=embedder, llm=llm, **unknown).open()
+    return await connect(url, tenant=tenant, settings=settings, embedder=embedder, llm=llm).open()

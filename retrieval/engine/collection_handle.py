@@ -6,12 +6,12 @@ import asyncio
 import difflib
 import inspect
 import random
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from copy import copy
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import wraps
-from typing import Any, Concatenate, NoReturn, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from retrieval.adapters.aside import LONG, MANY_CONDITIONS, aside
 from retrieval.adapters.embedders.cached import CachedEmbedder
@@ -211,8 +211,6 @@ def told_if_gone(
     return told
 
 
-Call = TypeVar("Call", bound=Callable[..., object])
-
 OTHER_NAMES: Mapping[str, tuple[str, ...]] = {
     "limit": ("k", "n", "top_k", "topk", "top", "size", "count", "n_results", "num_results", "max_results"),
     "where": ("filter", "filters", "condition", "conditions"),
@@ -246,33 +244,30 @@ OTHER_NAMES: Mapping[str, tuple[str, ...]] = {
 """The arguments of calls, and what other libraries call them."""
 
 
-def names_told(call: Call) -> Call:
-    """The call itself, whose signature is told without ``**unknown``, and with ``REQUIRED`` arguments as such.
+def names_told(call: Callable[_Given, _Answer]) -> Callable[_Given, _Answer]:
+    """The call, which answers a wrong name of an argument with the right one: it raises ``InvalidRequestError``."""
 
-    Such a call takes ``**unknown: Never``, which a type checker lets nobody give, and begins with
-    ``if unknown: refuse_unknown(...)``: what is called by a wrong name is told the right one, and every other call pays
-    nothing for it.
-    """
-    signature = inspect.signature(call)
-    parts = [one for one in signature.parameters.values() if one.kind is not one.VAR_KEYWORD]
-    parts = [one.replace(default=one.empty) if one.default is REQUIRED else one for one in parts]
-    vars(call)["__signature__"] = signature.replace(parameters=parts)
-    return call
+    @wraps(call)
+    def told(*given: _Given.args, **named: _Given.kwargs) -> _Answer:
+        try:
+            return call(*given, **named)
+        except TypeError:
+            _check_names(call, named)
+            raise
 
-
-REQUIRED: Any = ...
-"""The default of an argument that must be given, of a call that ``names_told`` marks: the call itself refuses it."""
+    return told
 
 
-def refuse_unknown(call: Callable[..., object], unknown: Collection[str]) -> NoReturn:
-    """Raise ``InvalidRequestError`` for arguments that the call does not have, naming the one that was meant."""
+def _check_names(call: Callable[..., object], given: Iterable[str]) -> None:
     known = [name for name in inspect.signature(call).parameters if name != "self"]
-    name = next(iter(unknown))
-    meant = [one for one in known if name in OTHER_NAMES.get(one, ())]
-    meant = meant or difflib.get_close_matches(name, known, n=1)
-    hint = f"; did you mean {meant[0]}? It" if meant else "; it"
-    said = call.__qualname__.removeprefix("Collection.").removeprefix("Platform.")
-    raise InvalidRequestError(f"{said} has no argument {name!r:.80}{hint} takes {', '.join(known)}")
+    for name in given:
+        if name not in known:
+            meant = [one for one in known if name in OTHER_NAMES.get(one, ())]
+            meant = meant or difflib.get_close_matches(name, known, n=1)
+            hint = f"; did you mean {meant[0]}? It" if meant else "; it"
+            said = call.__qualname__.rpartition(".")[2]
+            message = f"{said} has no argument {name!r:.80}{hint} takes {', '.join(known)}"
+            raise InvalidRequestError(message) from None
 
 
 def _check(wanted: Filter | None, stored: StoredCollection) -> None:

@@ -11,7 +11,7 @@ from copy import copy
 from datetime import datetime
 from functools import cache
 from types import TracebackType
-from typing import Never, NoReturn, Self
+from typing import NoReturn, Self
 
 from anyio.from_thread import start_blocking_portal
 
@@ -161,10 +161,9 @@ def connect(
     settings: Settings | None = None,
     embedder: Embedder | None = None,
     llm: LLM | None = None,
-    **unknown: Never,
 ) -> SyncPlatform:
     """The platform, to be opened with ``with``, or by ``open``. See ``retrieval.connect``."""
-    opened = connect_async(url, tenant=tenant, settings=settings, embedder=embedder, llm=llm, **unknown)
+    opened = connect_async(url, tenant=tenant, settings=settings, embedder=embedder, llm=llm)
     return SyncPlatform(opened.settings, embedder=embedder, llm=llm)
 
 
@@ -176,10 +175,9 @@ def open(  # noqa: A001 - what users call it, as they call retrieval.sync.open()
     settings: Settings | None = None,
     embedder: Embedder | None = None,
     llm: LLM | None = None,
-    **unknown: Never,
 ) -> SyncPlatform:
     """The platform, open: ``platform = retrieval.sync.open()``. See ``retrieval.open``."""
-    return connect(url, tenant=tenant, settings=settings, embedder=embedder, llm=llm, **unknown).open()
+    return connect(url, tenant=tenant, settings=settings, embedder=embedder, llm=llm).open()
 
 
 def _close_at_exit(platform: SyncPlatform) -> None:
