@@ -177,7 +177,7 @@ class Platform:
             stored = await find_or_make(
                 *place,
                 name,
-                lambda: space or self._space_of_new(),
+                lambda: self._space_of_new(space),
                 language=language,
                 profile=profile,
                 neighbours=neighbours,
@@ -464,7 +464,10 @@ class Platform:
 
     @property
     def embedder(self) -> Embedder | None:
-        """The embedder of new collections: given, else as configured, else None. Raises ``ConfigurationError``."""
+        """The embedder of new collections: given, else as configured, else None. Raises ``ConfigurationError``.
+
+        Also where the dimensions of its model are not known yet: ``try_embedder`` and a new collection ask for them.
+        """
         return self._embedders.for_new()
 
     @property
@@ -510,9 +513,9 @@ class Platform:
     def _collection(self, stored: StoredCollection) -> Collection:
         return Collection(CollectionHandle(self._open_parts, stored), self.workplace)
 
-    def _space_of_new(self) -> EmbeddingSpace | None:
-        embedder = self._embedders.for_new()
-        return None if embedder is None else embedder.space
+    async def _space_of_new(self, given: EmbeddingSpace | None) -> EmbeddingSpace | None:
+        embedder = None if given else await self._embedders.asked_for_new()
+        return given if embedder is None else embedder.space
 
     def _embedder_of_tenant(self, tenant_id: int, space: StoredSpace) -> CachedEmbedder | None:
         """The embedder of a space, for whichever tenant: each has a cache of its own."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.items.collections import (
@@ -20,7 +20,7 @@ from retrieval.domain.items.embedding import EmbeddingSpace
 from retrieval.domain.search.profile import Profile
 from retrieval.engine.plan import default_profile
 
-SpaceOfNew = Callable[[], EmbeddingSpace | None]
+SpaceOfNew = Callable[[], Awaitable[EmbeddingSpace | None]]
 """Gives the embedding space of a new collection; None: there is no embedder for one."""
 
 
@@ -52,7 +52,7 @@ async def find_or_make(
     stored = await find_collection(database, tenant_id, name)
     if stored is not None and stored.space is not None:
         return stored
-    wanted = space_of_new()
+    wanted = await space_of_new()
     space = None if wanted is None else await register_space(database, wanted)
     if stored is None:
         first = profile or default_profile(space.space if space else None)
