@@ -13,7 +13,7 @@ from contextlib import AsyncExitStack
 from copy import copy
 from datetime import UTC, datetime, timedelta
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 from uuid import UUID
 
 from pydantic import ValidationError
@@ -33,10 +33,11 @@ from retrieval.adapters.store.items.collections import (
 from retrieval.adapters.store.records.forgetting import ensure_months
 from retrieval.adapters.store.search.vectors import StoredSpace
 from retrieval.collection import Collection
-from retrieval.domain.errors import DatabaseError, InvalidRequestError
+from retrieval.domain.errors import ConflictError, DatabaseError, InvalidRequestError
 from retrieval.domain.items.attribute import checked_filterable
 from retrieval.domain.items.collection import Neighbours, check_collection_name, checked_neighbours
 from retrieval.domain.items.embedding import Embedder, EmbeddingSpace
+from retrieval.domain.json_schema import AttributeSchema
 from retrieval.domain.learning.context import Context
 from retrieval.domain.learning.feedback import RATING, Feedback, FeedbackReport, outcome_events
 from retrieval.domain.llm import LLM
@@ -161,17 +162,21 @@ class Platform:
         space: EmbeddingSpace | None = None,
         filterable: Mapping[str, str] | None = None,
         neighbours: Neighbours | None = None,
+        schema: Mapping[str, Any] | None = None,
     ) -> Collection:
         """The tenant's collection of that name; made if missing, with its profile and embedding space.
 
         ``language`` (a text search configuration of PostgreSQL), ``profile``, ``space`` and ``neighbours`` (see
         ``Collection.set_neighbours``) count when it is made; ``space`` is for vectors of your own, otherwise it is the
-        configured embedder's. ``filterable`` is as for ``Collection.make_filterable``, and adds what is not declared
-        yet. With ``create=False`` a missing collection raises ``UnknownCollectionError``.
+        configured embedder's. ``schema``, a JSON Schema, is what the attributes of every item fit: an item that does
+        not is refused as an invalid one. It is given when the collection is made, and stays; ``ConflictError`` is
+        raised where the collection has another. ``filterable`` is as for ``Collection.make_filterable``, and adds what
+        is not declared yet. With ``create=False`` a missing collection raises ``UnknownCollectionError``.
         """
         check_collection_name(name)
         checked_filterable(filterable or {})
         checked_neighbours(neighbours)
+        fitting = AttributeSchema.checked(schema)
         place = (self.database, self._tenant_id)
         if create:
             stored = await find_or_make(
@@ -181,9 +186,15 @@ class Platform:
                 language=language,
                 profile=profile,
                 neighbours=neighbours,
+                schema=fitting,
             )
         else:
             stored = await find(*place, name)
+        if fitting is not None and stored.schema != fitting:
+            raise ConflictError(
+                f"collection {name!r:.80} was made with {'another' if stored.schema else 'no'} schema, which stays; "
+                "leave the schema out, or make another collection"
+            )
         collection = self._collection(stored)
         if filterable:
             await collection.make_filterable(filterable)

@@ -17,6 +17,7 @@ from retrieval.adapters.store.search.vectors import StoredSpace, register_space
 from retrieval.domain.errors import Advice, UnknownCollectionError
 from retrieval.domain.items.collection import Neighbours
 from retrieval.domain.items.embedding import EmbeddingSpace
+from retrieval.domain.json_schema import AttributeSchema
 from retrieval.domain.search.profile import Profile
 from retrieval.engine.plan import default_profile
 
@@ -44,6 +45,7 @@ async def find_or_make(
     language: str,
     profile: Profile | None,
     neighbours: Neighbours | None,
+    schema: AttributeSchema | None,
 ) -> StoredCollection:
     """The collection of that name, made if missing; one that has no space gets the one that new ones have.
 
@@ -59,7 +61,9 @@ async def find_or_make(
         number = space.space_id if space else None
         async with database.transaction(tenant_id) as connection:
             whose = (connection, tenant_id, name)
-            await create_collection(*whose, language=language, profile=first, space_id=number, neighbours=neighbours)
+            await create_collection(
+                *whose, language=language, profile=first, space_id=number, neighbours=neighbours, schema=schema
+            )
     elif space is not None:
         await _give_space(database, tenant_id, stored, space)
     stored = await find_collection(database, tenant_id, name)

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import typer
@@ -48,6 +48,7 @@ class DocumentOptions:
     prune: bool
     language: str | None
     filterable: Mapping[str, str]
+    schema: Mapping[str, Any] | None
     as_json: bool
     quiet: bool
     yes: bool
@@ -75,7 +76,10 @@ def ingest_paths(state: State, options: DocumentOptions) -> None:
     async def work(platform: Platform) -> DocumentsReport:
         await tell_destination(platform, options.collection, bytes_of(options.paths), yes=options.yes)
         collection = await platform.collection(
-            options.collection, language=options.language or "english", filterable=options.filterable
+            options.collection,
+            language=options.language or "english",
+            filterable=options.filterable,
+            schema=options.schema,
         )
         await check_language(collection, options.language)
         with progress(f"ingest {options.collection}", "document", quiet=options.quiet) as update:
