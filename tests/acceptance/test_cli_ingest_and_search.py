@@ -96,6 +96,24 @@ def test_csv_columns_are_mapped(program: Program) -> None:
     assert program.json("search", "tickets", "ABFS", "--where", "priority=Major")["hits"]
 
 
+def test_lines_that_do_not_fit_the_schema_are_bad_lines(program: Program) -> None:
+    """The schema comes from a file, and stays the collection's."""
+    (program.folder / "schema.json").write_text('{"properties": {"host": {"type": "string"}}, "required": ["host"]}')
+    lines = [{"_id": "1", "text": "disk full", "host": "h1"}, {"_id": "2", "text": "disk full", "host": 7}]
+    path = program.write("notes.jsonl", *lines)
+    said = program.fails("ingest", "notes", path, "--schema", "schema.json")
+    assert "notes.jsonl:2: item '2' does not fit the collection's schema: attribute 'host': 7 is not of type" in said
+    done = program("ingest", "notes", path, "--on-error", "skip", "--json")
+    assert counts(json.loads(done.stdout)) == {"read": 1, "added": 1, "embedded": 1, "rejected": 1}
+
+    (program.folder / "other.json").write_text("{}")
+    assert "was made with another schema, which stays" in program.fails(
+        "ingest", "notes", path, "--schema", "other.json"
+    )
+    assert "cannot read the schema in none.json" in program.fails("ingest", "notes", path, "--schema", "none.json")
+    assert "write one JSON object" in program.fails("ingest", "x", path, "--schema", path)
+
+
 def test_a_run_whose_items_have_no_text_fails_and_says_where_it_may_be(program: Program) -> None:
     """With all counts and a code that is not 0; named, the text is there."""
     (program.folder / "docs.csv").write_text("Doc No,Content,Year\n1,The flow is laminar,1958\n2,A wing,1960\n")

@@ -13,6 +13,7 @@ from retrieval.domain.api_key import Scope
 from retrieval.domain.errors import ConflictError, UnknownCollectionError, UnknownItemError
 from retrieval.domain.items.collection import check_collection_name
 from retrieval.domain.items.item import Became, Item, StoredItem
+from retrieval.domain.json_schema import AttributeSchema
 from retrieval.engine.reading import infos_after
 from retrieval.platform import Platform
 from retrieval.surfaces.http.bulk import MEDIA_TYPE, BulkAnswer
@@ -77,6 +78,8 @@ async def collection(
     profile = profile_at(("profile",), body.profile)
     with at("neighbours"):
         neighbours = body.neighbours.neighbours() if body.neighbours else None
+    with at("schema"):
+        AttributeSchema.checked(body.attribute_schema)
     made = await platform.collection(
         name,
         language=body.language or "english",
