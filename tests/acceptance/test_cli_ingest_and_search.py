@@ -17,7 +17,7 @@ import pytest
 
 from tests.acceptance.conftest import ROOT, SECONDS, Program
 from tests.support.documents import write_handbook
-from tests.support.openai_server import OpenAIServer, status
+from tests.support.openai_server import SPEECHES, OpenAIServer, status
 
 TICKETS = ROOT / "examples" / "data" / "tickets"
 NOTES: list[dict[str, object]] = [
@@ -201,6 +201,33 @@ async def test_items_wait_for_an_embedder_that_fails(program: Program) -> None:
 
         report = await asyncio.to_thread(program.json, "ingest", "notes", path)
         assert counts(report) == {"read": 3, "unchanged": 3, "embedded": 3}
+
+
+async def test_a_service_is_told_before_texts_are_sent_to_it(program: Program) -> None:
+    """Its address without a password, the model and the tokens; and the model of this machine says what it cannot."""
+    path = program.write("notes.jsonl", *NOTES)
+    async with OpenAIServer(speaks=SPEECHES["ollama"], dimensions=96) as server:
+        address = server.url.replace("http://", "http://me:secret@")
+        sending = program.using(RETRIEVAL_EMBEDDER=f"ollama:somebody/new@{address}")
+        done = await asyncio.to_thread(sending, "ingest", "notes", path)
+        assert done.returncode == 0, done.stderr
+        assert f"note: texts are sent to {server.url}, to be embedded by somebody/new: about " in done.stderr
+        assert "secret" not in done.stderr
+        assert sending.json("collections")[0]["space"] == "ollama/somebody/new (96)"
+    away = await asyncio.to_thread(sending, "ingest", "others", path)
+    assert away.returncode == 1
+    assert "error: Ollama does not answer at " in away.stderr
+    assert "start it with: ollama serve" in away.stderr
+    assert "did you mean 'ollama'?" in program.using(RETRIEVAL_EMBEDDER="olama").fails("ingest", "notes", path)
+
+
+def test_the_model_of_this_machine_says_that_it_knows_english(program: Program) -> None:
+    """Of a new collection alone, with the name of a multilingual one."""
+    path = program.write("notes.jsonl", *NOTES)
+    local = program.using(RETRIEVAL_EMBEDDER="minilm")
+    said = "all-MiniLM-L6-v2, knows English alone; for texts in other languages RETRIEVAL_EMBEDDER=ollama:bge-m3"
+    assert said in local("ingest", "notes", path).stderr
+    assert said not in local("ingest", "notes", path).stderr
 
 
 async def test_a_person_is_asked_before_a_key_of_the_environment_sends_texts_away(program: Program) -> None:
