@@ -111,7 +111,8 @@ def test_lines_that_do_not_fit_the_schema_are_bad_lines(program: Program) -> Non
         "ingest", "notes", path, "--schema", "other.json"
     )
     assert "cannot read the schema in none.json" in program.fails("ingest", "notes", path, "--schema", "none.json")
-    assert "write one JSON object" in program.fails("ingest", "x", path, "--schema", path)
+    (program.folder / "list.json").write_text("[1]")
+    assert "write one JSON object" in program.fails("ingest", "x", path, "--schema", "list.json")
 
 
 def test_a_run_whose_items_have_no_text_fails_and_says_where_it_may_be(program: Program) -> None:

@@ -1,4 +1,4 @@
-"""Models of sentence-transformers: the adapter, with a small library of that name where the real one would be loaded."""
+"""Models of sentence-transformers: the adapter, with a small library of that name in place of the real one."""
 
 from __future__ import annotations
 
