@@ -13,7 +13,7 @@ from contextlib import AsyncExitStack
 from copy import copy
 from datetime import UTC, datetime, timedelta
 from types import TracebackType
-from typing import TYPE_CHECKING, NoReturn, Self
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 from uuid import UUID
 
 from pydantic import ValidationError
@@ -34,10 +34,11 @@ from retrieval.adapters.store.records.forgetting import ensure_months
 from retrieval.adapters.store.search.vectors import StoredSpace
 from retrieval.collection import Collection
 from retrieval.domain.checks import check_flags
-from retrieval.domain.errors import DatabaseError, InvalidRequestError
+from retrieval.domain.errors import ConflictError, DatabaseError, InvalidRequestError
 from retrieval.domain.items.attribute import checked_filterable
 from retrieval.domain.items.collection import Neighbours, check_collection_name, checked_neighbours
 from retrieval.domain.items.embedding import Embedder, EmbeddingSpace
+from retrieval.domain.json_schema import AttributeSchema
 from retrieval.domain.learning.context import Context
 from retrieval.domain.learning.feedback import RATING, Feedback, FeedbackReport, outcome_events
 from retrieval.domain.llm import LLM
@@ -182,13 +183,16 @@ class Platform:
         space: EmbeddingSpace | None = None,
         filterable: Mapping[str, str] | None = None,
         neighbours: Neighbours | None = None,
+        schema: Mapping[str, Any] | None = None,
     ) -> Collection:
         """The tenant's collection of that name; made if missing, with its profile and embedding space.
 
         ``language`` (a text search configuration of PostgreSQL), ``profile``, ``space`` and ``neighbours`` (see
         ``Collection.set_neighbours``) count when it is made; ``space`` is for vectors of your own, otherwise it is the
-        configured embedder's. ``filterable`` is as for ``Collection.make_filterable``, and adds what is not declared
-        yet. With ``create=False`` a missing collection raises ``UnknownCollectionError``.
+        configured embedder's. ``schema``, a JSON Schema, is what the attributes of every item fit: an item that does
+        not is refused as an invalid one. It is given when the collection is made, and stays; ``ConflictError`` is
+        raised where the collection has another. ``filterable`` is as for ``Collection.make_filterable``, and adds what
+        is not declared yet. With ``create=False`` a missing collection raises ``UnknownCollectionError``.
         """
         check_collection_name(name)
         check_flags(create=create)
@@ -200,18 +204,25 @@ class Platform:
             raise InvalidRequestError(f"space is {space!r:.80}; it must be a retrieval.EmbeddingSpace")
         checked_filterable({} if filterable is None else filterable)
         checked_neighbours(neighbours)
+        fitting = AttributeSchema.checked(schema)
         place = (self.database, self._tenant_id)
         if create:
             stored = await find_or_make(
                 *place,
                 name,
-                lambda: space or self._space_of_new(),
+                lambda: self._space_of_new(space),
                 language=language,
                 profile=profile,
                 neighbours=neighbours,
+                schema=fitting,
             )
         else:
             stored = await find(*place, name)
+        if fitting is not None and stored.schema != fitting:
+            raise ConflictError(
+                f"collection {name!r:.80} was made with {'another' if stored.schema else 'no'} schema, which stays; "
+                "leave the schema out, or make another collection"
+            )
         collection = self._collection(stored)
         if filterable:
             await collection.make_filterable(filterable)
@@ -493,7 +504,10 @@ class Platform:
 
     @property
     def embedder(self) -> Embedder | None:
-        """The embedder of new collections: given, else as configured, else None. Raises ``ConfigurationError``."""
+        """The embedder of new collections: given, else as configured, else None. Raises ``ConfigurationError``.
+
+        Also where the dimensions of its model are not known yet: ``try_embedder`` and a new collection ask for them.
+        """
         return self._embedders.for_new()
 
     @property
@@ -539,9 +553,9 @@ class Platform:
     def _collection(self, stored: StoredCollection) -> Collection:
         return Collection(CollectionHandle(self._open_parts, stored), self.workplace)
 
-    def _space_of_new(self) -> EmbeddingSpace | None:
-        embedder = self._embedders.for_new()
-        return None if embedder is None else embedder.space
+    async def _space_of_new(self, given: EmbeddingSpace | None) -> EmbeddingSpace | None:
+        embedder = None if given else await self._embedders.asked_for_new()
+        return given if embedder is None else embedder.space
 
     def _embedder_of_tenant(self, tenant_id: int, space: StoredSpace) -> CachedEmbedder | None:
         """The embedder of a space, for whichever tenant: each has a cache of its own."""

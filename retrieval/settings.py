@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import AliasChoices, BaseModel, Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
@@ -16,7 +18,42 @@ from retrieval.domain.search.query import MAX_FILTER_VALUES, MAX_QUERY_BYTES, Se
 
 LLMName = Literal["auto", "openai", "sim", "none"]
 
-EmbedderName = Literal["auto", "openai", "minilm", "hashing", "none"]
+EMBEDDERS = ("auto", "minilm", "hashing", "none")
+"""Embedders that are named alone."""
+
+SERVICES = ("openai", "openai-compatible", "ollama", "voyage", "cohere", "jina", "tei", "vllm")
+"""Services that embed over HTTP, named alone, with a model, an address or both: ``ollama:bge-m3@http://gpu:11434``."""
+
+SENTENCE_TRANSFORMERS = "sentence-transformers"
+"""Is named with the model that it runs on this machine."""
+
+
+@dataclass(frozen=True, slots=True)
+class EmbedderName:
+    """An embedder as ``RETRIEVAL_EMBEDDER`` names it."""
+
+    kind: str
+    """One of ``EMBEDDERS`` or ``SERVICES``, or ``sentence-transformers``."""
+    model: str = ""
+    url: str = ""
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Reads ``kind``, ``kind:model``, ``kind:url`` or ``kind:model@url``. Raises ``ValueError``."""
+        kind, _, rest = text.strip().partition(":")
+        if kind not in (*EMBEDDERS, *SERVICES, SENTENCE_TRANSFORMERS):
+            every = ", ".join((*EMBEDDERS, *SERVICES, f"{SENTENCE_TRANSFORMERS}:MODEL"))
+            near = difflib.get_close_matches(kind, (*EMBEDDERS, *SERVICES, SENTENCE_TRANSFORMERS), 1)
+            meant = f"did you mean {near[0]!r}? " if near else ""
+            raise ValueError(f"there is no embedder {kind!r:.40}; {meant}there are {every}")
+        if rest and kind in EMBEDDERS:
+            raise ValueError(f"{kind} has one model; leave {rest!r:.80} out")
+        found = re.fullmatch(r"(?P<model>.*?)@?(?P<url>https?://\S*)?", rest)
+        model, url = (found["model"], found["url"] or "") if found else (rest, "")
+        if kind == SENTENCE_TRANSFORMERS and (url or not model):
+            raise ValueError(f"{kind} needs a model and no address, such as {kind}:BAAI/bge-m3")
+        return cls(kind, model, url)
+
 
 MAX_SCHEMA_BYTES = 50
 """PostgreSQL names have 63 bytes; the roles' names are the schema's with an ending."""
@@ -27,6 +64,11 @@ MIN_TOKEN_CHARACTERS = 16
 
 
 _ORIGIN = re.compile(r"https?://[^\s/?#@*,]+")
+
+
+def _by_two_names(*names: str) -> Any:
+    """A setting that is read by the name that others have for it too."""
+    return Field(default=None, validation_alias=AliasChoices(f"RETRIEVAL_{names[0]}", *names))
 
 
 class Settings(BaseSettings):
@@ -56,22 +98,30 @@ class Settings(BaseSettings):
     transaction_pooler: bool | None = None
     """Whether a pooler in transaction mode stands before the database; unset: the platform finds out."""
 
-    embedder: EmbedderName = "auto"
-    """``auto``: openai when its key is set, else minilm when installed, else none (lexical search only)."""
-    embedding_model: str = "text-embedding-3-small"
-    """The model asked of an OpenAI-compatible endpoint."""
+    embedder: str = "auto"
+    """``auto``: openai when its key is set, else minilm when installed, else none (lexical search only).
+
+    A service may be followed by its model, its address or both: ``ollama:bge-m3@http://gpu:11434``."""
+    embedding_model: str | None = None
+    """The service's model, where the embedder's name says none; unset: its usual one."""
     embedding_dimensions: int | None = None
     """Dimensions asked of the model; unset: the model's own."""
-    embedding_api_key: SecretStr | None = Field(
-        default=None, validation_alias=AliasChoices("RETRIEVAL_EMBEDDING_API_KEY", "OPENAI_API_KEY")
-    )
-    """Of the OpenAI-compatible endpoint."""
-    embedding_base_url: str | None = Field(
-        default=None, validation_alias=AliasChoices("RETRIEVAL_EMBEDDING_BASE_URL", "OPENAI_BASE_URL")
-    )
-    """Where the endpoint is; unset: OpenAI."""
-    embedding_max_texts: int = Field(default=2048, ge=1)
-    """Texts a request; some endpoints take no more than 32."""
+    embedding_api_key: SecretStr | None = None
+    """The key of the service that is configured; unset: the one that follows for it."""
+    openai_api_key: SecretStr | None = _by_two_names("OPENAI_API_KEY")
+    """Sent to OpenAI, and to the address that stands in its place, alone."""
+    voyage_api_key: SecretStr | None = _by_two_names("VOYAGE_API_KEY")
+    """Sent to Voyage alone."""
+    cohere_api_key: SecretStr | None = _by_two_names("COHERE_API_KEY", "CO_API_KEY")
+    """Sent to Cohere alone."""
+    jina_api_key: SecretStr | None = _by_two_names("JINA_API_KEY")
+    """Sent to Jina alone."""
+    embedding_base_url: str | None = None
+    """Where the service that is configured is; unset: its usual address."""
+    openai_base_url: str | None = _by_two_names("OPENAI_BASE_URL")
+    """What stands in place of OpenAI's address."""
+    embedding_max_texts: int | None = Field(default=None, ge=1)
+    """Texts a request; unset: as many as the service takes."""
     embedding_timeout_seconds: float = Field(default=30.0, gt=0)
     """How long one attempt may take."""
     embedding_budget_seconds: float = Field(default=2.0, gt=0, le=3600)
@@ -159,6 +209,17 @@ class Settings(BaseSettings):
         # The initialiser of ``BaseSettings`` reads every variable: 3 ms, in the event loop of who serves many tenants.
         BaseModel.__init__(other, **(self.model_dump() | values))
         return other
+
+    @property
+    def embedder_name(self) -> EmbedderName:
+        """The embedder that is named, with its model and address."""
+        return EmbedderName.parse(self.embedder)
+
+    @field_validator("embedder")
+    @classmethod
+    def _usable_embedder(cls, value: str) -> str:
+        EmbedderName.parse(value)
+        return value
 
     @field_validator("llm", mode="before")
     @classmethod

@@ -231,7 +231,7 @@ OTHER_NAMES: Mapping[str, tuple[str, ...]] = {
     "chunking": ("chunk_size", "chunk_tokens", "chunk_overlap", "overlap"),
     "language": ("lang", "text_search_config"),
     "space": ("embedding_space", "dimensions"),
-    "filterable": ("attributes", "indexes", "schema"),
+    "filterable": ("attributes", "indexes"),
     "create": ("create_if_missing",),
     "name": ("collection", "collection_name"),
     "item_id": ("id", "item", "document_id"),

@@ -159,6 +159,7 @@ def info_of(stored: StoredCollection, pending: int) -> CollectionInfo:
         has_hnsw=stored.ann_index is not None,
         filterable={attribute: kind.value for attribute, kind in stored.filterable},
         neighbours=stored.neighbours,
+        schema=stored.schema.definition if stored.schema else None,
     )
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
+from retrieval.adapters.aside import aside
 from retrieval.adapters.embedders.cached import CachedEmbedder
 from retrieval.adapters.readers import item_from_record
 from retrieval.adapters.store.database import Database
@@ -39,6 +40,7 @@ from retrieval.domain.errors import (
 )
 from retrieval.domain.items.embedding import Vector, Vectors
 from retrieval.domain.items.item import Became, Item, text_hash
+from retrieval.domain.json_schema import AttributeSchema
 from retrieval.domain.told import Told
 
 _log = logging.getLogger(__name__)
@@ -57,6 +59,9 @@ _BATCH_WITH_VECTORS, _AT_ONCE = 2000, 2
 
 SOON_SECONDS = 1.0
 """How long new items wait for their vectors, to be stored together with them; then they are stored without."""
+
+_MANY_TO_CHECK = 50
+"""Items that are checked against a schema in a few milliseconds."""
 
 MOST_REFUSED = 5
 """Refused items of a call after which the fault is taken to be the embedder's and not theirs."""
@@ -151,6 +156,7 @@ class Writer:
         self, batch: Sequence[Item], vectors: Vectors | None = None, *, only_new: bool = False
     ) -> tuple[AddReport, WrittenItems]:
         """As ``add``, with the result of the write. Raises ``ItemIsThereError`` where the items were to be new."""
+        await self.check(batch)
         places = {item.item_id: place for place, item in enumerate(batch)}
         items = [batch[place] for place in places.values()]
         if self.collection.space is None:
@@ -160,6 +166,12 @@ class Writer:
             report, written = await self._store(items, given)
             return replace(report, embedded=written.embedded), written
         return await self._add_embedding(items, only_new=only_new)
+
+    async def check(self, items: Sequence[Item]) -> None:
+        """Raise ``InvalidItemError`` for the first item whose attributes do not fit the collection's schema."""
+        schema = self.collection.schema
+        if schema is not None:
+            await aside(lambda: schema.check_each(items), is_long=len(items) >= _MANY_TO_CHECK)
 
     async def _add_embedding(self, items: Sequence[Item], *, only_new: bool) -> tuple[AddReport, WrittenItems]:
         """Store items with those of their vectors that come soon, and the other vectors when they come."""
@@ -318,6 +330,7 @@ async def add_in_parts(writer: Writer, items: Sequence[Item], vectors: Vectors |
     size, at_once = (BATCH_ITEMS, 1) if vectors is None else (_BATCH_WITH_VECTORS, _AT_ONCE)
     if len(items) <= size:
         return await writer.add(items, vectors)
+    await writer.check(items)
     places = list({item.item_id: place for place, item in enumerate(items)}.values())
     first, *others = _split(places, size, at_once)
     waiting = iter(others)
@@ -400,7 +413,9 @@ async def add_each(writer: Writer, given: Sequence[Item | Mapping[str, Any]]) ->
 
     Of items with the same id the last one stays, and each is told what it would have been told alone.
     """
-    checked = [_checked(one) for one in given]
+    schema = writer.collection.schema
+    many = schema is not None and len(given) >= _MANY_TO_CHECK
+    checked = await aside(lambda: [_checked(one, schema) for one in given], is_long=many)
     items = [one for one in checked if isinstance(one, Item)]
     if not items:
         return AddedEach(outcomes=tuple(outcomes_of(checked, {})))
@@ -446,11 +461,14 @@ def as_item(one: object) -> Item:
     raise InvalidItemError(f"an item must be an Item or a dictionary, not {type(one).__name__}")
 
 
-def _checked(one: object) -> Item | InvalidItemError:
+def _checked(one: object, schema: AttributeSchema | None) -> Item | InvalidItemError:
     try:
-        return as_item(one)
+        item = as_item(one)
+        if schema is not None:
+            schema.check(item)
     except InvalidItemError as error:
         return error
+    return item
 
 
 async def add_new(writer: Writer, batch: Sequence[Item]) -> AddReport:

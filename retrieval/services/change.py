@@ -59,6 +59,7 @@ async def _put(
     held = await hold_item(connection, collection.collection_id, item_id)
     check_version(item_id, held[0].version if held else None, version)
     item = make(held[0].item if held else None)
+    await writer.check([item])
     if held is not None and held[1] == item.content_hash:
         return replace(held[0], became=Became.UNCHANGED), None
     space_id = None if collection.space is None else collection.space.space_id
@@ -158,6 +159,7 @@ async def change(
     async with writer.database.transaction(writer.tenant_id) as connection:
         held = await hold_items(connection, writer.collection.collection_id, item_ids)
         decided = _decided(held, sorted(set(item_ids)), decide)
+        await writer.check(decided.written)
         if decided.removed and not may_remove:
             raise RemovalError
         if keeps_time:

@@ -21,6 +21,7 @@ from retrieval.domain.items.chunking import CHUNK, Chunking, chunk_items, chunks
 from retrieval.domain.items.embedding import TokenMeasure
 from retrieval.domain.items.item import Item
 from retrieval.domain.items.passages import Passages, Place, passages_of, place_of, places_around
+from retrieval.domain.json_schema import AttributeSchema
 from retrieval.domain.search.filters import And, Field, Filter, OneOf, Or
 from retrieval.domain.search.hit import SearchResult
 from retrieval.engine.request import checked_item_ids
@@ -156,6 +157,8 @@ class _Reading:
     """The fingerprints of the stored documents, by id."""
     chunking: Chunking
     measure: TokenMeasure
+    schema: AttributeSchema | None
+    """The schema that the attributes of chunks fit; None: any do."""
 
     def look(self, source: DocumentFile | RawDocument) -> _Looked:
         """Read the document, and cut it if it is another than what is stored."""
@@ -170,6 +173,8 @@ class _Reading:
             found = read_document(raw)
             chunks = chunks_of(found.document, self.chunking, self.measure.count_tokens)
             items = tuple(chunk_items(found.document, chunks, fingerprint))
+            if self.schema is not None:
+                self.schema.check_each(items)
         except (InvalidItemError, MissingExtraError) as error:
             return _Looked(name, fault=str(error))
         return _Looked(name, items, is_cleaned=found.is_cleaned)
@@ -259,7 +264,7 @@ class Documents:
         progress: DocumentProgress | None,
     ) -> DocumentsReport:
         writer, measure = self.writer, self._measure
-        reading = _Reading(known, chunking.within(measure.max_tokens), measure)
+        reading = _Reading(known, chunking.within(measure.max_tokens), measure, writer.collection.schema)
         report, looked, rest = DocumentsReport(), 0, iter(sources)
         while batch := await asyncio.to_thread(_next_batch, reading, rest):
             stopped = report.chunks.stopped

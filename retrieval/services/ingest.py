@@ -16,8 +16,9 @@ import numpy as np
 
 from retrieval.adapters.readers import InputLine
 from retrieval.adapters.store.items.items import archive_items, item_ids_after
-from retrieval.domain.errors import InvalidRequestError
+from retrieval.domain.errors import BadLineError, InvalidItemError, InvalidRequestError
 from retrieval.domain.items.item import Item
+from retrieval.domain.json_schema import AttributeSchema
 from retrieval.services.add import BATCH_ITEMS, AddReport, Writer, repeated_report
 from retrieval.services.textsearch import refresh_weights
 
@@ -171,6 +172,7 @@ async def ingest(
     report = IngestReport()
     seen = SeenIds()
     offset = 0
+    lines = _fitting(lines, writer.collection.schema)
     if progress:
         progress(report, offset)
     while batch := await asyncio.to_thread(_next_batch, lines, skip=rejected is not None):
@@ -200,6 +202,22 @@ async def ingest(
         report = replace(report, archived=await _prune(writer, seen))
     await refresh_weights(writer.database, writer.tenant_id, writer.collection.collection_id)
     return report
+
+
+def _fitting(lines: Iterator[InputLine], schema: AttributeSchema | None) -> Iterator[InputLine]:
+    """The lines; one whose item does not fit the collection's schema is a bad line."""
+    if schema is None:
+        return lines
+
+    def checked(line: InputLine) -> InputLine:
+        try:
+            if line.item is not None:
+                schema.check(line.item)
+        except InvalidItemError as error:
+            return replace(line, item=None, error=BadLineError(line.file, line.line, str(error)))
+        return line
+
+    return map(checked, lines)
 
 
 def _followed(writer: Writer, report: IngestReport, offset: int, batch: _Batch, progress: Progress | None) -> Writer:

@@ -295,6 +295,7 @@ class MemoryWriter:
         """
         collection_id = self._collection.collection_id
         items = [memory.item() for memory in memories]
+        await self.writer.check(items)
         known = await known_hashes(connection, collection_id, [item.item_id for item in items])
         fresh = [item for item in items if known.get(item.item_id) != item.content_hash]
         old = list[str]()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.items.collections import (
@@ -17,10 +17,11 @@ from retrieval.adapters.store.search.vectors import StoredSpace, register_space
 from retrieval.domain.errors import Advice, UnknownCollectionError
 from retrieval.domain.items.collection import Neighbours
 from retrieval.domain.items.embedding import EmbeddingSpace
+from retrieval.domain.json_schema import AttributeSchema
 from retrieval.domain.search.profile import Profile
 from retrieval.engine.plan import default_profile
 
-SpaceOfNew = Callable[[], EmbeddingSpace | None]
+SpaceOfNew = Callable[[], Awaitable[EmbeddingSpace | None]]
 """Gives the embedding space of a new collection; None: there is no embedder for one."""
 
 
@@ -44,6 +45,7 @@ async def find_or_make(
     language: str,
     profile: Profile | None,
     neighbours: Neighbours | None,
+    schema: AttributeSchema | None,
 ) -> StoredCollection:
     """The collection of that name, made if missing; one that has no space gets the one that new ones have.
 
@@ -52,14 +54,16 @@ async def find_or_make(
     stored = await find_collection(database, tenant_id, name)
     if stored is not None and stored.space is not None:
         return stored
-    wanted = space_of_new()
+    wanted = await space_of_new()
     space = None if wanted is None else await register_space(database, wanted)
     if stored is None:
         first = profile or default_profile(space.space if space else None)
         number = space.space_id if space else None
         async with database.transaction(tenant_id) as connection:
             whose = (connection, tenant_id, name)
-            await create_collection(*whose, language=language, profile=first, space_id=number, neighbours=neighbours)
+            await create_collection(
+                *whose, language=language, profile=first, space_id=number, neighbours=neighbours, schema=schema
+            )
     elif space is not None:
         await _give_space(database, tenant_id, stored, space)
     stored = await find_collection(database, tenant_id, name)

@@ -26,6 +26,7 @@ CREATE TABLE collections (
     profile_version integer DEFAULT 1 NOT NULL,  -- the profile in use
     created_at timestamptz DEFAULT now() NOT NULL,
     neighbours jsonb,  -- how items are indexed together with their neighbours in a sequence; NULL: each by itself
+    attribute_schema jsonb,  -- the JSON Schema that the items' attributes fit; NULL: any do
     CONSTRAINT collections_pkey PRIMARY KEY (collection_id),
     CONSTRAINT collections_tenant_id_name_key UNIQUE (tenant_id, name),
     CONSTRAINT collections_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants (tenant_id),

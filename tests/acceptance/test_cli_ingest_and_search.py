@@ -17,7 +17,7 @@ import pytest
 
 from tests.acceptance.conftest import ROOT, SECONDS, Program
 from tests.support.documents import write_handbook
-from tests.support.openai_server import OpenAIServer, status
+from tests.support.openai_server import SPEECHES, OpenAIServer, status
 
 TICKETS = ROOT / "examples" / "data" / "tickets"
 NOTES: list[dict[str, object]] = [
@@ -94,6 +94,25 @@ def test_csv_columns_are_mapped(program: Program) -> None:
     report = program.json("ingest", "tickets", TICKETS / "tickets.csv", *maps)
     assert report["added"] == report["read"] == 20
     assert program.json("search", "tickets", "ABFS", "--where", "priority=Major")["hits"]
+
+
+def test_lines_that_do_not_fit_the_schema_are_bad_lines(program: Program) -> None:
+    """The schema comes from a file, and stays the collection's."""
+    (program.folder / "schema.json").write_text('{"properties": {"host": {"type": "string"}}, "required": ["host"]}')
+    lines = [{"_id": "1", "text": "disk full", "host": "h1"}, {"_id": "2", "text": "disk full", "host": 7}]
+    path = program.write("notes.jsonl", *lines)
+    said = program.fails("ingest", "notes", path, "--schema", "schema.json")
+    assert "notes.jsonl:2: item '2' does not fit the collection's schema: attribute 'host': 7 is not of type" in said
+    done = program("ingest", "notes", path, "--on-error", "skip", "--json")
+    assert counts(json.loads(done.stdout)) == {"read": 1, "added": 1, "embedded": 1, "rejected": 1}
+
+    (program.folder / "other.json").write_text("{}")
+    assert "was made with another schema, which stays" in program.fails(
+        "ingest", "notes", path, "--schema", "other.json"
+    )
+    assert "cannot read the schema in none.json" in program.fails("ingest", "notes", path, "--schema", "none.json")
+    (program.folder / "list.json").write_text("[1]")
+    assert "write one JSON object" in program.fails("ingest", "x", path, "--schema", "list.json")
 
 
 def test_a_run_whose_items_have_no_text_fails_and_says_where_it_may_be(program: Program) -> None:
@@ -195,6 +214,33 @@ async def test_items_wait_for_an_embedder_that_fails(program: Program) -> None:
 
         report = await asyncio.to_thread(program.json, "ingest", "notes", path)
         assert counts(report) == {"read": 3, "unchanged": 3, "embedded": 3}
+
+
+async def test_a_service_is_told_before_texts_are_sent_to_it(program: Program) -> None:
+    """Its address without a password, the model and the tokens; and the model of this machine says what it cannot."""
+    path = program.write("notes.jsonl", *NOTES)
+    async with OpenAIServer(speaks=SPEECHES["ollama"], dimensions=96) as server:
+        address = server.url.replace("http://", "http://me:secret@")
+        sending = program.using(RETRIEVAL_EMBEDDER=f"ollama:somebody/new@{address}")
+        done = await asyncio.to_thread(sending, "ingest", "notes", path)
+        assert done.returncode == 0, done.stderr
+        assert f"note: texts are sent to {server.url}, to be embedded by somebody/new: about " in done.stderr
+        assert "secret" not in done.stderr
+        assert sending.json("collections")[0]["space"] == "ollama/somebody/new (96)"
+    away = await asyncio.to_thread(sending, "ingest", "others", path)
+    assert away.returncode == 1
+    assert "error: Ollama does not answer at " in away.stderr
+    assert "start it with: ollama serve" in away.stderr
+    assert "did you mean 'ollama'?" in program.using(RETRIEVAL_EMBEDDER="olama").fails("ingest", "notes", path)
+
+
+def test_the_model_of_this_machine_says_that_it_knows_english(program: Program) -> None:
+    """Of a new collection alone, with the name of a multilingual one."""
+    path = program.write("notes.jsonl", *NOTES)
+    local = program.using(RETRIEVAL_EMBEDDER="minilm")
+    said = "all-MiniLM-L6-v2, knows English alone; for texts in other languages RETRIEVAL_EMBEDDER=ollama:bge-m3"
+    assert said in local("ingest", "notes", path).stderr
+    assert said not in local("ingest", "notes", path).stderr
 
 
 async def test_a_person_is_asked_before_a_key_of_the_environment_sends_texts_away(program: Program) -> None:

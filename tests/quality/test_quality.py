@@ -43,7 +43,7 @@ async def test_lexical_search_is_true_bm25(database_url: str) -> None:
 @pytest.mark.parametrize(("collection", "floor"), [("cranfield", 0.425), ("tickets_hadoop", 0.60)])
 async def test_fused_search_beats_its_legs(database_url: str, collection: str, floor: float) -> None:
     """With the default profile of the offline model, fused is not below the better leg, nor below its floor."""
-    if configured_embedder(Settings().changed(embedder="auto", embedding_api_key=None)) is None:
+    if configured_embedder(Settings().changed(embedder="auto", embedding_api_key=None, openai_api_key=None)) is None:
         pytest.skip("NOT MEASURED: the extra 'local' is not installed")
     found = await means(database_url, collection, "minilm")
     assert found["fused"] >= max(floor, found["lexical"], found["dense"])

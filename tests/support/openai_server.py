@@ -21,6 +21,33 @@ Fault = Callable[["OpenAIServer", web.Request, dict[str, Any]], Awaitable[web.St
 """Answers one request in place of the server; it gets the request's JSON."""
 
 
+def texts_of(body: dict[str, Any]) -> list[str]:
+    """The texts to embed."""
+    return list(body["texts"] if "texts" in body else body["input"])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Speech:
+    """How a service speaks: what its requests may and must hold, and what its answers and refusals look like."""
+
+    path: str
+    base: str = ""
+    """What the address that users set ends with."""
+    fields: frozenset[str]
+    """What a request may hold."""
+    needed: dict[str, tuple[Any, ...]] = field(default_factory=dict)
+    """What a request must hold, with the values that may stand there."""
+    dimensions: str = "dimensions"
+    role: str = ""
+    """The field by which vectors of queries differ from those of documents."""
+    max_texts: int = 2048
+    models: dict[str, Any] = field(default_factory=dict)
+    """Answers to questions about the model, by path."""
+    answer: Callable[[dict[str, Any], list[dict[str, Any]]], Any]
+    refusal: Callable[[int, str], web.Response]
+    too_long: str = "This model's maximum context length is 8192 tokens, however you requested 9000."
+
+
 @dataclass(frozen=True, slots=True)
 class Received:
     """A request as it arrived."""
@@ -32,7 +59,7 @@ class Received:
     @property
     def texts(self) -> list[str]:
         """The texts to embed."""
-        return list(self.body["input"])
+        return texts_of(self.body)
 
     @property
     def prompt(self) -> str:
@@ -43,6 +70,106 @@ class Received:
     def form(self) -> str:
         """The form of answer that is asked for."""
         return str(self.body.get("response_format", {"type": "text"})["type"])
+
+
+def _count(body: dict[str, Any]) -> int:
+    return sum(len(text.split()) for text in texts_of(body))
+
+
+def _as_openai(body: dict[str, Any], rows: list[dict[str, Any]]) -> dict[str, Any]:
+    usage = {"prompt_tokens": _count(body), "total_tokens": _count(body)}
+    return {"object": "list", "model": body["model"], "data": rows, "usage": usage}
+
+
+def _as_ollama(body: dict[str, Any], rows: list[dict[str, Any]]) -> dict[str, Any]:
+    vectors = [row["embedding"] for row in rows]
+    return {"model": body["model"], "embeddings": vectors, "total_duration": 1, "prompt_eval_count": _count(body)}
+
+
+def _as_cohere(body: dict[str, Any], rows: list[dict[str, Any]]) -> dict[str, Any]:
+    vectors = {"float": [row["embedding"] for row in rows]}
+    return {"id": "1", "embeddings": vectors, "texts": [], "meta": {"billed_units": {"input_tokens": _count(body)}}}
+
+
+def _error(code: int, said: str, kind: str | None = None) -> web.Response:
+    return web.json_response({"error": {"message": said, "type": "error", "code": kind}}, status=code)
+
+
+def _says(name: str) -> Callable[[int, str], web.Response]:
+    """Refusals whose reason is a text under that name."""
+    return lambda code, said: web.json_response({name: said}, status=code)
+
+
+_FIELDS = frozenset({"model", "input", "encoding_format", "dimensions"})
+_MODELS = {"object": "list", "data": [{"id": "BAAI/bge-m3", "object": "model"}]}
+
+OPENAI = Speech(path="/v1/embeddings", base="/v1", fields=_FIELDS, answer=_as_openai, refusal=_error)
+VLLM = Speech(path="/v1/embeddings", fields=_FIELDS, models={"/v1/models": _MODELS}, answer=_as_openai, refusal=_error)
+COMPATIBLE = Speech(
+    path="/v1/embeddings", base="/v1", fields=_FIELDS, models={"/v1/models": _MODELS}, answer=_as_openai, refusal=_error
+)
+TEI = Speech(
+    path="/v1/embeddings",
+    fields=_FIELDS,
+    max_texts=32,
+    models={"/info": {"model_id": "BAAI/bge-m3", "max_input_length": 8192, "max_client_batch_size": 32}},
+    answer=_as_openai,
+    refusal=lambda _, said: web.json_response({"error": said, "error_type": "Validation"}, status=413),
+    too_long="`inputs` must have less than 512 tokens. Given: 900",
+)
+OLLAMA = Speech(
+    path="/api/embed",
+    fields=frozenset({"model", "input", "truncate", "dimensions", "options", "keep_alive"}),
+    needed={"truncate": (False,)},
+    answer=_as_ollama,
+    refusal=_says("error"),
+    too_long="the input length exceeds the context length",
+)
+VOYAGE = Speech(
+    path="/v1/embeddings",
+    base="/v1",
+    fields=frozenset({"model", "input", "input_type", "truncation", "output_dimension", "encoding_format"}),
+    needed={"input_type": ("query", "document"), "truncation": (False,)},
+    dimensions="output_dimension",
+    role="input_type",
+    max_texts=1000,
+    answer=_as_openai,
+    refusal=_says("detail"),
+    too_long="The example at index 0 in your batch has too many tokens and does not fit into the context window.",
+)
+COHERE = Speech(
+    path="/v2/embed",
+    fields=frozenset({"model", "texts", "input_type", "embedding_types", "truncate", "output_dimension"}),
+    needed={"input_type": ("search_query", "search_document"), "embedding_types": (["float"],)},
+    dimensions="output_dimension",
+    role="input_type",
+    max_texts=96,
+    answer=_as_cohere,
+    refusal=_says("message"),
+    too_long="too many tokens: the text has 900 tokens",
+)
+JINA = Speech(
+    path="/v1/embeddings",
+    base="/v1",
+    fields=frozenset({"model", "input", "task", "embedding_type", "dimensions", "truncate"}),
+    needed={"task": ("retrieval.query", "retrieval.passage")},
+    role="task",
+    max_texts=512,
+    answer=_as_openai,
+    refusal=_says("detail"),
+    too_long="Input text exceeds maximum length of 8194 tokens",
+)
+SPEECHES = {
+    "openai": OPENAI,
+    "openai-compatible": COMPATIBLE,
+    "ollama": OLLAMA,
+    "voyage": VOYAGE,
+    "cohere": COHERE,
+    "jina": JINA,
+    "tei": TEI,
+    "vllm": VLLM,
+}
+"""By the service's name."""
 
 
 @dataclass(slots=True)
@@ -56,6 +183,8 @@ class OpenAIServer:
     """Of the vectors, where a request does not name its own."""
     float_lists: bool = False
     """Answer with lists of numbers even when base64 is asked for, as some servers do."""
+    speaks: Speech = OPENAI
+    """The service that it stands for."""
     max_text_bytes: int | None = None
     """Refuse longer texts the way the API refuses too many tokens."""
     forms: frozenset[str] = frozenset({"json_schema", "json_object", "text"})
@@ -79,12 +208,14 @@ class OpenAIServer:
         """Listen on a free port."""
         self.open_gate.set()
         app = web.Application(client_max_size=2**26)
-        app.router.add_post("/v1/embeddings", partial(self._serve, answer))
+        app.router.add_post(self.speaks.path, partial(self._serve, answer))
+        for path, told in self.speaks.models.items():
+            app.router.add_get(path, partial(_tell, told))
         app.router.add_post("/v1/chat/completions", partial(self._serve, chat))
         self._runner = web.AppRunner(app, handler_cancellation=True, access_log=None, shutdown_timeout=1)
         await self._runner.setup()
         await web.TCPSite(self._runner, "127.0.0.1", self.port).start()
-        self.url = f"http://127.0.0.1:{self._runner.addresses[0][1]}/v1"
+        self.url = f"http://127.0.0.1:{self._runner.addresses[0][1]}{self.speaks.base}"
         return self
 
     async def __aexit__(
@@ -119,8 +250,10 @@ class OpenAIServer:
 
     def rows(self, body: dict[str, Any]) -> list[dict[str, Any]]:
         """The ``data`` of a proper answer."""
-        dimensions = body.get("dimensions", self.dimensions)
-        vectors = [hashed_vector(text, dimensions) for text in body["input"]]
+        dimensions = body.get(self.speaks.dimensions, self.dimensions)
+        # A service that is told the role puts words of its own before a text.
+        before = body.get(self.speaks.role, "")
+        vectors = [hashed_vector(f"{before} {text}" if before else text, dimensions) for text in texts_of(body)]
         if body.get("encoding_format") == "base64" and not self.float_lists:
             numbers: list[Any] = [base64.b64encode(vector.astype("<f4").tobytes()).decode() for vector in vectors]
         else:
@@ -128,14 +261,24 @@ class OpenAIServer:
         return [{"object": "embedding", "index": i, "embedding": n} for i, n in enumerate(numbers)]
 
 
+async def _tell(told: object, _: web.Request) -> web.Response:
+    return web.json_response(told)
+
+
 async def answer(server: OpenAIServer, _: web.Request, body: dict[str, Any]) -> web.Response:
     """What a healthy server says."""
-    limit = server.max_text_bytes
-    if limit is not None and any(len(text.encode()) > limit for text in body["input"]):
-        return _error(400, "This model's maximum context length is 8192 tokens, however you requested 9000.")
-    if any(text == "" for text in body["input"]):
+    limit, speaks, texts = server.max_text_bytes, server.speaks, texts_of(body)
+    if unknown := set(body) - speaks.fields:
+        return _error(400, f"unknown fields {sorted(unknown)}")
+    if wrong := [name for name, value in speaks.needed.items() if body.get(name) not in value]:
+        return _error(400, f"{wrong} missing or wrong")
+    if len(texts) > speaks.max_texts:
+        return _error(413, f"batch size {len(texts)} > maximum allowed batch size {speaks.max_texts}")
+    if limit is not None and any(len(text.encode()) > limit for text in texts):
+        return speaks.refusal(400, speaks.too_long)
+    if any(text == "" for text in texts):
         return _error(400, "'$.input' is invalid. Please check the API reference.")
-    return _vectors(body, server.rows(body))
+    return web.json_response(speaks.answer(body, server.rows(body)))
 
 
 async def chat(server: OpenAIServer, _: web.Request, body: dict[str, Any]) -> web.Response:
@@ -242,10 +385,4 @@ async def endless(_: OpenAIServer, request: web.Request, __: dict[str, Any]) -> 
 
 
 def _vectors(body: dict[str, Any], rows: list[dict[str, Any]]) -> web.Response:
-    tokens = sum(len(text.split()) for text in body["input"])
-    usage = {"prompt_tokens": tokens, "total_tokens": tokens}
-    return web.json_response({"object": "list", "model": body["model"], "data": rows, "usage": usage})
-
-
-def _error(code: int, said: str, kind: str | None = None) -> web.Response:
-    return web.json_response({"error": {"message": said, "type": "error", "code": kind}}, status=code)
+    return web.json_response(_as_openai(body, rows))

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from retrieval import connect, sync
 from retrieval.domain.errors import InvalidRequestError
-from retrieval.settings import Settings
+from retrieval.settings import EmbedderName, Settings, refused
 
 
 @pytest.fixture(autouse=True)
@@ -33,8 +33,9 @@ def test_each_setting_has_its_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
     settings = Settings()
     assert (settings.database_schema, settings.pool_size) == ("search", 3)
-    assert settings.embedding_api_key is not None
-    assert settings.embedding_api_key.get_secret_value() == "sk-secret"
+    assert settings.embedding_api_key is None
+    assert settings.openai_api_key is not None
+    assert settings.openai_api_key.get_secret_value() == "sk-secret"
 
 
 def test_secrets_are_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,6 +74,41 @@ def test_a_value_that_cannot_work_is_refused(monkeypatch: pytest.MonkeyPatch, na
     monkeypatch.setenv(f"RETRIEVAL_{name}", value)
     with pytest.raises(ValidationError):
         Settings()
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "model", "url"),
+    [
+        ("minilm", "minilm", "", ""),
+        ("ollama", "ollama", "", ""),
+        ("ollama:nomic-embed-text", "ollama", "nomic-embed-text", ""),
+        ("ollama:bge-m3:latest", "ollama", "bge-m3:latest", ""),
+        ("ollama:bge-m3@http://gpu:11434", "ollama", "bge-m3", "http://gpu:11434"),
+        ("tei:http://host:8080", "tei", "", "http://host:8080"),
+        ("openai-compatible:me/m@https://me:pw@host/v1", "openai-compatible", "me/m", "https://me:pw@host/v1"),
+        ("sentence-transformers:BAAI/bge-m3", "sentence-transformers", "BAAI/bge-m3", ""),
+    ],
+)
+def test_an_embedder_is_named_with_its_model_and_address(text: str, kind: str, model: str, url: str) -> None:
+    """By one variable: the kind, then the model, the address or both."""
+    assert Settings(embedder=text).embedder_name == EmbedderName(kind, model, url)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("olama:bge-m3", "did you mean 'ollama'?"),
+        ("minilm:all", "minilm has one model; leave 'all' out"),
+        ("sentence-transformers", "such as sentence-transformers:BAAI/bge-m3"),
+        ("sentence-transformers:http://host", "such as sentence-transformers:BAAI/bge-m3"),
+    ],
+)
+def test_an_embedder_that_is_not_there_is_told(text: str, said: str) -> None:
+    """The message says what may stand there."""
+    with pytest.raises(ValidationError) as caught:
+        Settings(embedder=text)
+    assert said in refused(caught.value)
+    assert "\n" not in refused(caught.value)
 
 
 def test_a_schedule_is_json_and_names_jobs(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,49 +3,196 @@
 from __future__ import annotations
 
 import importlib.util
+from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from retrieval.adapters.embedders.cached import CachedEmbedder, allowed
+from retrieval.adapters.embedders.services import SERVICES, EmbeddingService, known_model, service_of
 from retrieval.adapters.endpoints.breaker import EMBEDDER, Guards
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.search.vectors import StoredSpace
 from retrieval.domain.errors import ConfigurationError
 from retrieval.domain.items.embedding import Embedder, EmbeddingSpace, TextRole
-from retrieval.settings import EmbedderName, Settings
+from retrieval.settings import SENTENCE_TRANSFORMERS, EmbedderName, Settings
 
 
 def configured_embedder(settings: Settings) -> Embedder | None:
     """The embedder for new collections; None: lexical search only.
 
     ``auto`` is openai when its key is set, else minilm when its extra is installed, else none. Raises
-    ``ConfigurationError`` or ``MissingExtraError`` for a named embedder that cannot be made.
+    ``ConfigurationError`` or ``MissingExtraError`` for a named embedder that cannot be made, or whose dimensions have
+    to be asked for (see ``asked_embedder``).
     """
-    name = settings.embedder
-    if name == "auto":
-        name = _automatic(settings)
-    if name == "openai":
-        return _openai(settings)
-    if name == "minilm":
+    name = _configured_name(settings)
+    if name.kind in SERVICES:
+        return _of_service(_configured_service(settings, name))
+    if name.kind == SENTENCE_TRANSFORMERS:
+        raise ConfigurationError(f"the dimensions of {name.model!r} are known once it is loaded; make a collection")
+    if name.kind == "minilm":
         return _minilm()
-    return _hashing() if name == "hashing" else None
+    return _hashing() if name.kind == "hashing" else None
+
+
+async def asked_embedder(settings: Settings) -> Embedder | None:
+    """As ``configured_embedder``; a service is asked, once, for what is not known of it, and a model is loaded.
+
+    Raises ``EmbedderError`` too.
+    """
+    name = _configured_name(settings)
+    if name.kind == SENTENCE_TRANSFORMERS:
+        from retrieval.adapters.embedders.sentence_transformers import SentenceTransformersEmbedder
+
+        return await SentenceTransformersEmbedder.loaded(name.model)
+    if name.kind in SERVICES:
+        chosen = _configured_service(settings, name)
+        is_known = known_model(chosen.model) is not None or chosen.options["dimensions"] is not None
+        if not chosen.model or not is_known:
+            return await _asked(chosen)
+    return configured_embedder(settings)
 
 
 def embedder_for(space: EmbeddingSpace, settings: Settings) -> Embedder | None:
     """The embedder that fills an existing space; None where this process has none for it."""
     made: Embedder | None = None
+    service = service_of(space)
     if space.provider == "hashing":
         made = _hashing(space.dimensions)
     elif space.provider == "minilm" and _has_minilm():
         made = _minilm()
-    elif space.provider == "openai" and settings.embedding_api_key is not None:
-        made = _openai(settings, space)
+    elif space.provider == SENTENCE_TRANSFORMERS and importlib.util.find_spec("sentence_transformers") is not None:
+        made = _sentence_transformers(space)
+    elif service is not None:
+        made = _filling(space, service, settings)
     return made if made is not None and made.space == space else None
 
 
-def _automatic(settings: Settings) -> EmbedderName:
-    if settings.embedding_api_key is not None and settings.embedding_api_key.get_secret_value():
-        return "openai"
-    return "minilm" if _has_minilm() else "none"
+@dataclass(frozen=True, slots=True)
+class ChosenService:
+    """A service with its address and model, as the settings have them."""
+
+    service: EmbeddingService
+    url: str
+    model: str
+    """Empty: the server is asked."""
+    options: dict[str, Any]
+    """What an ``OpenAIEmbedder`` takes besides."""
+
+
+def service_in_use(settings: Settings, space: EmbeddingSpace | None = None) -> ChosenService | None:
+    """The service that texts are sent to, of a space or else of new collections; None: none is sent to any.
+
+    Raises ``ConfigurationError`` where an address is missing.
+    """
+    if space is not None:
+        service = service_of(space)
+        return None if service is None else _for_space(space, service, settings)
+    name = _configured_name(settings)
+    return _configured_service(settings, name) if name.kind in SERVICES else None
+
+
+def is_english_alone(settings: Settings) -> bool:
+    """Whether new collections get the model on this machine that knows English alone."""
+    return _configured_name(settings).kind == "minilm"
+
+
+def _configured_name(settings: Settings) -> EmbedderName:
+    name = settings.embedder_name
+    if name.kind != "auto":
+        return name
+    if _key("openai", settings):
+        return EmbedderName("openai")
+    return EmbedderName("minilm" if _has_minilm() else "none")
+
+
+def _configured_service(settings: Settings, name: EmbedderName) -> ChosenService:
+    service = SERVICES[name.kind]
+    model = name.model or settings.embedding_model or service.model
+    chosen = _chosen(service, settings, name.url, model, settings.embedding_dimensions)
+    if service.key_variable and not chosen.options["api_key"]:
+        raise ConfigurationError(
+            f"the {name.kind} embedder needs {service.key_variable}; set it, or RETRIEVAL_EMBEDDER=minilm"
+        )
+    if not chosen.url:
+        raise ConfigurationError(
+            f"the {name.kind} embedder needs an address; set RETRIEVAL_EMBEDDING_BASE_URL, or "
+            f"RETRIEVAL_EMBEDDER={name.kind}:MODEL@http://host:8000/v1"
+        )
+    return chosen
+
+
+def _for_space(space: EmbeddingSpace, service: EmbeddingService, settings: Settings) -> ChosenService:
+    """The service that fills the space: at the configured address, if that is of the same provider."""
+    name = settings.embedder_name
+    configured = SERVICES.get(name.kind)
+    is_configured = configured is not None and configured.space_provider == space.provider
+    if is_configured and configured is not None:
+        service = configured
+    return _chosen(service, settings, name.url if is_configured else "", space.model, space.dimensions)
+
+
+def _filling(space: EmbeddingSpace, service: EmbeddingService, settings: Settings) -> Embedder | None:
+    """The embedder of the space; None where its key, or its address, is not to be had."""
+    chosen = _for_space(space, service, settings)
+    if not chosen.url or (chosen.service.key_variable and not chosen.options["api_key"]):
+        return None
+    prefixes = {"document_prefix": space.document_prefix, "query_prefix": space.query_prefix}
+    if known_model(space.model) is None and settings.embedding_dimensions != space.dimensions:
+        # Nobody asked for them: they are the model's own, and a server may refuse to be told those.
+        return _of_service(chosen, **prefixes, send_dimensions=False)
+    return _of_service(chosen, **prefixes)
+
+
+def _chosen(
+    service: EmbeddingService, settings: Settings, url: str, model: str, dimensions: int | None
+) -> ChosenService:
+    given = url or (settings.embedding_base_url if _is_configured(service.name, settings) else "")
+    if not given and service.space_provider == "openai":
+        given = settings.openai_base_url or ""
+    options = {
+        "api_key": _key(service.name, settings),
+        "dimensions": dimensions,
+        "max_texts": settings.embedding_max_texts,
+        "timeout_seconds": settings.embedding_timeout_seconds,
+    }
+    return ChosenService(service, service.address(given), model, options)
+
+
+def _is_configured(service: str, settings: Settings) -> bool:
+    """Whether the settings of the embedding service are meant for this one; where none is named, for OpenAI."""
+    kind = settings.embedder_name.kind
+    return kind == service or (service == "openai" and kind not in SERVICES)
+
+
+def _key(service: str, settings: Settings) -> str:
+    """The key that may be sent to the service; empty: there is none."""
+    own = settings.embedding_api_key if _is_configured(service, settings) else None
+    usual = getattr(settings, f"{service}_api_key", None)
+    return next((key.get_secret_value() for key in (own, usual) if key and key.get_secret_value()), "")
+
+
+def _of_service(chosen: ChosenService, **options: Any) -> Embedder:
+    from retrieval.adapters.embedders.openai import OpenAIEmbedder
+
+    return OpenAIEmbedder(
+        service=chosen.service,
+        base_url=chosen.url,
+        model=chosen.model,
+        **{**chosen.service.prefixes(chosen.model), **chosen.options, **options},
+    )
+
+
+async def _asked(chosen: ChosenService) -> Embedder:
+    from retrieval.adapters.embedders.openai import OpenAIEmbedder
+
+    options = {name: value for name, value in chosen.options.items() if name != "dimensions"}
+    return await OpenAIEmbedder.asked(service=chosen.service, base_url=chosen.url, model=chosen.model, **options)
+
+
+def _sentence_transformers(space: EmbeddingSpace) -> Embedder:
+    from retrieval.adapters.embedders.sentence_transformers import SentenceTransformersEmbedder
+
+    return SentenceTransformersEmbedder(space)
 
 
 def _has_minilm() -> bool:
@@ -65,25 +212,6 @@ def _hashing(*dimensions: int) -> Embedder:
     return HashingEmbedder(*dimensions)
 
 
-def _openai(settings: Settings, space: EmbeddingSpace | None = None) -> Embedder:
-    from retrieval.adapters.embedders.openai import OpenAIEmbedder
-    from retrieval.adapters.endpoints.caller import OPENAI_URL
-
-    key = settings.embedding_api_key.get_secret_value() if settings.embedding_api_key else ""
-    if not key:
-        raise ConfigurationError("the openai embedder needs OPENAI_API_KEY; set it, or RETRIEVAL_EMBEDDER=minilm")
-    return OpenAIEmbedder(
-        api_key=key,
-        base_url=settings.embedding_base_url or OPENAI_URL,
-        model=space.model if space else settings.embedding_model,
-        dimensions=space.dimensions if space else settings.embedding_dimensions,
-        document_prefix=space.document_prefix if space else "",
-        query_prefix=space.query_prefix if space else "",
-        max_texts=settings.embedding_max_texts,
-        timeout_seconds=settings.embedding_timeout_seconds,
-    )
-
-
 class ChosenEmbedders:
     """An embedder that was given, else the one configured, and those of other spaces: made when first asked for."""
 
@@ -100,14 +228,23 @@ class ChosenEmbedders:
     def for_new(self) -> Embedder | None:
         """The embedder of new collections; None: they are searched by words alone.
 
-        Raises ``ConfigurationError`` for one that is configured and cannot be made.
+        Raises ``ConfigurationError`` for one that is configured and cannot be made, or that ``asked_for_new`` has yet
+        to ask for its dimensions.
         """
         if self._configured is None:
-            chosen = self._given or self._kept(configured_embedder(self._settings))
-            if chosen is not None:
-                # One may have been made for that space already.
-                self._configured = self._by_space.setdefault(chosen.space, chosen)
+            self._configure(self._given or self._kept(configured_embedder(self._settings)))
         return self._configured
+
+    async def asked_for_new(self) -> Embedder | None:
+        """As ``for_new``; a service is asked, once, for what is not known of it. Raises ``EmbedderError`` too."""
+        if self._configured is None:
+            self._configure(self._given or self._kept(await asked_embedder(self._settings)))
+        return self._configured
+
+    def _configure(self, chosen: Embedder | None) -> None:
+        if chosen is not None:
+            # One may have been made for that space already.
+            self._configured = self._by_space.setdefault(chosen.space, chosen)
 
     def of(
         self, space: StoredSpace | None, database: Database, tenant_id: int, *, keep: bool = True
@@ -140,7 +277,7 @@ class ChosenEmbedders:
 
         Raises ``ConfigurationError``, and the embedder's errors where it gives none within a search's budget.
         """
-        embedder = self.for_new()
+        embedder = await self.asked_for_new()
         if embedder is not None:
             guard = self.guards.of(embedder, embedder.space.name)
             seconds = allowed(embedder, self._settings.embedding_budget_seconds)

@@ -1,4 +1,4 @@
-"""An OpenAI-compatible embeddings endpoint: its options, its requests, its answers."""
+"""An embedder over HTTP, OpenAI's or another service's: its options, its requests, its answers."""
 
 from __future__ import annotations
 
@@ -6,17 +6,19 @@ import asyncio
 import base64
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
+import httpx2
 import numpy as np
 from numpy.typing import NDArray
-from openai import AsyncOpenAI, omit
+from openai import AsyncOpenAI
 
 from retrieval.adapters.embedders.batching import all_of, batches, cut, estimated_tokens, prepared, without_repeats
+from retrieval.adapters.embedders.services import SERVICES, EmbeddingService, KnownModel, known_model
+from retrieval.adapters.endpoints import OPENAI_URL
 from retrieval.adapters.endpoints.caller import (
-    OPENAI_URL,
     EndpointCaller,
     EndpointUsage,
     check_address,
@@ -34,19 +36,16 @@ from retrieval.domain.items.embedding import EmbeddingSpace, TextRole, Vectors, 
 from retrieval.domain.items.item import text_hash
 
 _SETTINGS = "RETRIEVAL_EMBEDDING"
-_DIMENSIONS = {
-    "text-embedding-3-large": 3072,
-    "text-embedding-3-small": 1536,
-    "text-embedding-ada-002": 1536,
-}
-_FIXED_SIZE = frozenset({"text-embedding-ada-002"})
+_OPENAI = SERVICES["openai"]
 _SHORTENING = "text-embedding-3-"
+_UNKNOWN_MAX_TOKENS = 8191
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenAIOptions:
     """The checked options of an ``OpenAIEmbedder``. Raises ``ConfigurationError`` for values that cannot work."""
 
+    service: EmbeddingService = _OPENAI
     api_key: str = field(repr=False)
     base_url: str
     model: str
@@ -56,16 +55,19 @@ class OpenAIOptions:
     send_dimensions: bool | None
     max_concurrency: int
     max_texts: int
-    max_input_tokens: int
+    max_input_tokens: int | None
     timeout_seconds: float
     max_attempts: int
 
     def __post_init__(self) -> None:
         if not self.model:
             raise ConfigurationError("no embedding model is named; set RETRIEVAL_EMBEDDING_MODEL")
+        if self.service.key_variable and not self.api_key and self.base_url == self.service.url:
+            variables = f"{self.service.key_variable} or {_SETTINGS}_API_KEY"
+            raise ConfigurationError(f"{self.service.title} needs a key; set {variables}")
         for name in ("max_concurrency", "max_texts", "max_input_tokens", "timeout_seconds", "max_attempts"):
-            if getattr(self, name) <= 0:
-                raise ConfigurationError(f"{name} is {getattr(self, name)}; the embedder needs a positive number")
+            if (given := getattr(self, name)) is not None and given <= 0:
+                raise ConfigurationError(f"{name} is {given}; the embedder needs a positive number")
         check_address(self.base_url, what="embedding", settings=_SETTINGS)
         check_key(self.api_key, self.base_url, what="embedding", settings=_SETTINGS)
         self._check_dimensions()
@@ -79,9 +81,9 @@ class OpenAIOptions:
     def space(self) -> EmbeddingSpace:
         """The space that the vectors belong to."""
         return EmbeddingSpace(
-            provider="openai",
+            provider=self.service.space_provider,
             model=self.model,
-            dimensions=_DIMENSIONS[self.model] if self.dimensions is None else self.dimensions,
+            dimensions=self._native if self.dimensions is None else self.dimensions,
             document_prefix=self.document_prefix,
             query_prefix=self.query_prefix,
         )
@@ -91,24 +93,40 @@ class OpenAIOptions:
         """Whether requests carry the ``dimensions`` parameter."""
         if self.send_dimensions is not None:
             return self.send_dimensions
-        if self.model in _FIXED_SIZE:
+        if self._is_fixed:
             return False
         return self.dimensions is not None or self.model.startswith(_SHORTENING)
 
+    @property
+    def max_tokens(self) -> int:
+        """The most tokens of one text that the model takes."""
+        return self.max_input_tokens or (self._known.max_tokens if self._known else _UNKNOWN_MAX_TOKENS)
+
+    @property
+    def _known(self) -> KnownModel | None:
+        return known_model(self.model)
+
+    @property
+    def _native(self) -> int:
+        """The model's own dimensions; 0: not known."""
+        return self._known.dimensions if self._known else 0
+
+    @property
+    def _is_fixed(self) -> bool:
+        return self._known is not None and not self._known.is_shortened
+
     def _check_dimensions(self) -> None:
-        native = _DIMENSIONS.get(self.model)
-        if native is None and self.dimensions is None:
+        known, native = self._known, self._native
+        if known is None and self.dimensions is None:
             raise ConfigurationError(
                 f"the dimensions of model {self.model!r} are not known; set RETRIEVAL_EMBEDDING_DIMENSIONS"
             )
         # A space checks its own range.
         asked = self.space.dimensions
-        if native is None:
-            return
-        if asked > native or (self.model in _FIXED_SIZE and asked != native):
+        if known and (asked > (known.most_dimensions or native) or (self._is_fixed and asked != native)):
             raise ConfigurationError(
                 f"model {self.model!r} has {native} dimensions and cannot have {asked}; "
-                f"set RETRIEVAL_EMBEDDING_DIMENSIONS to {native}" + ("" if self.model in _FIXED_SIZE else " or fewer")
+                f"set RETRIEVAL_EMBEDDING_DIMENSIONS to {native}" + ("" if self._is_fixed else " or fewer")
             )
 
 
@@ -125,9 +143,10 @@ class EmbeddingsAnswer:
 def parse_answer(body: bytes, space: EmbeddingSpace, labels: Sequence[str]) -> EmbeddingsAnswer:
     """The vectors of an answer, one a label; the labels name the texts in messages.
 
-    Rows are put into the order of their ``index``; each is a list of numbers or base64 of little-endian
-    float32. Raises ``TryAgainError`` for a body that ends early and ``EmbedderRejectedError`` for any other
-    that does not hold one usable vector a text.
+    Rows stand under ``data``, as OpenAI has them, and are put into the order of their ``index``; or there are bare
+    vectors under ``embeddings``, as Ollama has them, or under its ``float``, as Cohere has them. A vector is a list of
+    numbers or base64 of little-endian float32. Raises ``TryAgainError`` for a body that ends early and
+    ``EmbedderRejectedError`` for any other that does not hold one usable vector a text.
     """
     fields = _fields(body)
     rows = _ordered(_rows(fields), len(labels), space.model)
@@ -135,8 +154,9 @@ def parse_answer(body: bytes, space: EmbeddingSpace, labels: Sequence[str]) -> E
     for vector in vectors:
         if len(vector) != space.dimensions:
             raise EmbedderRejectedError(
-                f"model {space.model!r} answered with {len(vector)} dimensions, not {space.dimensions}; "
-                f"set RETRIEVAL_EMBEDDING_DIMENSIONS={len(vector)} or choose another model"
+                f"model {space.model!r} answered with {len(vector)} dimensions, not {space.dimensions}: the endpoint "
+                "serves another model; serve that one again, or make a new collection (of a new collection "
+                f"RETRIEVAL_EMBEDDING_DIMENSIONS={len(vector)} are the dimensions)"
             )
     try:
         return EmbeddingsAnswer(checked_vectors(vectors, space, labels), _tokens(fields))
@@ -155,7 +175,10 @@ def _fields(body: bytes) -> dict[str, Any]:
 
 
 def _rows(fields: dict[str, Any]) -> list[dict[str, Any]]:
-    rows = fields.get("data")
+    bare = fields.get("embeddings")
+    if isinstance(bare, dict):
+        bare = bare.get("float")
+    rows = [{"embedding": vector} for vector in bare] if isinstance(bare, list) else fields.get("data")
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise EmbedderRejectedError(
             "the endpoint's answer holds no 'data' list; check that the model of RETRIEVAL_EMBEDDING_MODEL "
@@ -195,9 +218,26 @@ def _numbers(embedding: object, label: str) -> NDArray[np.float64]:
 
 
 def _tokens(fields: dict[str, Any]) -> int:
-    usage = fields.get("usage")
-    counted = usage.get("total_tokens") if isinstance(usage, dict) else None
-    return counted if isinstance(counted, int) and counted > 0 else 0
+    """The tokens that the service counted: as OpenAI, Ollama or Cohere tells them."""
+    counted = fields.get("prompt_eval_count")
+    for path in (("usage", "total_tokens"), ("meta", "billed_units", "input_tokens")):
+        found: Any = fields
+        for name in path:
+            found = found.get(name) if isinstance(found, dict) else None
+        counted = counted if found is None else found
+    return int(counted) if isinstance(counted, int | float) and counted > 0 else 0
+
+
+def model_of(body: bytes, service: EmbeddingService) -> str:
+    """The model that a server says it serves. Raises ``EmbedderRejectedError`` where it names none, or several."""
+    fields = _fields(body)
+    served = fields.get("data") if isinstance(fields.get("data"), list) else [{"id": fields.get("model_id")}]
+    names = [one.get("id") for one in served or () if isinstance(one, dict)]
+    known = [name for name in names if isinstance(name, str) and name]
+    if len(known) == 1:
+        return known[0]
+    told = f"serves {', '.join(known[:10])}" if known else "does not say which model it serves"
+    raise EmbedderRejectedError(f"{service.title} {told}; name one: RETRIEVAL_EMBEDDER={service.name}:MODEL")
 
 
 class TooLongError(EmbedderRejectedError):
@@ -217,13 +257,26 @@ EMBEDDINGS = EndpointService(
 """The service that an embedder asks."""
 
 
-# The API takes 300,000 tokens a request; ours are estimates.
-_TOKENS_A_REQUEST = 250_000
 # Decoding an answer holds up the event loop: a million numbers take some 20 ms as base64, 150 ms as decimals.
 _NUMBERS_A_REQUEST = 2**20
 _BYTES_A_TOKEN = 3
+# A text of so few bytes is not halved further where the server finds it too long.
+_LEAST_BYTES = 256
+_ANY_MODEL = "the model that it serves"
 # The client refuses an empty key; servers without keys ignore what they get.
 _NO_KEY = "none"
+
+
+def _endpoint_service(service: EmbeddingService, options: OpenAIOptions) -> EndpointService:
+    """The service in the words of its messages."""
+    is_usual = options.base_url == service.url
+    return replace(
+        EMBEDDINGS,
+        title=service.title,
+        key=service.key_variable if is_usual else "",
+        start=service.start,
+        pull=service.pull,
+    )
 
 
 class OpenAIEmbedder:
@@ -243,6 +296,7 @@ class OpenAIEmbedder:
         self,
         *,
         api_key: str,
+        service: EmbeddingService = _OPENAI,
         base_url: str = OPENAI_URL,
         model: str = "text-embedding-3-small",
         dimensions: int | None = None,
@@ -250,8 +304,8 @@ class OpenAIEmbedder:
         query_prefix: str = "",
         send_dimensions: bool | None = None,
         max_concurrency: int = 4,
-        max_texts: int = 2048,
-        max_input_tokens: int = 8191,
+        max_texts: int | None = None,
+        max_input_tokens: int | None = None,
         timeout_seconds: float = 30.0,
         max_attempts: int = 6,
         sleep: Sleep = asyncio.sleep,
@@ -260,21 +314,23 @@ class OpenAIEmbedder:
     ) -> None:
         """Connects to nothing yet. Raises ``ConfigurationError``, naming the setting.
 
-        - ``api_key``: may be empty for an endpoint other than OpenAI's own.
+        - ``api_key``: may be empty for an endpoint other than a service's own.
+        - ``service``: the kind of service that is at ``base_url``.
         - ``dimensions``: None for the model's own, where it is a known one.
         - ``send_dimensions``: whether requests name the dimensions; None for when they were set, and for
           models that can shorten vectors. Some servers refuse to be told those of a model of fixed size:
           False is for them.
         - ``max_concurrency``: requests under way at once, over all calls: of documents, and as many of queries, which
           do not wait behind documents.
-        - ``max_texts``: texts a request; some servers take no more than 32.
-        - ``max_input_tokens``: tokens that the model takes of one text.
+        - ``max_texts``: texts a request; None: as many as the service takes.
+        - ``max_input_tokens``: tokens that the model takes of one text; None: what is known of it, else 8191.
         - ``timeout_seconds``: for one attempt, from connecting to the last byte of the answer.
         - ``max_attempts``: for one request, the first one included.
         - ``sleep``, ``rng``, ``now``: for waiting, for jitter, and (time zone aware) for a ``Retry-After``
           date.
         """
         self._options = options = OpenAIOptions(
+            service=service,
             api_key=api_key,
             base_url=base_url,
             model=model,
@@ -283,7 +339,7 @@ class OpenAIEmbedder:
             query_prefix=query_prefix,
             send_dimensions=send_dimensions,
             max_concurrency=max_concurrency,
-            max_texts=max_texts,
+            max_texts=service.max_texts if max_texts is None else max_texts,
             max_input_tokens=max_input_tokens,
             timeout_seconds=timeout_seconds,
             max_attempts=max_attempts,
@@ -295,7 +351,7 @@ class OpenAIEmbedder:
             max_retries=0,
         )
         self._caller = EndpointCaller(
-            Endpoint(EMBEDDINGS, options.host, options.model, options.api_key),
+            Endpoint(_endpoint_service(service, options), options.host, options.model, options.api_key),
             timeout_seconds=options.timeout_seconds,
             max_concurrency=options.max_concurrency,
             max_attempts=options.max_attempts,
@@ -308,7 +364,7 @@ class OpenAIEmbedder:
 
     @property
     def space(self) -> EmbeddingSpace:
-        """The space that the vectors belong to; its provider is ``openai`` whatever the endpoint."""
+        """The space that the vectors belong to; of an OpenAI-compatible endpoint its provider is ``openai``."""
         return self._space
 
     @property
@@ -319,7 +375,7 @@ class OpenAIEmbedder:
     @property
     def max_tokens(self) -> int:
         """The most tokens of one text that the model takes."""
-        return self._options.max_input_tokens
+        return self._options.max_tokens
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """The tokens of each text: estimates, but of what the server found too long more than it takes."""
@@ -340,7 +396,7 @@ class OpenAIEmbedder:
         """
         if self._closed:
             raise EmbedderRejectedError("the embedder is closed; make a new one")
-        longest = self._options.max_input_tokens * _BYTES_A_TOKEN
+        longest = self.max_tokens * _BYTES_A_TOKEN
         ready = [cut(text, longest) or " " for text in prepared(texts, role, self._space)]
         distinct, places = without_repeats(ready)
         if not distinct:
@@ -348,7 +404,7 @@ class OpenAIEmbedder:
         split = batches(
             [estimated_tokens(text) for text in distinct],
             max_items=max(1, min(self._options.max_texts, _NUMBERS_A_REQUEST // self._space.dimensions)),
-            max_size=_TOKENS_A_REQUEST,
+            max_size=self._options.service.max_request_tokens,
         )
         parts = await all_of(self._embed_batch(distinct[batch.start : batch.stop], role) for batch in split)
         rows: Vectors = np.concatenate(parts)[places]
@@ -357,34 +413,66 @@ class OpenAIEmbedder:
     async def _embed_batch(self, texts: list[str], role: TextRole) -> Vectors:
         """The vectors of a batch; one that is too long is halved, so that only the long text is cut."""
         try:
-            return await self._caller.call(lambda: self._ask(texts), role)
+            return await self._caller.call(lambda: self._ask(texts, role), role)
         except TooLongError as refusal:
             if len(texts) > 1:
                 middle = len(texts) // 2
                 halves = texts[:middle], texts[middle:]
                 return np.concatenate(await all_of(self._embed_batch(half, role) for half in halves))
-            shortest = cut(texts[0], self._options.max_input_tokens)
+            size = len(texts[0].encode())
+            # What the model takes is not known of every model: then half of the text is tried, and half of that.
+            shortest = cut(texts[0], min(self.max_tokens, max(size // 2, _LEAST_BYTES)))
             if shortest != texts[0]:
                 self._found_too_long.add(text_hash(texts[0]))
                 return await self._embed_batch([shortest], role)
             raise EmbedderRejectedError(
-                f"{refusal}; set max_input_tokens (now {self._options.max_input_tokens}) to what it takes"
+                f"{refusal}; set max_input_tokens (now {self.max_tokens}) to what it takes"
             ) from None
 
-    async def _ask(self, texts: list[str]) -> Vectors:
+    async def _ask(self, texts: list[str], role: TextRole) -> Vectors:
         """One request. Raises the client's errors, ``TryAgainError`` or ``EmbedderRejectedError``."""
-        body = await self._post(texts)
+        body = await self._post(texts, role)
         answer = parse_answer(body, self._space, [f"text {number}" for number in range(1, len(texts) + 1)])
         self._caller.count_tokens(answer.tokens)
         return answer.vectors
 
-    async def _post(self, texts: list[str]) -> bytes:
+    async def _post(self, texts: list[str], role: TextRole) -> bytes:
         """The body of the answer, as it came: the client's own models take a second for a million numbers."""
-        answer = await self._client.embeddings.with_raw_response.create(
-            model=self._options.model,
-            input=texts,
-            dimensions=self._space.dimensions if self._options.names_dimensions else omit,
-            timeout=self._caller.timeout,
+        options = self._options
+        dimensions = self._space.dimensions if options.names_dimensions else None
+        answer = await self._client.post(
+            options.service.path,
+            body=options.service.request(options.model, texts, role, dimensions),
+            cast_to=httpx2.Response,
+            options={"timeout": self._caller.timeout},
+        )
+        return answer.content
+
+    @classmethod
+    async def asked(cls, *, service: EmbeddingService, model: str, **options: Any) -> OpenAIEmbedder:
+        """An embedder of whose model the dimensions, or even the name, are not known: the server is asked for them.
+
+        ``options`` are the initialiser's, without dimensions. Raises ``EmbedderUnavailableError`` at the first failure,
+        and ``EmbedderRejectedError``.
+        """
+        usual = {**options, "service": service, "send_dimensions": False, "max_attempts": 1}
+        # The one dimension stands for those that are asked for.
+        asking = cls(**usual, model=model or _ANY_MODEL, dimensions=1)
+        try:
+            name = model or model_of(await asking._caller.call(asking._get_models), service)
+            options |= service.prefixes(name)
+            if known_model(name) is not None:
+                return cls(**options, service=service, model=name)
+            asking._options = replace(asking._options, model=name)
+            body = await asking._caller.call(lambda: asking._post(["retrieval"], TextRole.QUERY))
+        finally:
+            await asking.aclose()
+        vector = _numbers(_ordered(_rows(_fields(body)), 1, name)[0].get("embedding"), "the text that was tried")
+        return cls(**options, service=service, model=name, dimensions=len(vector), send_dimensions=False)
+
+    async def _get_models(self) -> bytes:
+        answer = await self._client.get(
+            self._options.service.models_path, cast_to=httpx2.Response, options={"timeout": self._caller.timeout}
         )
         return answer.content
 

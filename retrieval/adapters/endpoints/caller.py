@@ -16,12 +16,11 @@ from openai import APIConnectionError, APIStatusError, APITimeoutError
 from opentelemetry.trace import SpanKind, get_current_span
 from opentelemetry.util.types import AttributeValue
 
+from retrieval.adapters.endpoints import OPENAI_URL
 from retrieval.adapters.endpoints.retries import Backoff, Endpoint, Sleep, TryAgainError, with_retries
 from retrieval.adapters.store.deadline import seconds_left
 from retrieval.adapters.tracing import span
 from retrieval.domain.errors import ConfigurationError
-
-OPENAI_URL = "https://api.openai.com/v1"
 
 
 def host_of(url: str) -> str:
@@ -168,6 +167,9 @@ class EndpointCaller:
             raise self._endpoint.refusal(refused, self._now()) from None
         except APIConnectionError as broken:
             reason = type(broken.__cause__ or broken).__name__
+            if reason == "ConnectError" and (start := self._endpoint.service.start):
+                named = self._endpoint.service.title
+                raise TryAgainError(f"{named} does not answer at {host}; start it with: {start}") from None
             raise TryAgainError(f"no connection to {host}, or it broke ({reason})") from None
 
 

@@ -129,6 +129,8 @@ def _seconds_until(value: str, now: datetime) -> float | None:
 
 
 _LONGEST_DETAIL = 200
+_SAID = ("message", "detail", "error")
+"""Where servers say what is wrong; OpenAI's client has taken it out of an ``error`` already."""
 _PASSING = frozenset({408, 409, 425, 429})
 _TOO_LONG = re.compile(
     r"context.?length|too (long|large|many)|max\w*.{0,60}tokens|less than \d+ tokens|tokens per request",
@@ -156,6 +158,14 @@ class EndpointService:
     """The request has too many tokens."""
     refused: type[RetrievalError]
     """Something about the request itself is not taken."""
+    title: str = ""
+    """The name of the service, for people; empty: its host is enough."""
+    key: str = ""
+    """The setting of its key; empty: that of ``settings``."""
+    start: str = ""
+    """The command that starts a server on this machine."""
+    pull: str = ""
+    """The command that gets a model, with ``{model}`` in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,9 +201,12 @@ class Endpoint:
         settings = self.service.settings
         if status == 401:
             # The server's own words often quote a part of the key.
-            return f"{self.host} refused the key (401); check {settings}_API_KEY"
+            return f"{self.host} refused the key (401); check {self.service.key or f'{settings}_API_KEY'}"
         if status == 403:
             return f"{self.host}: the key may not use {self.model!r} (403){detail}; allow it or choose another"
+        if self.service.pull:
+            pull = self.service.pull.format(model=self.model)
+            return f"{self.service.title} at {self.host} has no model {self.model!r} (404){detail}; get it with: {pull}"
         return (
             f"{self.host} has no model {self.model!r} or no {self.service.serves} (404){detail}; check "
             f"{settings}_MODEL and {settings}_BASE_URL (it often ends in /v1)"
@@ -201,8 +214,10 @@ class Endpoint:
 
     def _detail(self, error: APIStatusError) -> str:
         """The server's own words, on one line and without the key, after a colon; empty when it has none."""
-        said = error.body.get("message") if isinstance(error.body, dict) else None
-        words = self.without_key(" ".join(said.split())) if isinstance(said, str) else ""
+        body: object = error.body
+        if isinstance(body, dict):
+            body = next((body[name] for name in _SAID if isinstance(body.get(name), str)), None)
+        words = self.without_key(" ".join(body.split())) if isinstance(body, str) else ""
         return f": {words[:_LONGEST_DETAIL].rstrip('.')}" if words else ""
 
     def without_key(self, words: str) -> str:

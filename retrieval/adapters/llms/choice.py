@@ -59,7 +59,7 @@ def _key(settings: Settings) -> str:
 
 
 def _openai(settings: Settings) -> LLM:
-    from retrieval.adapters.endpoints.caller import OPENAI_URL
+    from retrieval.adapters.endpoints import OPENAI_URL
     from retrieval.adapters.llms.openai import OpenAILLM
 
     if not settings.llm_model:

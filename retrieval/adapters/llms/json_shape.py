@@ -6,19 +6,15 @@ import contextlib
 import json
 import re
 from collections.abc import Mapping
-from functools import lru_cache
 from itertools import islice
 from typing import Any
 
-from jsonschema import Draft202012Validator
 from jsonschema.exceptions import SchemaError, best_match
-from jsonschema.protocols import Validator
-from jsonschema.validators import validator_for
-from referencing import Registry
 from referencing.exceptions import Unresolvable
 
 from retrieval.domain.checks import DECODER, JSONSyntaxError, json_of
 from retrieval.domain.errors import LLMRejectedError
+from retrieval.domain.json_schema import validator_of
 
 
 def checked_prompt(prompt: str) -> str:
@@ -54,7 +50,7 @@ class JSONShape:
         try:
             text = json.dumps(dict(schema))
             self.schema: dict[str, Any] = json.loads(text)
-            self._validator = _validator(text)
+            self._validator = validator_of(text)
         except (SchemaError, TypeError, ValueError, RecursionError) as wrong:
             reason = wrong.message if isinstance(wrong, SchemaError) else str(wrong)
             raise LLMRejectedError(f"the schema is no JSON schema: {_line(reason)}; correct it") from None
@@ -107,16 +103,6 @@ class JSONShape:
                 "ask again, or use another model"
             )
         return value
-
-
-@lru_cache(maxsize=128)
-def _validator(schema: str) -> Validator:
-    """A validator for a schema, once it has been found to be one. Raises ``SchemaError``."""
-    parsed = json.loads(schema)
-    kind = validator_for(parsed, default=Draft202012Validator)
-    kind.check_schema(parsed)
-    # An empty registry: nothing is fetched, whatever address a schema refers to.
-    return kind(parsed, registry=Registry())
 
 
 def _parsed(text: str) -> Any:

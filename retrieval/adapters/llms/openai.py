@@ -14,8 +14,8 @@ from typing import Any
 from httpx2 import TimeoutException, TransportError
 from openai import AsyncOpenAI
 
+from retrieval.adapters.endpoints import OPENAI_URL
 from retrieval.adapters.endpoints.caller import (
-    OPENAI_URL,
     EndpointCaller,
     EndpointUsage,
     check_address,

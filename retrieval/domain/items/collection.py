@@ -107,6 +107,8 @@ class CollectionInfo(Told):
     """The types of the declared attributes, by name."""
     neighbours: Neighbours | None = None
     """The neighbours that its items are indexed together with; None: each is indexed alone."""
+    schema: Mapping[str, Any] | None = None
+    """The JSON Schema that the attributes of its items fit; None: any do."""
 
     def _repr_html_(self) -> str:
         return facts_html(f"collection {self.name}", ((name, value) for name, value in self.as_dict().items()))

@@ -7,10 +7,13 @@ import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import typer
 
+from retrieval.adapters.embedders.chosen import ChosenService, is_english_alone, service_in_use
+from retrieval.adapters.embedders.services import known_model
 from retrieval.domain.errors import InvalidRequestError, UnknownCollectionError
 from retrieval.domain.items.chunking import Chunking
 from retrieval.surfaces.cli.errors import PENDING
@@ -34,15 +37,6 @@ SHOWN = 10
 _BYTES_A_TOKEN = 4
 """The usual number in English text."""
 
-_DOLLARS_A_MILLION = {
-    "text-embedding-3-small": 0.02,
-    "text-embedding-3-large": 0.13,
-    "text-embedding-ada-002": 0.10,
-}
-"""OpenAI's list prices of a million tokens, by model, as of 2025."""
-
-_OPENAI = "https://api.openai.com/"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentOptions:
@@ -55,6 +49,7 @@ class DocumentOptions:
     prune: bool
     language: str | None
     filterable: Mapping[str, str]
+    schema: Mapping[str, Any] | None
     as_json: bool
     quiet: bool
     yes: bool
@@ -82,7 +77,10 @@ def ingest_paths(state: State, options: DocumentOptions) -> None:
     async def work(platform: Platform) -> DocumentsReport:
         await tell_destination(platform, options.collection, bytes_of(options.paths), yes=options.yes)
         collection = await platform.collection(
-            options.collection, language=options.language or "english", filterable=options.filterable
+            options.collection,
+            language=options.language or "english",
+            filterable=options.filterable,
+            schema=options.schema,
         )
         await check_language(collection, options.language)
         with progress(f"ingest {options.collection}", "document", quiet=options.quiet) as update:
@@ -180,21 +178,25 @@ def tell_pending(err: Console, report: AddReport) -> None:
 
 
 async def tell_destination(platform: Platform, collection: str, total_bytes: int | None, *, yes: bool) -> None:
-    """Say where texts go, if they leave this machine; ask, where the environment alone has chosen that.
+    """Say where texts go, if they are sent anywhere; ask, where the environment alone has chosen that.
 
     It says so of a new collection, and always on a terminal. There it asks for a new collection, where
-    ``OPENAI_API_KEY`` decided and not ``RETRIEVAL_EMBEDDER``.
+    ``OPENAI_API_KEY`` decided and not ``RETRIEVAL_EMBEDDER``. Of a new collection whose texts stay on this machine it
+    says that their model knows English alone, where that is so.
     Raises ``InvalidRequestError`` for the answer no: nothing is stored.
     """
     space, is_new = await _space_of(platform, collection)
     is_terminal = sys.stdin is not None and sys.stdin.isatty()
-    if space is None or space.provider != "openai" or not (is_new or is_terminal):
+    if not (is_new or is_terminal) or (space is None and not is_new):
         return
-    from retrieval.adapters.endpoints.caller import OPENAI_URL
-
-    url = platform.settings.embedding_base_url or OPENAI_URL
-    line = f"texts are sent to {url}, to be embedded by {space.model}{_price(url, space.model, total_bytes)}"
-    console(stderr=True).print(f"note: {line}; RETRIEVAL_EMBEDDER=minilm keeps them on this machine", soft_wrap=True)
+    chosen = service_in_use(platform.settings, space)
+    if chosen is None:
+        if is_new and is_english_alone(platform.settings):
+            _tell_english()
+        return
+    line = f"texts are sent to {_told(chosen)}{_price(chosen, total_bytes)}"
+    err = console(stderr=True)
+    err.print(plain(f"note: {line}; RETRIEVAL_EMBEDDER=minilm keeps them on this machine"), soft_wrap=True)
     is_implicit = is_new and platform.settings.embedder == "auto"
     if yes or not is_implicit or not is_terminal:
         return
@@ -209,19 +211,36 @@ def bytes_of(paths: Iterable[str | os.PathLike[str]]) -> int:
 
 
 async def _space_of(platform: Platform, collection: str) -> tuple[EmbeddingSpace | None, bool]:
-    """The space that the collection has or will have, and whether the collection is new."""
+    """The space that the collection has, and whether the collection is new or gets its space now."""
     try:
-        return await (await platform.collection(collection, create=False)).space(), False
+        space = await (await platform.collection(collection, create=False)).space()
     except UnknownCollectionError:
-        embedder = platform.embedder
-        return (None if embedder is None else embedder.space), True
+        space = None
+    return space, space is None
 
 
-def _price(url: str, model: str, total_bytes: int | None) -> str:
+def _told(chosen: ChosenService) -> str:
+    """The address, without a password that may stand in it, and the model."""
+    parts = urlsplit(chosen.url)
+    url = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+    return f"{url}, to be embedded by {chosen.model or 'the model that it serves'}"
+
+
+def _tell_english() -> None:
+    line = (
+        "the model on this machine, all-MiniLM-L6-v2, knows English alone; for texts in other languages "
+        "RETRIEVAL_EMBEDDER=ollama:bge-m3 or another multilingual one (docs/how-to/embedders.md)"
+    )
+    console(stderr=True).print(plain(f"note: {line}"), soft_wrap=True)
+
+
+def _price(chosen: ChosenService, total_bytes: int | None) -> str:
     if not total_bytes:
         return ""
     tokens = max(total_bytes // _BYTES_A_TOKEN, 1)
-    dollars = _DOLLARS_A_MILLION.get(model) if url.startswith(_OPENAI) else None
+    known = known_model(chosen.model)
+    # A proxy may have prices of its own.
+    dollars = known.dollars if known and chosen.service.key_variable and chosen.url == chosen.service.url else None
     if dollars is None:
         return f": about {count(tokens, 'token')}"
     return f": about {count(tokens, 'token')}, some ${max(tokens * dollars / 1e6, 0.01):,.2f} by its list price"

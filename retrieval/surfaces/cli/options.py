@@ -142,6 +142,22 @@ def filterable_of(pairs: Sequence[str]) -> dict[str, str]:
     return types
 
 
+def schema_of(file: Path | None) -> dict[str, Any] | None:
+    """The JSON Schema that a file holds; None for no file. Raises ``InvalidRequestError``."""
+    from retrieval.domain.checks import JSONTextError, json_of
+    from retrieval.domain.errors import InvalidRequestError
+
+    if file is None:
+        return None
+    try:
+        value = json_of(file.read_bytes())
+    except (OSError, JSONTextError) as error:
+        raise InvalidRequestError(f"cannot read the schema in {file}: {error}") from None
+    if not isinstance(value, dict):
+        raise InvalidRequestError(f"{file} holds no schema: write one JSON object")
+    return value
+
+
 def examples(*lines: str) -> str:
     """The end of a help text: each line stands on a line of its own, and is no markup."""
     shown = [line.replace("[", "\\[") for line in lines]

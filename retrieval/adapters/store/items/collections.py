@@ -18,6 +18,7 @@ from retrieval.domain.errors import DatabaseError, InvalidRequestError, UnknownC
 from retrieval.domain.items.attribute import AttributeType, Filterable
 from retrieval.domain.items.collection import Neighbours
 from retrieval.domain.items.embedding import EmbeddingSpace
+from retrieval.domain.json_schema import AttributeSchema
 from retrieval.domain.search.profile import Profile, StoredProfile
 
 
@@ -50,6 +51,8 @@ class StoredCollection:
     """Whether some of its items are memories that expire, or have expired."""
     profile_note: str = ""
     """The note that was stored with the profile."""
+    schema: AttributeSchema | None = None
+    """The schema that the items' attributes fit; None: any do."""
 
 
 _COLUMNS = """
@@ -73,7 +76,8 @@ _COLUMNS = """
      WHERE k.collection_id = c.collection_id AND k.space_id = c.space_id),
     c.neighbours,
     EXISTS (SELECT FROM memories m WHERE m.collection_id = c.collection_id AND m.expires_at IS NOT NULL),
-    p.note
+    p.note,
+    c.attribute_schema
 """
 
 _FROM = """
@@ -161,14 +165,22 @@ async def create_collection(
     profile: Profile,
     space_id: int | None,
     neighbours: Neighbours | None = None,
+    schema: AttributeSchema | None = None,
 ) -> None:
     """Make the collection with version 1 of its profile, unless another transaction made it first."""
     await check_text_search_config(connection, language)
     # Two statements: the policy on profiles looks the collection up, and sees it from the next statement on.
     cursor = await connection.execute(
-        "INSERT INTO collections (tenant_id, name, text_search_config, space_id, neighbours) "
-        "VALUES (%s, %s, %s, %s, %s) ON CONFLICT (tenant_id, name) DO NOTHING RETURNING collection_id",
-        (tenant_id, name, language, space_id, Jsonb(neighbours.as_dict()) if neighbours else None),
+        "INSERT INTO collections (tenant_id, name, text_search_config, space_id, neighbours, attribute_schema) "
+        "VALUES (%s, %s, %s, %s, %s, %s) ON CONFLICT (tenant_id, name) DO NOTHING RETURNING collection_id",
+        (
+            tenant_id,
+            name,
+            language,
+            space_id,
+            Jsonb(neighbours.as_dict()) if neighbours else None,
+            Jsonb(schema.definition) if schema else None,
+        ),
     )
     made = await cursor.fetchone()
     if made is not None:
@@ -221,7 +233,18 @@ def _ann_index(measured: Mapping[str, Any] | None) -> AnnIndex | None:
 
 def _from_row(row: tuple[Any, ...]) -> StoredCollection:
     collection_id, name, config, definition, version, documents, space_id, *rest = row
-    *space, index, attributes, filterable, model_version, clustered_at, neighbours, has_expiring, profile_note = rest
+    (
+        *space,
+        index,
+        attributes,
+        filterable,
+        model_version,
+        clustered_at,
+        neighbours,
+        has_expiring,
+        profile_note,
+        schema,
+    ) = rest
     names = ("provider", "model", "revision", "dimensions", "distance", "document_prefix", "query_prefix")
     stored = StoredSpace(space_id, EmbeddingSpace(**dict(zip(names, space, strict=True)))) if space_id else None
     return StoredCollection(
@@ -240,6 +263,7 @@ def _from_row(row: tuple[Any, ...]) -> StoredCollection:
         neighbours=Neighbours.from_dict(neighbours) if neighbours else None,
         has_expiring=has_expiring,
         profile_note=profile_note,
+        schema=None if schema is None else AttributeSchema.stored(schema),
     )
 
 

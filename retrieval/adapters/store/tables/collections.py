@@ -100,6 +100,7 @@ collections = Table(
     Column("profile_version", Integer, nullable=False, server_default=text("1")),
     now_column("created_at"),
     Column("neighbours", JSONB),
+    Column("attribute_schema", JSONB),
     UniqueConstraint("tenant_id", "name"),
 )
 

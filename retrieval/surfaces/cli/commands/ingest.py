@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from shlex import quote as quoted
 from types import TracebackType
-from typing import Annotated, NoReturn, Self, TextIO
+from typing import Annotated, Any, NoReturn, Self, TextIO
 
 import typer
 from rich.console import Console
@@ -39,7 +39,7 @@ from retrieval.surfaces.cli.ingest_documents import (
     tell_destination,
     tell_pending,
 )
-from retrieval.surfaces.cli.options import CollectionName, Json, State, columns_of, filterable_of, state_of
+from retrieval.surfaces.cli.options import CollectionName, Json, State, columns_of, filterable_of, schema_of, state_of
 from retrieval.surfaces.cli.output import console, count, plain, print_json, table
 from retrieval.surfaces.cli.progress import Step, progress
 from retrieval.surfaces.cli.run import run
@@ -254,6 +254,7 @@ class IngestOptions:
     prune: bool
     language: str | None
     filterable: Mapping[str, str]
+    schema: Mapping[str, Any] | None
     as_json: bool
     quiet: bool
     clean: bool
@@ -288,7 +289,7 @@ async def _ingest(
     filterable = {**(TICKET_FILTERABLE if source.holds_tickets else {}), **options.filterable}
     await tell_destination(platform, options.collection, source.total_bytes, yes=options.yes)
     collection = await platform.collection(
-        options.collection, language=options.language or "english", filterable=filterable
+        options.collection, language=options.language or "english", filterable=filterable, schema=options.schema
     )
     await check_language(collection, options.language)
     stored = IngestReport()
@@ -457,6 +458,12 @@ def ingest(
             "--filterable", metavar="ATTRIBUTE:TYPE", help="An attribute to index: priority:text. May be repeated."
         ),
     ] = None,
+    schema: Annotated[
+        Path | None,
+        typer.Option(
+            "--schema", metavar="FILE", help="JSON Schema that the attributes fit, of a new collection; others are bad."
+        ),
+    ] = None,
     chunk_tokens: Annotated[
         int,
         typer.Option(
@@ -495,6 +502,7 @@ def ingest(
                 prune=prune,
                 language=language,
                 filterable=filterable_of(filterable or ()),
+                schema=schema_of(schema),
                 as_json=as_json,
                 quiet=quiet,
                 yes=yes,
@@ -519,6 +527,7 @@ def ingest(
         prune=prune,
         language=language,
         filterable=filterable_of(filterable or ()),
+        schema=schema_of(schema),
         as_json=as_json,
         quiet=quiet,
         clean=clean,

@@ -12,7 +12,7 @@ from dataclasses import is_dataclass
 from datetime import datetime
 from enum import Enum
 from functools import cache, reduce
-from itertools import pairwise
+from itertools import pairwise, starmap
 from operator import or_
 from pathlib import Path
 from types import UnionType
@@ -65,7 +65,12 @@ class AnswerPart(BaseModel):
         super().__init_subclass__(**options)
         if of is not None:
             VALUE_MODELS[of] = cls
-            cls.__annotations__ = dict(_told_fields(of)) | inspect.get_annotations(cls)
+            cls.__annotations__ = dict(starmap(_unshadowed, _told_fields(of))) | inspect.get_annotations(cls)
+
+
+def _unshadowed(name: str, told: Any) -> tuple[str, Any]:
+    """The field; one that has the name of a method of pydantic's models stands under another here, and not in JSON."""
+    return (f"{name}_told", Annotated[told, Field(alias=name)]) if hasattr(BaseModel, name) else (name, told)
 
 
 def _told_fields(kind: type, *, may_be_null: bool = False) -> Iterator[tuple[str, Any]]:

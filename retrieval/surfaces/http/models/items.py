@@ -24,6 +24,7 @@ _EXAMPLE: dict[str, JsonValue] = {
     "has_hnsw": False,
     "filterable": {"priority": "text"},
     "neighbours": None,
+    "schema": None,
 }
 
 
@@ -76,6 +77,8 @@ class CollectionSettings(Sent):
     """Attributes to index, by type; those of a collection that is there are added to."""
     neighbours: NeighboursSent | None = None
     """The neighbours that its items are indexed with."""
+    attribute_schema: Annotated[dict[str, Any] | None, Field(alias="schema")] = None
+    """A JSON Schema that the attributes of every item fit, from the collection's making on; left out: any do."""
     profile: InlineProfile | None = None
     """How it is searched; left out: by meaning and by words."""
     space: SpaceSent | None = None

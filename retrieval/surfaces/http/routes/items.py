@@ -13,6 +13,7 @@ from retrieval.domain.api_key import Scope
 from retrieval.domain.errors import ConflictError, UnknownCollectionError, UnknownItemError
 from retrieval.domain.items.collection import check_collection_name
 from retrieval.domain.items.item import Became, Item, StoredItem
+from retrieval.domain.json_schema import AttributeSchema
 from retrieval.engine.reading import infos_after
 from retrieval.platform import Platform
 from retrieval.surfaces.http.bulk import MEDIA_TYPE, BulkAnswer
@@ -70,13 +71,15 @@ async def collection(
 ) -> JSONResponse:
     """Make a collection, or see to it that one has these settings.
 
-    Of a collection that is there, attributes to filter by are added and neighbours are set; language, space and profile
-    must be what they are: 409.
+    Of a collection that is there, attributes to filter by are added and neighbours are set; language, space, schema and
+    profile must be what they are: 409.
     """
     is_new = await _existing(platform, name) is None
     profile = profile_at(("profile",), body.profile)
     with at("neighbours"):
         neighbours = body.neighbours.neighbours() if body.neighbours else None
+    with at("schema"):
+        AttributeSchema.checked(body.attribute_schema)
     made = await platform.collection(
         name,
         language=body.language or "english",
@@ -84,6 +87,7 @@ async def collection(
         space=body.space.space() if body.space else None,
         filterable=body.filterable and dict(body.filterable),
         neighbours=neighbours,
+        schema=body.attribute_schema,
     )
     # Also of a new one: another request may have made it first, with other settings.
     await _check_same(made, body)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any
 from urllib.parse import quote
 
@@ -43,6 +44,25 @@ async def test_what_cannot_be_changed_is_a_conflict(client: AsyncClient) -> None
     assert "its embedding space is another" in answer.json()["detail"]
 
 
+async def test_items_have_to_fit_a_collections_schema(client: AsyncClient) -> None:
+    """A batch with one that does not is refused; of a stream that line alone is."""
+    schema = {"properties": {"priority": {"enum": ["High", "Low"]}}}
+    made = await client.put("/v1/collections/schema", json={"schema": schema})
+    assert (made.status_code, made.json()["schema"]) == (201, schema)
+    assert (await client.put("/v1/collections/schema", json={"schema": schema})).status_code == 200
+    other = await client.put("/v1/collections/schema", json={"schema": {}})
+    assert (other.status_code, other.json()["type"]) == (409, "/problems/conflict")
+
+    items = [{"id": "good", "text": "a", "priority": "Low"}, {"id": "bad", "text": "b", "priority": "Urgent"}]
+    refused = await client.post("/v1/collections/schema/items", json={"items": items})
+    assert (refused.status_code, refused.json()["type"]) == (422, "/problems/invalid-item")
+    assert "attribute 'priority': 'Urgent' is not one of ['High', 'Low']" in refused.json()["detail"]
+    body = "".join(f"{json.dumps(item)}\n" for item in items)
+    bulk = await client.post("/v1/collections/schema/items/bulk", content=body)
+    told = [json.loads(line) for line in bulk.text.splitlines()]
+    assert (told[0]["result"], told[1]["error"]["type"]) == ("added", "/problems/invalid-item")
+
+
 @pytest.mark.parametrize(
     ("settings", "place"),
     [
@@ -52,6 +72,7 @@ async def test_what_cannot_be_changed_is_a_conflict(client: AsyncClient) -> None
         ({"profile": {"legs": {"nose": 1}}}, "/profile"),
         ({"space": {"provider": "p", "model": "m", "dimensions": 0}}, "/space/dimensions"),
         ({"size": "large"}, "/size"),
+        ({"schema": {"type": "colour"}}, "/schema"),
     ],
 )
 async def test_settings_that_cannot_be_are_pointed_at(client: AsyncClient, settings: object, place: str) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from retrieval.adapters.embedders.openai import OpenAIOptions
-from retrieval.adapters.endpoints.caller import OPENAI_URL
+from retrieval.adapters.endpoints import OPENAI_URL
 from retrieval.domain.errors import ConfigurationError
 
 

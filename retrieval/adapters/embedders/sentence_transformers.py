@@ -1,0 +1,142 @@
+"""Any model of the library sentence-transformers, on this machine: the library is the user's to install."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, TypeVar
+
+import numpy as np
+
+from retrieval.adapters.embedders.batching import prepared, without_repeats
+from retrieval.adapters.embedders.services import prefixes_of
+from retrieval.domain.errors import EmbedderRejectedError, InvalidVectorError, MissingExtraError
+from retrieval.domain.items.embedding import EmbeddingSpace, TextRole, Vectors, checked_vectors
+from retrieval.settings import SENTENCE_TRANSFORMERS
+
+T = TypeVar("T")
+
+_TEXTS_A_BATCH = 16
+"""A query waits for one batch of a long indexing run, not for the run."""
+
+_DOCUMENT_PROMPTS, _QUERY_PROMPTS = ("document", "passage", "corpus"), ("query",)
+"""The names of the prompts that models bring for the two roles."""
+
+
+class SentenceTransformersEmbedder:
+    """Embeds in a thread of its own, so that the event loop stays free; the model is loaded at first use.
+
+    The prompts that a model brings for documents and queries are the prefixes of its space; of a model without, those
+    that ``prefixes_of`` knows.
+    """
+
+    def __init__(self, space: EmbeddingSpace, model: Any = None) -> None:
+        """``model``: the library's, if it is loaded already."""
+        self._space = space
+        self._model = model
+        self._loading = threading.Lock()
+        self._executor = ThreadPoolExecutor(1, thread_name_prefix="sentence-transformers")
+        self._closed = False
+
+    @classmethod
+    async def loaded(cls, name: str) -> SentenceTransformersEmbedder:
+        """The embedder of a model, by its name or its folder, with the dimensions and prompts that the model has.
+
+        Raises ``MissingExtraError`` where the library is not installed, and ``EmbedderRejectedError`` for a model that
+        cannot be loaded.
+        """
+        model = await asyncio.to_thread(_load, name)
+        prompts = getattr(model, "prompts", None) or {}
+        document, query = prefixes_of(name)
+        space = EmbeddingSpace(
+            provider=SENTENCE_TRANSFORMERS,
+            model=name,
+            dimensions=len(model.encode(["retrieval"])[0]),
+            document_prefix=_prompt(prompts, _DOCUMENT_PROMPTS) or document,
+            query_prefix=_prompt(prompts, _QUERY_PROMPTS) or query,
+        )
+        return cls(space, model)
+
+    @property
+    def space(self) -> EmbeddingSpace:
+        """The space that the vectors belong to."""
+        return self._space
+
+    @property
+    def needs_loading(self) -> bool:
+        """Whether the next call loads the model first, which takes longer than any text."""
+        return self._model is None
+
+    @property
+    def max_tokens(self) -> int | None:
+        """The most tokens of one text that the model reads; None: it does not say."""
+        return getattr(self._loaded_model(), "max_seq_length", None)
+
+    def count_tokens(self, texts: Sequence[str]) -> list[int]:
+        """The tokens of each text, with what the model puts around it."""
+        tokenizer = self._loaded_model().tokenizer
+        ready = prepared(texts, TextRole.DOCUMENT, self._space)
+        return [len(tokenizer.encode(text)) for text in ready]
+
+    async def embed(self, texts: Sequence[str], role: TextRole) -> Vectors:
+        """One vector a text, in order: shape (len(texts), dimensions), float32, unit length.
+
+        Raises ``EmbedderRejectedError`` for a model that cannot be loaded, or whose vectors cannot be used. When
+        cancelled, it stops after the batch that is being computed.
+        """
+        distinct, places = without_repeats(prepared(texts, role, self._space))
+        if not distinct:
+            return np.zeros((0, self._space.dimensions), dtype=np.float32)
+        parts = [distinct[start : start + _TEXTS_A_BATCH] for start in range(0, len(distinct), _TEXTS_A_BATCH)]
+        vectors = np.concatenate([await self._off_loop(partial(self._vectors, part)) for part in parts])
+        try:
+            checked: Vectors = checked_vectors(vectors, self._space, [f"text {n + 1}" for n in range(len(distinct))])
+        except InvalidVectorError as unusable:
+            raise EmbedderRejectedError(f"model {self._space.model!r} gave no usable vector for {unusable}") from None
+        return checked[places]
+
+    def _vectors(self, texts: list[str]) -> Any:
+        # The prompt stands before the texts already.
+        return self._loaded_model().encode(texts, prompt="", convert_to_numpy=True, show_progress_bar=False)
+
+    async def _off_loop(self, work: Callable[[], T]) -> T:
+        if self._closed:
+            raise EmbedderRejectedError("the embedder is closed; make a new one")
+        return await asyncio.get_running_loop().run_in_executor(self._executor, work)
+
+    def _loaded_model(self) -> Any:
+        with self._loading:
+            if self._model is None:
+                self._model = _load(self._space.model)
+            return self._model
+
+    async def aclose(self) -> None:
+        """Give back the thread and the model, once the batch being computed is done."""
+        self._closed = True
+        await asyncio.to_thread(self._executor.shutdown)
+        self._model = None
+
+
+def _load(name: str) -> Any:
+    try:
+        from sentence_transformers import SentenceTransformer  # type: ignore[import-not-found, unused-ignore]
+    except ImportError:
+        raise MissingExtraError(
+            "the embedder sentence-transformers needs the library of that name; pip install sentence-transformers"
+        ) from None
+    try:
+        return SentenceTransformer(name)
+    # The library raises bare Exception, and the classes of what it loads with.
+    except Exception as failure:
+        reason = " ".join(str(failure).split())[:200]
+        raise EmbedderRejectedError(
+            f"sentence-transformers cannot load the model {name!r:.100} ({type(failure).__name__}: {reason}); "
+            "check its name in RETRIEVAL_EMBEDDER"
+        ) from failure
+
+
+def _prompt(prompts: dict[str, str], names: Sequence[str]) -> str:
+    return next((prompts[name] for name in names if prompts.get(name)), "")

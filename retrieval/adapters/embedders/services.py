@@ -1,0 +1,261 @@
+"""The services that embed over HTTP: their addresses, their requests, and what is known of their models."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+from retrieval.adapters.endpoints import OPENAI_URL
+from retrieval.domain.items.embedding import EmbeddingSpace, TextRole
+
+_NOTHING: Mapping[Any, Any] = MappingProxyType({})
+_BASE64 = MappingProxyType({"encoding_format": "base64"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmbeddingService:
+    """A service, or a kind of server, with the names of what its requests hold.
+
+    Answers are read the same of all: see ``retrieval.adapters.embedders.openai.parse_answer``.
+    """
+
+    name: str
+    """In ``RETRIEVAL_EMBEDDER``."""
+    title: str
+    """In messages."""
+    provider: str = ""
+    """Of its embedding spaces; empty: its name."""
+    url: str = ""
+    """Its usual address; empty: the address has to be given."""
+    path: str = "/embeddings"
+    models_path: str = ""
+    """Where a server tells its model; empty: it does not."""
+    model: str = ""
+    """Its usual model; empty: the server is asked."""
+    key_variable: str = ""
+    """The variable of its key; empty: it needs none."""
+    texts: str = "input"
+    dimensions: str = "dimensions"
+    role: str = ""
+    """The field that tells documents from queries; empty: the model's prefixes do."""
+    roles: Mapping[TextRole, str] = field(default_factory=lambda: _NOTHING)
+    more: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
+    """What every request holds besides."""
+    max_texts: int = 2048
+    """Texts a request."""
+    max_request_tokens: int = 250_000
+    start: str = ""
+    """The command that starts a server on this machine."""
+    pull: str = ""
+    """The command that gets a model."""
+
+    @property
+    def space_provider(self) -> str:
+        """The provider of its embedding spaces."""
+        return self.provider or self.name
+
+    def address(self, given: str | None) -> str:
+        """The address to ask: the given one, else the usual one. ``/v1``, which the path has, may end it."""
+        url = (given or self.url).rstrip("/")
+        return url.removesuffix("/v1") if self.path.startswith("/v1/") or self.path.startswith("/api/") else url
+
+    def prefixes(self, model: str) -> dict[str, str]:
+        """The prefixes of an embedder's texts: those of the model, where requests have no field for the role."""
+        document, query = ("", "") if self.role else prefixes_of(model)
+        return {"document_prefix": document, "query_prefix": query}
+
+    def request(self, model: str, texts: Sequence[str], role: TextRole, dimensions: int | None) -> dict[str, Any]:
+        """The body of a request; ``dimensions`` are named where they are given."""
+        body = {"model": model, self.texts: list(texts), **self.more}
+        if self.role:
+            body[self.role] = self.roles[role]
+        if dimensions is not None:
+            body[self.dimensions] = dimensions
+        return body
+
+
+_INPUT_TYPES = MappingProxyType({TextRole.DOCUMENT: "document", TextRole.QUERY: "query"})
+
+SERVICES = {
+    service.name: service
+    for service in (
+        EmbeddingService(
+            name="openai",
+            title="OpenAI",
+            url=OPENAI_URL,
+            model="text-embedding-3-small",
+            key_variable="OPENAI_API_KEY",
+            more=_BASE64,
+        ),
+        EmbeddingService(
+            name="openai-compatible",
+            title="the endpoint",
+            provider="openai",
+            models_path="/models",
+            more=_BASE64,
+        ),
+        EmbeddingService(
+            name="ollama",
+            title="Ollama",
+            url="http://localhost:11434",
+            path="/api/embed",
+            model="nomic-embed-text",
+            more=MappingProxyType({"truncate": False}),
+            # A processor embeds some two texts of a large model a second, and four requests run side by side.
+            max_texts=8,
+            start="ollama serve",
+            pull="ollama pull {model}",
+        ),
+        EmbeddingService(
+            name="voyage",
+            title="Voyage",
+            url="https://api.voyageai.com/v1",
+            model="voyage-3.5",
+            key_variable="VOYAGE_API_KEY",
+            dimensions="output_dimension",
+            role="input_type",
+            roles=_INPUT_TYPES,
+            more=MappingProxyType({"truncation": False, **_BASE64}),
+            max_texts=1000,
+            max_request_tokens=100_000,
+        ),
+        EmbeddingService(
+            name="cohere",
+            title="Cohere",
+            url="https://api.cohere.com",
+            path="/v2/embed",
+            model="embed-v4.0",
+            key_variable="COHERE_API_KEY",
+            texts="texts",
+            dimensions="output_dimension",
+            role="input_type",
+            roles=MappingProxyType({TextRole.DOCUMENT: "search_document", TextRole.QUERY: "search_query"}),
+            more=MappingProxyType({"embedding_types": ["float"], "truncate": "NONE"}),
+            max_texts=96,
+        ),
+        EmbeddingService(
+            name="jina",
+            title="Jina",
+            url="https://api.jina.ai/v1",
+            model="jina-embeddings-v3",
+            key_variable="JINA_API_KEY",
+            role="task",
+            roles=MappingProxyType({TextRole.DOCUMENT: "retrieval.passage", TextRole.QUERY: "retrieval.query"}),
+            more=MappingProxyType({"embedding_type": "float"}),
+            max_texts=512,
+            max_request_tokens=100_000,
+        ),
+        EmbeddingService(
+            name="tei",
+            title="Text Embeddings Inference",
+            url="http://localhost:8080",
+            path="/v1/embeddings",
+            models_path="/info",
+            more=_BASE64,
+            max_texts=32,
+            start="text-embeddings-router --model-id MODEL",
+        ),
+        EmbeddingService(
+            name="vllm",
+            title="vLLM",
+            url="http://localhost:8000",
+            path="/v1/embeddings",
+            models_path="/v1/models",
+            more=_BASE64,
+            max_texts=64,
+            start="vllm serve MODEL",
+        ),
+    )
+}
+"""By name. One that asks for texts or a role by other names is another row here."""
+
+
+def service_of(space: EmbeddingSpace) -> EmbeddingService | None:
+    """The service that fills a space; None: none does, a model on this machine perhaps."""
+    return next((one for one in SERVICES.values() if one.space_provider == space.provider), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownModel:
+    """What is known of a model before it is asked."""
+
+    dimensions: int
+    max_tokens: int
+    """The most tokens of one text that it reads."""
+    is_shortened: bool = False
+    """Whether it gives vectors of other dimensions where they are asked for."""
+    most_dimensions: int = 0
+    """The most that can be asked for; 0: its own."""
+    dollars: float | None = None
+    """Its own service's list price of a million tokens, as of 2025."""
+
+
+def _voyage(dollars: float) -> KnownModel:
+    return KnownModel(dimensions=1024, max_tokens=32_000, is_shortened=True, most_dimensions=2048, dollars=dollars)
+
+
+_MODELS = {
+    "text-embedding-3-large": KnownModel(dimensions=3072, max_tokens=8191, is_shortened=True, dollars=0.13),
+    "text-embedding-3-small": KnownModel(dimensions=1536, max_tokens=8191, is_shortened=True, dollars=0.02),
+    "text-embedding-ada-002": KnownModel(dimensions=1536, max_tokens=8191, dollars=0.10),
+    "voyage-3.5": _voyage(0.06),
+    "voyage-3.5-lite": _voyage(0.02),
+    "voyage-3-large": _voyage(0.18),
+    "voyage-code-3": _voyage(0.18),
+    "embed-v4.0": KnownModel(dimensions=1536, max_tokens=128_000, is_shortened=True, dollars=0.12),
+    "embed-multilingual-v3.0": KnownModel(dimensions=1024, max_tokens=512, dollars=0.10),
+    "embed-english-v3.0": KnownModel(dimensions=1024, max_tokens=512, dollars=0.10),
+    "jina-embeddings-v3": KnownModel(dimensions=1024, max_tokens=8192, is_shortened=True),
+    "jina-embeddings-v4": KnownModel(dimensions=2048, max_tokens=32_768, is_shortened=True),
+    "nomic-embed-text": KnownModel(dimensions=768, max_tokens=2048),
+    "nomic-embed-text-v1.5": KnownModel(dimensions=768, max_tokens=8192),
+    "mxbai-embed-large": KnownModel(dimensions=1024, max_tokens=512),
+    "mxbai-embed-large-v1": KnownModel(dimensions=1024, max_tokens=512),
+    "all-minilm": KnownModel(dimensions=384, max_tokens=256),
+    "all-minilm-l6-v2": KnownModel(dimensions=384, max_tokens=256),
+    "bge-m3": KnownModel(dimensions=1024, max_tokens=8192),
+    "bge-small-en-v1.5": KnownModel(dimensions=384, max_tokens=512),
+    "bge-base-en-v1.5": KnownModel(dimensions=768, max_tokens=512),
+    "bge-large-en-v1.5": KnownModel(dimensions=1024, max_tokens=512),
+    "multilingual-e5-small": KnownModel(dimensions=384, max_tokens=512),
+    "multilingual-e5-base": KnownModel(dimensions=768, max_tokens=512),
+    "multilingual-e5-large": KnownModel(dimensions=1024, max_tokens=512),
+    "snowflake-arctic-embed2": KnownModel(dimensions=1024, max_tokens=8192),
+    "snowflake-arctic-embed-l-v2.0": KnownModel(dimensions=1024, max_tokens=8192),
+    "embeddinggemma": KnownModel(dimensions=768, max_tokens=2048),
+    "embeddinggemma-300m": KnownModel(dimensions=768, max_tokens=2048),
+}
+
+_ENGLISH_QUERY = "Represent this sentence for searching relevant passages: "
+_TASK = "Given a web search query, retrieve relevant passages that answer the query"
+
+_PREFIXES = (
+    (r"nomic-embed-text", "search_document: ", "search_query: "),
+    (r"e5-.*instruct|e5-mistral", "", f"Instruct: {_TASK}\nQuery: "),
+    (r"(multilingual-)?e5-", "passage: ", "query: "),
+    (r"qwen3-embedding", "", f"Instruct: {_TASK}\nQuery:"),
+    (r"embeddinggemma", "title: none | text: ", "task: search result | query: "),
+    (r"snowflake-arctic-embed(2|-[ml]-v2)", "", "query: "),
+    (r"mxbai-embed-large|bge-.*-en|snowflake-arctic-embed", "", _ENGLISH_QUERY),
+)
+"""The prefixes of documents and of queries that models were trained with, by how their names begin: the model cards."""
+
+
+def plain_name(model: str) -> str:
+    """A model's name without its publisher and tag, in lower case: ``bge-m3`` of ``BAAI/bge-m3:latest``."""
+    return model.rpartition("/")[2].partition(":")[0].casefold()
+
+
+def known_model(model: str) -> KnownModel | None:
+    """What is known of the model; None: nothing."""
+    return _MODELS.get(plain_name(model))
+
+
+def prefixes_of(model: str) -> tuple[str, str]:
+    """The prefixes of documents and of queries that the model needs; empty for one that needs none."""
+    name = plain_name(model)
+    found = ((document, query) for pattern, document, query in _PREFIXES if re.match(pattern, name))
+    return next(found, ("", ""))

@@ -1,0 +1,127 @@
+"""JSON Schema: the validator of a schema, and the schema of a collection's attributes. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Self
+
+from retrieval.domain.errors import InvalidItemError, InvalidRequestError
+from retrieval.domain.items.item import Item
+
+if TYPE_CHECKING:
+    from jsonschema.exceptions import ValidationError
+    from jsonschema.protocols import Validator
+
+MAX_SCHEMA_BYTES = 64 * 1024
+"""The longest schema of attributes, as JSON in UTF-8."""
+
+_TOLD = 3
+"""Violations of one item that a message names."""
+
+_LONGEST_REASON = 200
+
+
+@lru_cache(maxsize=128)
+def validator_of(schema: str) -> Validator:
+    """The validator of a schema, given as JSON text: of draft 2020-12 unless it names another.
+
+    References stay inside it. Raises ``jsonschema.SchemaError``.
+    """
+    # A program that knows no schema does without the library, which takes 30 ms to load.
+    from jsonschema import Draft202012Validator
+    from jsonschema.validators import validator_for
+    from referencing import Registry
+
+    parsed = json.loads(schema)
+    kind = validator_for(parsed, default=Draft202012Validator)
+    kind.check_schema(parsed)
+    # An empty registry: nothing is fetched, whatever address a schema refers to.
+    return kind(parsed, registry=Registry())
+
+
+@dataclass(frozen=True, slots=True)
+class AttributeSchema:
+    """The schema that the attributes of a collection's items fit."""
+
+    definition: Mapping[str, Any]
+    text: str = field(compare=False, repr=False)
+    """The same as JSON."""
+
+    @classmethod
+    def checked(cls, schema: object) -> Self | None:
+        """The schema, given as a mapping; None for none. Raises ``InvalidRequestError``, saying what is wrong."""
+        if schema is None:
+            return None
+        from jsonschema.exceptions import SchemaError
+
+        example = '{"properties": {"priority": {"enum": ["High", "Low"]}}, "required": ["priority"]}'
+        if not isinstance(schema, Mapping):
+            raise InvalidRequestError(f"a schema is a JSON Schema of the attributes such as {example}")
+        try:
+            text = json.dumps(dict(schema), sort_keys=True, allow_nan=False)
+            validator_of(text)
+        except (SchemaError, TypeError, ValueError, RecursionError) as wrong:
+            reason = wrong.message if isinstance(wrong, SchemaError) else str(wrong)
+            said = f"the schema is no JSON Schema: {_line(reason)}; write such as {example}"
+            raise InvalidRequestError(said) from None
+        if len(text.encode()) > MAX_SCHEMA_BYTES or "\\u0000" in text:
+            raise InvalidRequestError(f"a schema has at most {MAX_SCHEMA_BYTES:,} bytes, and no NUL")
+        if foreign := next((ref for ref in _references(schema) if not ref.startswith("#")), None):
+            raise InvalidRequestError(
+                f"the schema refers to {foreign!r:.100}; put that into its $defs, as #/$defs/NAME"
+            )
+        if schema.get("type", "object") != "object":
+            raise InvalidRequestError(f"attributes are an object; the schema's type is {schema['type']!r:.80}")
+        return cls(json.loads(text), text)
+
+    @classmethod
+    def stored(cls, definition: Mapping[str, Any]) -> Self:
+        """The schema that was checked before it was stored."""
+        return cls(definition, json.dumps(definition, sort_keys=True))
+
+    def check(self, item: Item) -> None:
+        """Raise ``InvalidItemError`` for an item whose attributes do not fit, naming them and why."""
+        from referencing.exceptions import Unresolvable
+
+        try:
+            errors = validator_of(self.text).iter_errors(dict(item.attributes))
+            found = sorted(errors, key=lambda error: [str(step) for step in error.absolute_path])
+        except (Unresolvable, RecursionError) as unusable:
+            reason = f"the collection's schema cannot be followed: {_line(str(unusable))}"
+            raise InvalidItemError(f"item {item.item_id!r:.80}: {reason}", item_id=item.item_id) from None
+        if found:
+            more = f"; and {len(found) - _TOLD} more" if len(found) > _TOLD else ""
+            told = "; ".join(map(_violation, found[:_TOLD]))
+            raise InvalidItemError(
+                f"item {item.item_id!r:.80} does not fit the collection's schema: {told}{more}", item_id=item.item_id
+            )
+
+    def check_each(self, items: Iterable[Item]) -> None:
+        """Raise ``InvalidItemError`` for the first item that does not fit."""
+        for item in items:
+            self.check(item)
+
+
+def _violation(error: ValidationError) -> str:
+    path = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in error.absolute_path)
+    where = f"attribute {path.removeprefix('.')!r:.80}" if path else "attributes"
+    return f"{where}: {_line(error.message)}"
+
+
+def _references(schema: object) -> Iterable[str]:
+    """The addresses that the schema refers to."""
+    if isinstance(schema, Mapping):
+        for name, value in schema.items():
+            if name in ("$ref", "$dynamicRef") and isinstance(value, str):
+                yield value
+            yield from _references(value)
+    elif isinstance(schema, list | tuple):
+        for value in schema:
+            yield from _references(value)
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())[:_LONGEST_REASON]

@@ -1,0 +1,110 @@
+"""Models of sentence-transformers: the adapter, with a small library of that name in place of the real one."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from retrieval import Settings
+from retrieval.adapters.embedders.chosen import asked_embedder, configured_embedder, embedder_for
+from retrieval.adapters.embedders.hashing import hashed_vector
+from retrieval.domain.errors import ConfigurationError, EmbedderRejectedError, MissingExtraError
+from retrieval.domain.items.embedding import Embedder, TextRole
+from retrieval.testing import check_embedder
+
+SETTINGS = Settings().changed(embedder="sentence-transformers:intfloat/multilingual-e5-small")
+
+LIBRARY = """
+import numpy as np
+from retrieval.adapters.embedders.hashing import hashed_vector
+
+class SentenceTransformer:
+    max_seq_length = 8
+
+    def __init__(self, name):
+        if name == "no/such":
+            raise OSError(f"{name} is not a local folder\\nand not on the hub")
+        self.prompts = {"query": "Q: ", "document": "D: "} if name == "with/prompts" else {}
+        self.tokenizer = self
+
+    def encode(self, texts, prompt=None, **_):
+        if isinstance(texts, str):
+            return texts.split()
+        return np.stack([hashed_vector((prompt or "") + text, 48) for text in texts])
+"""
+
+
+@pytest.fixture
+def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The library is installed: as much of it as the adapter calls."""
+    (tmp_path / "sentence_transformers.py").write_text(LIBRARY)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "sentence_transformers", raising=False)
+    yield
+    sys.modules.pop("sentence_transformers", None)
+
+
+async def made(settings: Settings = SETTINGS) -> Embedder:
+    """The embedder of a new collection."""
+    embedder = await asked_embedder(settings)
+    assert embedder is not None
+    return embedder
+
+
+@pytest.mark.usefixtures("library")
+async def test_keeps_the_contract_of_embedders() -> None:
+    """It passes the conformance suite."""
+    await check_embedder(made)
+
+
+@pytest.mark.usefixtures("library")
+async def test_the_space_has_the_models_prompts_or_the_known_prefixes() -> None:
+    """They are put before the texts once."""
+    known = await made()
+    assert (known.space.document_prefix, known.space.query_prefix) == ("passage: ", "query: ")
+    vectors = await known.embed(["apples"], TextRole.QUERY)
+    np.testing.assert_allclose(vectors[0], hashed_vector("query: apples", 48), atol=1e-6)
+    own = await made(SETTINGS.changed(embedder="sentence-transformers:with/prompts"))
+    assert (own.space.document_prefix, own.space.query_prefix) == ("D: ", "Q: ")
+    for one in (known, own):
+        await one.aclose()
+
+
+@pytest.mark.usefixtures("library")
+async def test_a_stored_space_finds_its_model_again() -> None:
+    """It is loaded by the first text."""
+    first = await made()
+    await first.aclose()
+    again = embedder_for(first.space, Settings())
+    assert again is not None
+    assert getattr(again, "needs_loading", False)
+    assert (await again.embed(["apples"], TextRole.DOCUMENT)).shape == (1, 48)
+    assert not getattr(again, "needs_loading", True)
+    await again.aclose()
+
+
+@pytest.mark.usefixtures("library")
+async def test_a_model_that_cannot_be_loaded_is_told() -> None:
+    """On one line, with its name."""
+    with pytest.raises(EmbedderRejectedError) as caught:
+        await made(SETTINGS.changed(embedder="sentence-transformers:no/such"))
+    assert "cannot load the model 'no/such' (OSError: no/such is not a local folder and not on the hub)" in str(
+        caught.value
+    )
+
+
+async def test_without_the_library_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And a stored space has no embedder then."""
+    monkeypatch.setitem(sys.modules, "sentence_transformers", None)
+    with pytest.raises(MissingExtraError, match="pip install sentence-transformers"):
+        await made()
+
+
+def test_its_dimensions_are_known_once_it_is_loaded() -> None:
+    """Who asks before that is told."""
+    with pytest.raises(ConfigurationError, match="are known once it is loaded"):
+        configured_embedder(SETTINGS)

@@ -1,0 +1,171 @@
+"""A collection with a JSON Schema of its attributes: every call refuses what does not fit, as it refuses others."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from retrieval import Collection, Item, Platform, Settings, connect, read_items
+from retrieval.adapters.embedders.hashing import HashingEmbedder
+from retrieval.collection import handle_of
+from retrieval.domain.errors import BadLineError, ConflictError, InvalidItemError, InvalidRequestError
+from retrieval.services.items import add_new
+from tests.support.database import SCHEMA as DATABASE_SCHEMA
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "priority": {"enum": ["High", "Low"]},
+        "hours": {"type": "number", "minimum": 0, "maximum": 1e20},
+        "owner": {"$ref": "#/$defs/person"},
+    },
+    "required": ["priority"],
+    "$defs": {"person": {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}},
+}
+GOOD = {"id": "good", "text": "fits", "priority": "High", "hours": 3}
+BAD = {"id": "bad", "text": "does not", "priority": "Urgent", "hours": -1}
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def platform(database_url: str) -> AsyncIterator[Platform]:
+    """The platform of this module."""
+    settings = Settings(tenant=f"schemas-{uuid.uuid4()}", database_schema=DATABASE_SCHEMA, embedder="none")
+    async with connect(database_url, settings=settings, embedder=HashingEmbedder()) as opened:
+        yield opened
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def tickets(platform: Platform) -> AsyncIterator[Collection]:
+    """A collection with the schema, empty."""
+    await platform.remove_collection("tickets")
+    yield await platform.collection("tickets", schema=SCHEMA)
+
+
+async def stored(collection: Collection) -> set[str]:
+    """The ids of those items that are there."""
+    return {item.item_id async for item in collection.scan()}
+
+
+async def test_the_schema_is_kept(platform: Platform, tickets: Collection) -> None:
+    """The same one is taken again, none leaves it, and another one is a conflict."""
+    assert (await tickets.info()).schema == SCHEMA
+    await platform.collection("tickets", schema=SCHEMA)
+    assert (await (await platform.collection("tickets")).info()).schema == SCHEMA
+    with pytest.raises(ConflictError, match="made with another schema, which stays"):
+        await platform.collection("tickets", schema={"required": ["hours"]})
+    await platform.remove_collection("free")
+    assert (await (await platform.collection("free")).info()).schema is None
+    with pytest.raises(ConflictError, match="made with no schema, which stays"):
+        await platform.collection("free", schema=SCHEMA)
+
+
+async def test_every_violation_is_named(tickets: Collection) -> None:
+    """By attribute, on one line."""
+    with pytest.raises(InvalidItemError) as caught:
+        await tickets.add([{**BAD, "owner": {}}])
+    assert str(caught.value) == (
+        "item 'bad' does not fit the collection's schema: attribute 'hours': -1 is less than the minimum of 0; "
+        "attribute 'owner': 'name' is a required property; attribute 'priority': 'Urgent' is not one of ['High', 'Low']"
+    )
+    assert caught.value.item_id == "bad"
+
+
+async def test_nothing_is_added_where_one_item_does_not_fit(tickets: Collection) -> None:
+    """As with any invalid item; also in a call whose items are stored part by part."""
+    many = [{**GOOD, "id": f"g{number}"} for number in range(2100)]
+    for items in ([GOOD, BAD], [*many, BAD]):
+        with pytest.raises(InvalidItemError, match="item 'bad' does not fit"):
+            await tickets.add(items)
+        assert await stored(tickets) == set()
+    with pytest.raises(InvalidItemError, match="item 'bad' does not fit"):
+        await add_new(handle_of(tickets), [GOOD, BAD])
+    assert await stored(tickets) == set()
+    assert (await tickets.add([GOOD])).added == 1
+
+
+async def test_each_item_has_its_own_outcome(tickets: Collection) -> None:
+    """The others are stored."""
+    added = await tickets.add_each([GOOD, BAD, {"id": "none", "text": "no attributes"}])
+    assert [one.error is None for one in added.outcomes] == [True, False, False]
+    assert "attributes: 'priority' is a required property" in str(added.outcomes[2].error)
+    assert await stored(tickets) == {"good"}
+
+
+async def test_bad_lines_of_files_are_told_with_their_place(tickets: Collection, tmp_path: Path) -> None:
+    """They stop the run, or are put aside and the others stored."""
+    file = tmp_path / "items.csv"
+    file.write_text("id,text,priority,hours\ngood,fits,High,3\nbad,does not,Urgent,1\nlast,fits,Low,2\n")
+    with pytest.raises(BadLineError, match=r"items.csv:3: item 'bad' does not fit .* 'Urgent' is not one of"):
+        await tickets.ingest(read_items(file))
+    rejected: list[Any] = []
+    report = await tickets.ingest(read_items(file), rejected=rejected.append)
+    assert (report.read, report.rejected, [line.line for line in rejected]) == (2, 1, [3])
+    assert await stored(tickets) == {"good", "last"}
+
+
+async def test_changes_fit_too(tickets: Collection) -> None:
+    """Put, patch and change leave what was there."""
+    await tickets.add([GOOD])
+    before = (await tickets.stored(["good"]))["good"]
+    with pytest.raises(InvalidItemError):
+        await tickets.put({**GOOD, "priority": "Urgent"})
+    with pytest.raises(InvalidItemError):
+        await tickets.put({**GOOD, "priority": "Urgent"}, version=before.version)
+    with pytest.raises(InvalidItemError):
+        await tickets.patch("good", {"attributes": {"priority": None}})
+    for keeps_time in (False, True):
+        with pytest.raises(InvalidItemError):
+            await tickets.change(["good"], _urgent, keeps_time=keeps_time)
+    assert (await tickets.stored(["good"]))["good"] == before
+    assert (await tickets.patch("good", {"attributes": {"priority": "Low"}})).item.attributes["priority"] == "Low"
+
+
+def _urgent(_: str, item: Item | None) -> Item | None:
+    return item and item.changed(attributes={"priority": "Urgent"})
+
+
+async def test_documents_fit_too(tickets: Collection) -> None:
+    """A document that does not fit is told, and stops no other."""
+    report = await tickets.add_documents([
+        {"id": "a", "text": "# A\nOne.", "metadata": {"priority": "High"}}, {"id": "b", "text": "# B\nTwo."},
+    ])  # fmt: skip
+    assert (report.added, [name for name, _ in report.failed]) == (1, ["b"])
+    assert "'priority' is a required property" in report.failed[0][1]
+
+
+@pytest.mark.parametrize(
+    ("schema", "said"),
+    [
+        (["priority"], "a schema is a JSON Schema of the attributes"),
+        ({"type": "colour"}, "the schema is no JSON Schema: 'colour' is not valid"),
+        ({"type": "array"}, "attributes are an object"),
+        ({"properties": {"a": {"$ref": "https://example.com/a.json"}}}, "put that into its $defs"),
+        ({"properties": {"a": {"const": float("nan")}}}, "the schema is no JSON Schema"),
+        ({"description": "x" * 70_000}, "at most 65,536 bytes"),
+        ({"description": "a\x00b"}, "no NUL"),
+        ({"properties": {"a": {"const": object()}}}, "the schema is no JSON Schema"),
+        ({"properties": {"a": {"pattern": "("}}}, "the schema is no JSON Schema"),
+    ],
+)
+async def test_what_is_no_schema_is_refused(platform: Platform, schema: Any, said: str) -> None:
+    """On one line, and no collection is made."""
+    with pytest.raises(InvalidRequestError) as caught:
+        await platform.collection("never", schema=schema)
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert "never" not in [one.name for one in await platform.collections()]
+
+
+async def test_a_reference_into_nothing_is_told_with_the_item(platform: Platform) -> None:
+    """Nothing is stored and nothing breaks."""
+    await platform.remove_collection("lost")
+    lost = await platform.collection("lost", schema={"properties": {"a": {"$ref": "#/$defs/none"}}})
+    with pytest.raises(InvalidItemError, match="the collection's schema cannot be followed"):
+        await lost.add([{"id": "1", "text": "x", "a": 1}])
