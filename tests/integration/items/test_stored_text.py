@@ -17,6 +17,7 @@ from langchain_core.messages import ToolMessage
 from mcp import Client
 from mcp_types import CallToolResult, TextContent, TextResourceContents
 from pydantic import SecretStr
+from retrieval.surfaces.mcp.opening import StoreOpening
 
 from retrieval import Item, Platform, Settings
 from retrieval.apps.memories import MemoryStore, RetrievalEngine
@@ -31,7 +32,6 @@ from retrieval.apps.tickets import TICKET_FILTERABLE
 from retrieval.domain.checks import STORED_NOTE, text_fault
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.surfaces.langchain import PatternRecognitionAgent, RetrievalRetriever, ticket_tools
-from retrieval.surfaces.mcp.opening import StoreOpening
 from retrieval.surfaces.mcp.server import build_server
 
 MARK = "FORGED WORDS"

@@ -17,6 +17,7 @@ from aiohttp import web
 from httpx2 import ASGITransport, AsyncClient
 from mcp import Client
 from pydantic import SecretStr
+from retrieval.surfaces.mcp.opening import StoreOpening
 
 from retrieval import Collection, Platform, Settings, connect
 from retrieval import sync as plain
@@ -33,7 +34,6 @@ from retrieval.services.evaluate import evaluate_collection, parse_metrics
 from retrieval.services.judgements import JudgedQuery
 from retrieval.surfaces.http import readiness
 from retrieval.surfaces.http.app import create_app
-from retrieval.surfaces.mcp.opening import StoreOpening
 from retrieval.surfaces.mcp.server import build_server
 from tests.support.openai_server import Fault, OpenAIServer, answer, broken_off, dripping, hanging, status
 

@@ -19,7 +19,7 @@ from retrieval.domain.errors import DatabaseUnreachableError, RetrievalError, Un
 from retrieval.surfaces.http import connection as exchange
 from retrieval.surfaces.http.admission import Access, Admission
 from retrieval.surfaces.http.answers import on_error
-from retrieval.surfaces.http.caller import Caller
+from retrieval.domain.api_key import Caller
 from retrieval.surfaces.http.connection import extensions
 from retrieval.surfaces.http.frame import Frame
 from retrieval.surfaces.http.limits import Limits, Load

@@ -7,10 +7,10 @@ import asyncio
 import pytest
 from mcp.server.mcpserver.exceptions import ResourceError
 from mcp_types import CallToolResult, TextContent
+from retrieval.surfaces.mcp.opening import StoreOpening
 
 from retrieval.domain.errors import DatabaseUnreachableError, NotFoundError
 from retrieval.settings import Settings
-from retrieval.surfaces.mcp.opening import StoreOpening
 from retrieval.surfaces.mcp.server import answered_within, build_server
 
 

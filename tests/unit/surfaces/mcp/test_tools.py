@@ -5,9 +5,9 @@ from __future__ import annotations
 import jsonschema
 import pytest
 from mcp_types import CallToolResult, TextContent, Tool
+from retrieval.surfaces.mcp.opening import StoreOpening
 
 from retrieval.settings import Settings
-from retrieval.surfaces.mcp.opening import StoreOpening
 from retrieval.surfaces.mcp.server import PrincipleServer, build_server
 
 READING = {"search_principles", "list_tags", "list_loaded_principles"}
