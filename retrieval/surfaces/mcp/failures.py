@@ -20,6 +20,7 @@ from retrieval.domain.errors import (
     DatabaseUnreachableError,
     EmbeddedServerError,
     EmbedderError,
+    EmptyQueryError,
     InvalidRequestError,
     NotFoundError,
     PoolExhaustedError,
@@ -71,6 +72,8 @@ def failure_line(error: BaseException) -> str:
 
 
 def _told(error: BaseException) -> str:
+    if isinstance(error, EmptyQueryError):
+        return "the query is empty; say in words what to find"
     if isinstance(error, RetrievalError) and error.advice in _ADVICE:
         return f"{error.fact}; {_ADVICE[error.advice]}"
     return str(error)

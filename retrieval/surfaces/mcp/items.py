@@ -175,9 +175,7 @@ class CollectionAnswer(ToolAnswer):
     pending: Annotated[int, Field(ge=0, description="Items that are found by their words alone, as yet.")] = 0
     by_meaning: Annotated[bool, Field(description="Whether it is searched by meaning, or by words alone.")]
     language: str
-    filterable: dict[str, str] = Field(
-        default_factory=dict, description="Attributes with an index, by type; others can be filtered by too."
-    )
+    filterable: dict[str, str] = Field(default_factory=dict, description="Attributes with an index, by type.")
 
 
 class CollectionsAnswer(ToolAnswer):
@@ -207,12 +205,8 @@ class FoundAnswer(ToolAnswer):
 
     hits: list[HitAnswer]
     retrieval_id: Annotated[str | None, Field(description="The recorded search, for rate_hit.")] = None
-    notes: list[str] = Field(
-        default_factory=list, description="What the search went without, and why nothing was found."
-    )
-    facets: dict[str, dict[str, int]] = Field(
-        default_factory=dict, description="Items by value, of each field asked for."
-    )
+    notes: list[str] = Field(default_factory=list, description="What it went without; why nothing was found.")
+    facets: dict[str, dict[str, int]] = Field(default_factory=dict, description="Items by value, by field.")
     next: Annotated[str | None, Field(description="What to give as after for the next page; null: no more.")] = None
 
 

@@ -119,7 +119,7 @@ class MemoryTools:
             scoped(self.store_memory, "Store a memory", Scope.WRITE),
         ]
 
-    async def search_memories(
+    async def search_memories(  # noqa: PLR0917 - the order that callers of the engine know
         self,
         ctx: Context,
         project_id: Project,

@@ -534,9 +534,9 @@ user's question in plain words; narrow it by where, whose fields the hits show. 
 the whole text. Where nothing is found the answer says why.
 """,
         ToolGroup.MEMORIES: """\
-Memories are what was found, decided and done in a project. Begin a task with memory_context; ask with search_memories; \
-memory_timeline tells what happened lately. Where store_memory is offered, store what will matter later, one fact or \
-decision in each call.
+Memories are what was found, decided and done in a project. Begin a task with memory_context; ask with \
+search_memories; memory_timeline tells what happened lately. Where store_memory is offered, store what will matter \
+later, one fact or decision in each call.
 """,
     }
 )

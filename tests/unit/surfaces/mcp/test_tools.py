@@ -5,27 +5,30 @@ from __future__ import annotations
 import jsonschema
 import pytest
 from mcp_types import CallToolResult, TextContent, Tool
-from retrieval.surfaces.mcp.opening import StoreOpening
 
 from retrieval.settings import Settings
-from retrieval.surfaces.mcp.server import PrincipleServer, build_server
+from retrieval.surfaces.mcp.server import EVERY_TOOL, Offer, RetrievalServer, Served
 
-READING = {"search_principles", "list_tags", "list_loaded_principles"}
-CHANGING = {"rate_principle", "add_principle"}
+READING = {
+    *("search_principles", "list_tags", "list_loaded_principles"),
+    *("list_collections", "search_collection", "get_items"),
+    *("search_memories", "memory_context", "memory_timeline"),
+}
+CHANGING = {"rate_principle", "add_principle", "add_items", "rate_hit", "store_memory"}
 
 
 @pytest.fixture(scope="module")
-def server() -> PrincipleServer:
-    """A server whose store is never opened."""
-    return build_server(StoreOpening(Settings(), "principles"))
+def server() -> RetrievalServer:
+    """A server with every tool, whose platform is never opened."""
+    return RetrievalServer(Served(Settings(), Offer(groups=EVERY_TOOL)))
 
 
-async def tools_of(server: PrincipleServer) -> dict[str, Tool]:
+async def tools_of(server: RetrievalServer) -> dict[str, Tool]:
     """Its tools by name."""
     return {tool.name: tool for tool in await server.list_tools()}
 
 
-async def refusal(server: PrincipleServer, name: str, **arguments: object) -> str:
+async def refusal(server: RetrievalServer, name: str, **arguments: object) -> str:
     """The line that a call is refused with."""
     result = await server.call_tool(name, arguments)
     assert isinstance(result, CallToolResult)
@@ -35,7 +38,7 @@ async def refusal(server: PrincipleServer, name: str, **arguments: object) -> st
     return content.text
 
 
-async def test_the_tools_are_those_of_the_protocol(server: PrincipleServer) -> None:
+async def test_the_tools_are_those_of_the_protocol(server: RetrievalServer) -> None:
     """Each has a title, a description and annotations that tell whether it changes anything."""
     tools = await tools_of(server)
     assert set(tools) == READING | CHANGING
@@ -44,11 +47,11 @@ async def test_the_tools_are_those_of_the_protocol(server: PrincipleServer) -> N
         assert tool.description
         assert tool.annotations
         assert tool.annotations.read_only_hint is (name in READING)
-        assert tool.annotations.destructive_hint is False
+        assert tool.annotations.destructive_hint is (name == "add_items")
         assert tool.annotations.open_world_hint is False
 
 
-async def test_every_parameter_is_described_and_no_other_is_taken(server: PrincipleServer) -> None:
+async def test_every_parameter_is_described_and_no_other_is_taken(server: RetrievalServer) -> None:
     """A model fills them in by their descriptions alone."""
     for tool in (await tools_of(server)).values():
         assert tool.input_schema["additionalProperties"] is False
@@ -56,7 +59,7 @@ async def test_every_parameter_is_described_and_no_other_is_taken(server: Princi
             assert parameter.get("description"), f"{tool.name}: {name}"
 
 
-async def test_parameters_have_the_names_and_defaults_of_the_protocol(server: PrincipleServer) -> None:
+async def test_parameters_have_the_names_and_defaults_of_the_protocol(server: RetrievalServer) -> None:
     """Five principles unless asked otherwise, from 1 to 50."""
     tools = await tools_of(server)
     search = tools["search_principles"].input_schema["properties"]
@@ -72,7 +75,7 @@ async def test_parameters_have_the_names_and_defaults_of_the_protocol(server: Pr
     assert tools["list_loaded_principles"].input_schema["required"] == ["session_id"]
 
 
-async def test_every_answer_has_a_schema(server: PrincipleServer) -> None:
+async def test_every_answer_has_a_schema(server: RetrievalServer) -> None:
     """Valid, of an object, and with the figures that a principle comes with."""
     tools = await tools_of(server)
     for tool in tools.values():
@@ -123,7 +126,7 @@ async def test_every_answer_has_a_schema(server: PrincipleServer) -> None:
     ],
 )
 async def test_wrong_arguments_are_one_line_that_a_model_can_act_on(
-    server: PrincipleServer, name: str, arguments: dict[str, object], line: str
+    server: RetrievalServer, name: str, arguments: dict[str, object], line: str
 ) -> None:
     """Which argument, and what it should be; without a call of the store."""
     said = await refusal(server, name, **arguments)
@@ -132,7 +135,7 @@ async def test_wrong_arguments_are_one_line_that_a_model_can_act_on(
     assert "pydantic" not in said
 
 
-async def test_a_tool_that_does_not_exist_is_one_line(server: PrincipleServer) -> None:
+async def test_a_tool_that_does_not_exist_is_one_line(server: RetrievalServer) -> None:
     """With those that do."""
     assert await refusal(server, "find_principles") == (
         "there is no tool 'find_principles'; there are search_principles, rate_principle, add_principle, list_tags, "
