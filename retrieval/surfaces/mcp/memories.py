@@ -294,7 +294,7 @@ def _memory_text(memory: MemoryAnswer, characters: int, tool: str) -> str:
     title = f" {quoted(memory.summary)}" if memory.summary else ""
     lines = [f"**[{named(memory.id)}]**{title}", quoted_block(memory.content)]
     if memory.characters_left:
-        whole = characters + memory.characters_left
+        whole = min(characters + memory.characters_left, MOST_CONTENT)
         lines.append(f"… {memory.characters_left:,} more characters; {tool} with content_characters={whole} gives them")
     about = [named(memory.interaction_type), memory.occurred_at, f"score {memory.score:.2f}"]
     about += [f"added by {named(memory.added_by)}"] if memory.added_by else []
