@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import uvicorn
 from anyio import BrokenResourceError
@@ -24,16 +24,17 @@ from starlette.datastructures import Headers
 from starlette.responses import JSONResponse, PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from retrieval.adapters.store.installation.access import StoredKey, find_key, note_key_used
 from retrieval.domain.api_key import Caller
 from retrieval.domain.errors import ConfigurationError, RetrievalError
 from retrieval.engine.stopwatch import Clock
 from retrieval.settings import Settings
-from retrieval.surfaces.http.authentication import Authenticator, RateLimits
 from retrieval.surfaces.http.problems import AuthenticationError, RateLimitedError
 from retrieval.surfaces.listening import Listening, bracketed, is_local, is_unspecified, listening, url_of
 from retrieval.surfaces.mcp.failures import failure_line
 from retrieval.surfaces.mcp.server import CALLER, Offer, RetrievalServer, Served
+
+if TYPE_CHECKING:
+    from retrieval.adapters.store.installation.access import StoredKey
 
 _log = logging.getLogger(__name__)
 
@@ -92,6 +93,9 @@ class KeyGate:
     ) -> None:
         self._served = served
         self._per_minute = settings.http_requests_per_minute
+        # Loaded where keys are asked for alone: a client that starts the server waits for what is loaded.
+        from retrieval.surfaces.http.authentication import Authenticator, RateLimits
+
         self._limits = RateLimits(clock)
         self._authenticator = Authenticator(self._find, self._used, clock=clock, now=now)
 
@@ -116,9 +120,13 @@ class KeyGate:
         return Caller(key.tenant, key.scopes, key.key_id, key)
 
     async def _find(self, key_id: str) -> StoredKey | None:
+        from retrieval.adapters.store.installation.access import find_key
+
         return await find_key((await self._served.host()).database, key_id)
 
     async def _used(self, found: StoredKey, at: datetime) -> None:
+        from retrieval.adapters.store.installation.access import note_key_used
+
         await note_key_used((await self._served.host()).database, found.tenant_id, found.key.key_id, at)
 
 
