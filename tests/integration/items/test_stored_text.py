@@ -132,8 +132,7 @@ async def mcp(planted: Planted) -> Given:
         ("search_collection", {"collection": "tickets", "query": MARK, "facets": ["domain", "tags"]}),
         ("search_collection", {"collection": "recall", "query": MARK}),
         ("get_items", {"collection": "tickets", "item_ids": ["t1"]}),
-        ("search_memories", {"project_id": "shop", "min_score": 0}),
-        ("memory_context", {"project_id": "shop", "task_type": "insights", "max_characters": 50_000}),
+        ("search_memories", {"project_id": "shop", "query": MARK, "min_score": 0}),
         ("memory_timeline", {"project_id": "shop", "hours": 24 * 365 * 9}),
     ]
     await asyncio.to_thread(_started, planted)
