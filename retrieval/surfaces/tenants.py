@@ -80,7 +80,7 @@ MOST_OPEN = 256
 _HELD = "retrieval.tenant"
 
 Holder = MutableMapping[str, Any]
-"""Who uses a view until it is given back: a request's scope."""
+"""The user of a view until it is given back: a request's scope."""
 
 
 @dataclass(slots=True, eq=False)

@@ -1,4 +1,4 @@
-"""What all requests share: the open platform, and what is measured of it."""
+"""The state that all requests share: the open platform, and what is measured of it."""
 
 from __future__ import annotations
 

@@ -201,7 +201,7 @@ class HitAnswer(ToolAnswer):
 
 
 class FoundAnswer(ToolAnswer):
-    """What a search found, the best first."""
+    """The hits of a search, the best first."""
 
     hits: list[HitAnswer]
     retrieval_id: Annotated[str | None, Field(description="The recorded search, for rate_hit.")] = None
@@ -237,7 +237,7 @@ class ItemsAnswer(ToolAnswer):
 
 
 class AddedItemsAnswer(ToolAnswer):
-    """What became of the items."""
+    """The result of adding items."""
 
     added: Count
     changed: Count
@@ -247,7 +247,7 @@ class AddedItemsAnswer(ToolAnswer):
 
 
 class RatedAnswer(ToolAnswer):
-    """What became of a verdict."""
+    """The result of a verdict."""
 
     counts: bool
     note: str

@@ -44,7 +44,7 @@ _LOCAL_NAMES = ("127.0.0.1", "localhost", "[::1]")
 
 @dataclass(frozen=True, slots=True)
 class ServerPlace:
-    """Where to listen: an address, a port (0: a free one), and more names that clients call it by."""
+    """The place of a server: an address, a port (0: a free one), and further names that clients use."""
 
     host: str = "127.0.0.1"
     port: int = 8765
@@ -81,7 +81,7 @@ def protection(host: str, more: Sequence[str]) -> TransportSecuritySettings:
 
 
 class KeyGate:
-    """Who bears which API key: ``async with KeyGate(...) as gate``."""
+    """The API keys that requests bear: ``async with KeyGate(...) as gate``."""
 
     def __init__(
         self,

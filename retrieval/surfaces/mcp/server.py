@@ -82,7 +82,7 @@ T = TypeVar("T")
 
 
 async def answered_within(seconds: float, call: Coroutine[Any, Any, T]) -> T:
-    """What the call gives. Raises ``DatabaseUnreachableError`` if it takes longer, and what the call raises.
+    """The result of the call. Raises ``DatabaseUnreachableError`` if it takes longer, and what the call raises.
 
     A late call is cancelled and not waited for: of a server that hangs, the driver waits for the end of a statement
     even then. It ends when the server goes on, or its connection is found broken. What waits for an embedder ends
@@ -153,7 +153,7 @@ def groups_named(names: Iterable[str]) -> Mapping[ToolGroup, frozenset[Scope]]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
-    """What a server offers: groups of tools, each with the scopes of its tools, and the collections behind two."""
+    """The offer of a server: groups of tools, each with the scopes of its tools, and the collections behind two."""
 
     groups: Mapping[ToolGroup, frozenset[Scope]] = field(default_factory=lambda: _USUAL)
     principles: str = "principles"
@@ -180,7 +180,7 @@ class _LoadedAside(PlatformOpening):
 
 
 class Served:
-    """What the tools share: the platform as the caller sees it, what the caller may do, and its session.
+    """The state that the tools share: the platform as the caller sees it, what the caller may do, and its session.
 
     ``async with`` opens the platform without waiting for it; after a failure it is opened again at every call.
     ``session`` stands for the clients that have no session of their own; left out: one at random.
@@ -206,7 +206,7 @@ class Served:
 
     @property
     def caller(self) -> Caller:
-        """Who calls now."""
+        """The present caller."""
         return CALLER.get() or Caller(self._settings.tenant, EVERY_SCOPE)
 
     def allows(self, group: ToolGroup, scope: Scope) -> bool:
@@ -270,7 +270,7 @@ class Served:
 
 
 async def held(call: Coroutine[Any, Any, T]) -> T:
-    """What the call gives; the tenant's platform that it uses stays open until then."""
+    """The result of the call; the tenant's platform that it uses stays open until then."""
     holder: Holder = {}
     _HOLDER.set(holder)
     try:
@@ -637,7 +637,7 @@ class RetrievalServer(MCPServer[Any]):
 
 
 _READING = (ToolGroup.PRINCIPLES, Scope.READ)
-"""What reading the resources takes."""
+"""The group and the scope of the resources."""
 
 
 def _failed(line: str) -> CallToolResult:

@@ -1,4 +1,4 @@
-"""What the tools take and answer: arguments that can be refused by name, structure, and text for a model to read."""
+"""Arguments and answers of the tools: checks by name, structure, and text for a model to read."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ SuccessRate = Annotated[float, Field(ge=0, le=1)]
 
 
 class ToolAnswer(BaseModel):
-    """What every answer has in common: it holds what its schema says, and nothing else."""
+    """The base of every answer: it holds what its schema says, and nothing else."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -113,7 +113,7 @@ def part_of(text: str, start: int, characters: int) -> tuple[str, int | None]:
 
 
 def answer(text: str, value: ToolAnswer) -> CallToolResult:
-    """What a tool answers, as text and as structure; a field that is at its default is left out of the structure."""
+    """The answer of a tool, as text and as structure; a field that is at its default is left out of the structure."""
     return CallToolResult(
         content=[TextContent(type="text", text=text)],
         structured_content=value.model_dump(mode="json", exclude_defaults=True),
@@ -156,7 +156,7 @@ class PrincipleAnswer(ToolAnswer):
 
 
 class PrinciplesAnswer(ToolAnswer):
-    """What a search found, the best first, those to be tried out last."""
+    """The principles that a search found, the best first, those to be tried out last."""
 
     principles: list[PrincipleAnswer]
     retrieval_id: Annotated[str | None, Field(description="The recorded search, for: retrieval replay.")]
@@ -190,7 +190,7 @@ class TagsAnswer(ToolAnswer):
 
 
 class LoadedAnswer(ToolAnswer):
-    """What a session was started with, in the order in which it was shown."""
+    """The principles that a session was started with, in the order in which they were shown."""
 
     session_id: str
     principles: list[PrincipleAnswer]
@@ -242,18 +242,18 @@ NO_TAGS = "No principle has a tag yet."
 
 
 def found_text(principles: Sequence[PrincipleAnswer], notes: Sequence[str] = ()) -> str:
-    """What a search found, with what to do about it, and what it went without."""
+    """The principles that were found, with advice for their use, and notes on what the search lacked."""
     parts = [STORED_NOTE, *map(principle_text, principles), RATE_THEM] if principles else [NOTHING_FOUND]
     return "\n\n".join([*parts, *notes])
 
 
 def added_note(status: str) -> str:
-    """What becomes of a principle that was added, by the status in which it is then: its text may have been known."""
+    """A note on an added principle, by its status: its text may have been known."""
     return _ADDED_NOTES.get(status, FAILED_NOTE)
 
 
 def loaded_text(session_id: str, principles: Sequence[PrincipleAnswer]) -> str:
-    """What a session was started with."""
+    """The principles of a session, as text."""
     if not principles:
         return f"No principles are known to have been given to session {session_id!r} when it started."
     return "\n\n".join([f"Session {session_id!r} was started with:", STORED_NOTE, *map(principle_text, principles)])
