@@ -105,6 +105,22 @@ class ApiKey:
 
 
 @dataclass(frozen=True, slots=True)
+class Caller:
+    """The caller of a request. The tenant comes from the key, never from the request."""
+
+    tenant: str
+    scopes: frozenset[Scope]
+    key_id: str = ""
+    """Empty where the service was started without keys."""
+    key: ApiKey | None = None
+    """The key of that id."""
+
+    def may(self, scope: Scope) -> bool:
+        """True if the caller has that scope, or ``admin``."""
+        return not self.scopes.isdisjoint({scope, Scope.ADMIN})
+
+
+@dataclass(frozen=True, slots=True)
 class NewApiKey:
     """A key that was made now, with its text, which nobody can tell again."""
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 _TEXT, _WHOLE, _NUMBER, _TRUTH = "a text", "a whole number", "a number", "true or false"
+_TIME = "a time with a time zone, such as 2026-05-31T12:00:00Z"
 _MUST_BE = {
     "string_type": _TEXT,
     "int_type": _WHOLE,
@@ -25,6 +26,9 @@ _MUST_BE = {
     "dataclass_type": "an object",
     "uuid_parsing": "a UUID",
     "uuid_type": "a UUID",
+    "timezone_aware": _TIME,
+    "datetime_parsing": _TIME,
+    "datetime_from_date_parsing": _TIME,
     "greater_than": "more than {gt}",
     "greater_than_equal": "{ge} or more",
     "less_than": "less than {lt}",

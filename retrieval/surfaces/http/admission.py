@@ -13,10 +13,10 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from retrieval.adapters.store.installation.access import StoredKey, find_key, note_key_used
-from retrieval.domain.api_key import EVERY_SCOPE, ApiKey
+from retrieval.domain.api_key import EVERY_SCOPE, ApiKey, Caller
 from retrieval.engine.stopwatch import Clock
 from retrieval.surfaces.http.authentication import Allowance, Authenticator, RateLimits
-from retrieval.surfaces.http.caller import CALLER, STILL_ALLOWED, Caller
+from retrieval.surfaces.http.caller import CALLER, STILL_ALLOWED
 from retrieval.surfaces.http.front import FRONT_PATHS
 from retrieval.surfaces.http.idempotency import OnceOnly, attempt_of, idempotency_key
 from retrieval.surfaces.http.limits import PLACE, RequestRoom, is_stream

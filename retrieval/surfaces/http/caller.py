@@ -6,7 +6,6 @@ A route takes ``CurrentPlatform`` and names the scope that it ``needs``.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 from fastapi import Depends, Request
@@ -15,7 +14,7 @@ from fastapi.exceptions import RequestValidationError
 
 from retrieval.apps.tickets import RetrievalConfig, RetrievalService
 from retrieval.collection import Collection
-from retrieval.domain.api_key import ApiKey, Scope
+from retrieval.domain.api_key import Caller, Scope
 from retrieval.domain.errors import UnknownCollectionError
 from retrieval.engine.collection_handle import FRESH_SECONDS
 from retrieval.platform import Platform
@@ -24,19 +23,6 @@ from retrieval.surfaces.http.problems import AuthenticationError, ForbiddenError
 from retrieval.surfaces.http.sent_items import CollectionName
 from retrieval.surfaces.http.service import Service
 from retrieval.surfaces.refused_values import names_there_are
-
-
-@dataclass(frozen=True, slots=True)
-class Caller:
-    """The caller of a request. The tenant comes from the key, never from the request."""
-
-    tenant: str
-    scopes: frozenset[Scope]
-    key_id: str = ""
-    """Empty where the service was started without keys."""
-    key: ApiKey | None = None
-    """The key of that id."""
-
 
 CALLER = "caller"
 """The name of the caller in a request's state."""
@@ -75,10 +61,8 @@ def needs(scope: Scope) -> Any:
 
 
 def _checked(scope: Scope) -> Callable[[Caller, Request], Awaitable[None]]:
-    enough = {scope, Scope.ADMIN}
-
     async def check(caller: CurrentCaller, request: Request) -> None:
-        if not caller.scopes & enough:
+        if not caller.may(scope):
             raise ForbiddenError(scope)
         check_parameters(request)
 

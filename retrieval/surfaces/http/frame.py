@@ -17,8 +17,8 @@ from retrieval.surfaces.http.answers import answer_to
 from retrieval.surfaces.http.connection import Exchange
 from retrieval.surfaces.http.limits import PLACE, TIMEOUT_HEADER, Limits, Load, check_length, is_stream
 from retrieval.surfaces.http.problems import MisdirectedError, OverloadedError
-from retrieval.surfaces.http.service import begin_holding, give_back
 from retrieval.surfaces.listening import is_local
+from retrieval.surfaces.tenants import begin_holding, give_back
 
 _HOST, _ORIGIN = b"host", b"origin"
 _HOST_AND_PORT = rb"(?P<host>\[[0-9A-Fa-f:.]+\]|[0-9A-Za-z.-]+)(:[0-9]*)?"

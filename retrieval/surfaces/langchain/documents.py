@@ -63,6 +63,7 @@ def explanation_of(hit: Hit, retrieval_id: UUID | None) -> dict[str, Any]:
         "slot": hit.slot.value,
         "propensity": hit.propensity,
         "explanation": hit.explanation.as_dict(),
+        **({} if hit.snippet is None else {"snippet": hit.snippet.as_dict()}),
     }
 
 

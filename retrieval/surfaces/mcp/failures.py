@@ -13,12 +13,14 @@ from pydantic import ValidationError
 
 from retrieval.domain.checks import shown_line
 from retrieval.domain.errors import (
+    Advice,
     ConfigurationError,
     ConflictError,
     DatabaseError,
     DatabaseUnreachableError,
     EmbeddedServerError,
     EmbedderError,
+    EmptyQueryError,
     InvalidRequestError,
     NotFoundError,
     PoolExhaustedError,
@@ -44,6 +46,12 @@ _ON_THE_SERVER: tuple[tuple[type[RetrievalError], str], ...] = (
     (EmbedderError, "the embedding service did not answer. Try again in a moment, or search by tags without a query"),
     (ConfigurationError, "the server's settings do not work. Let the user see its log, change them and restart it"),
 )
+_ADVICE = {
+    Advice.MAKE_COLLECTION: "give one of these, or let the user make it with: retrieval ingest NAME FILE",
+    Advice.CLEAN_TEXT: "leave it out",
+}
+"""The advice of errors, for a client."""
+
 UNEXPECTED = "an unexpected error. Let the user see the server's log"
 
 
@@ -57,10 +65,18 @@ def failure_line(error: BaseException) -> str:
     if isinstance(error, ValidationError):
         return wrong_arguments(error)
     if is_the_callers(error):
-        return one_line(str(error))
+        return one_line(_told(error))
     if isinstance(error, RetrievalError):
         return next((line for kind, line in _ON_THE_SERVER if isinstance(error, kind)), UNEXPECTED)
     return UNEXPECTED
+
+
+def _told(error: BaseException) -> str:
+    if isinstance(error, EmptyQueryError):
+        return "the query is empty; say in words what to find"
+    if isinstance(error, RetrievalError) and error.advice in _ADVICE:
+        return f"{error.fact}; {_ADVICE[error.advice]}"
+    return str(error)
 
 
 def wrong_arguments(error: ValidationError) -> str:
@@ -82,9 +98,9 @@ def one_line(text: str) -> str:
 
 
 def _place(location: tuple[Any, ...]) -> str:
-    # Numbers are places in a list; the rest of what follows the argument's name are names of types.
+    # Numbers are places in a list; names are members of an object, for no argument is one of several types.
     name, *inner = location or ("arguments",)
-    return f"{name}{''.join(f'[{part}]' for part in inner if isinstance(part, int))}"
+    return f"{name}{''.join(f'[{part}]' if isinstance(part, int) else f'.{part}' for part in inner)}"
 
 
 def _lowered(message: str) -> str:

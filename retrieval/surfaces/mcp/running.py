@@ -7,33 +7,58 @@ import contextlib
 import hmac
 import logging
 import socket
+import time
 from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Self
 
 import uvicorn
 from anyio import BrokenResourceError
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
+from mcp.server.auth.provider import AccessToken
 from mcp.server.mcpserver import MCPServer
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.datastructures import Headers
 from starlette.responses import JSONResponse, PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from retrieval.domain.errors import ConfigurationError
+from retrieval.domain.api_key import Caller
+from retrieval.domain.errors import ConfigurationError, RetrievalError
+from retrieval.engine.stopwatch import Clock
 from retrieval.settings import Settings
+from retrieval.surfaces.http.problems import AuthenticationError, RateLimitedError
 from retrieval.surfaces.listening import Listening, bracketed, is_local, is_unspecified, listening, url_of
-from retrieval.surfaces.mcp.opening import StoreOpening
-from retrieval.surfaces.mcp.server import build_server
+from retrieval.surfaces.mcp.failures import failure_line
+from retrieval.surfaces.mcp.server import CALLER, Offer, RetrievalServer, Served
+
+if TYPE_CHECKING:
+    from retrieval.adapters.store.installation.access import StoredKey
+
+_log = logging.getLogger(__name__)
 
 PATH = "/mcp"
 _LOCAL_NAMES = ("127.0.0.1", "localhost", "[::1]")
 
 
-def check_exposure(host: str, token: str | None) -> None:
-    """Refuse to be reachable from other machines without a token. Raises ``ConfigurationError``."""
-    if token is None and not is_local(host):
+@dataclass(frozen=True, slots=True)
+class ServerPlace:
+    """The place of a server: an address, a port (0: a free one), and further names that clients use."""
+
+    host: str = "127.0.0.1"
+    port: int = 8765
+    names: Sequence[str] = ()
+    asks_keys: bool = False
+    """Whether clients bear API keys, which say whose data they see and what they may do."""
+
+
+def check_exposure(place: ServerPlace, token: str | None) -> None:
+    """Refuse to be reachable from other machines without a token or keys. Raises ``ConfigurationError``."""
+    if token is None and not place.asks_keys and not is_local(place.host):
         raise ConfigurationError(
-            f"whoever reaches {host} could read and change the principles: set RETRIEVAL_MCP_TOKEN to a secret that "
-            "clients then send, or listen on 127.0.0.1"
+            f"whoever reaches {place.host} could read and change what is stored: set RETRIEVAL_MCP_TOKEN to a secret "
+            "that clients then send, ask for API keys with --keys, or listen on 127.0.0.1"
         )
 
 
@@ -55,44 +80,123 @@ def protection(host: str, more: Sequence[str]) -> TransportSecuritySettings:
     )
 
 
-class BearerToken:
-    """Lets requests through that bear ``Authorization: Bearer <token>``, and answers the others with 401."""
+class KeyGate:
+    """The API keys that requests bear: ``async with KeyGate(...) as gate``."""
 
-    def __init__(self, app: ASGIApp, token: str) -> None:
+    def __init__(
+        self,
+        served: Served,
+        settings: Settings,
+        *,
+        clock: Clock = time.monotonic,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._served = served
+        self._per_minute = settings.http_requests_per_minute
+        # Loaded where keys are asked for alone: a client that starts the server waits for what is loaded.
+        from retrieval.surfaces.http.authentication import Authenticator, RateLimits
+
+        self._limits = RateLimits(clock)
+        self._authenticator = Authenticator(self._find, self._used, clock=clock, now=now)
+
+    async def __aenter__(self) -> Self:
+        await self._authenticator.__aenter__()
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self._authenticator.__aexit__(*error)
+
+    async def caller(self, headers: Headers, address: str) -> Caller:
+        """The bearer of the key.
+
+        Raises ``AuthenticationError``, ``RateLimitedError``, and ``DatabaseError`` where no key can be looked up.
+        """
+        given = (headers.getlist(name) for name in ("authorization", "x-api-key"))
+        authorization, api_key = ("".join(one) if len(one) == 1 else None for one in given)
+        key = await self._authenticator.key_of(authorization, api_key, address)
+        per_minute = key.requests_per_minute or self._per_minute
+        if wait := self._limits.take(key.key_id, per_minute).wait_seconds:
+            raise RateLimitedError(f"this API key may make {per_minute:,} requests a minute; wait a moment", wait)
+        return Caller(key.tenant, key.scopes, key.key_id, key)
+
+    async def _find(self, key_id: str) -> StoredKey | None:
+        from retrieval.adapters.store.installation.access import find_key
+
+        return await find_key((await self._served.host()).database, key_id)
+
+    async def _used(self, found: StoredKey, at: datetime) -> None:
+        from retrieval.adapters.store.installation.access import note_key_used
+
+        await note_key_used((await self._served.host()).database, found.tenant_id, found.key.key_id, at)
+
+
+class Bearers:
+    """Lets in who bears ``Authorization: Bearer`` with the server's token or an API key; answers others with 401.
+
+    Who bears the token is the server's own user. Of a key, the session is its bearer's alone.
+    """
+
+    def __init__(self, app: ASGIApp, token: str | None = None, gate: KeyGate | None = None) -> None:
         self._app = app
-        self._token = token.encode()
+        self._token = None if token is None else token.encode()
+        self._gate = gate
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one connection of ASGI."""
-        if scope["type"] == "http" and not self._is_borne(Headers(scope=scope).get("authorization", "")):
-            refusal = JSONResponse(
-                {"error": "a token is needed: send the header Authorization: Bearer <RETRIEVAL_MCP_TOKEN>"},
-                status_code=401,
-                headers={"WWW-Authenticate": "Bearer"},
-            )
-            await refusal(scope, receive, send)
+        headers = Headers(scope=scope)
+        if scope["type"] != "http" or self._is_borne(headers.get("authorization", "")):
+            await self._app(scope, receive, send)
             return
-        await self._app(scope, receive, send)
+        try:
+            if self._gate is None:
+                raise AuthenticationError
+            caller = await self._gate.caller(headers, (scope.get("client") or ("",))[0])
+        except RetrievalError as error:
+            await _refusal(error, asks_keys=self._gate is not None)(scope, receive, send)
+            return
+        # The SDK lets a session be used by the user alone who began it.
+        bearer = AccessToken(token="", client_id=caller.key_id, scopes=sorted(caller.scopes))
+        scope["user"] = AuthenticatedUser(bearer)
+        reset = CALLER.set(caller)
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            CALLER.reset(reset)
 
     def _is_borne(self, header: str) -> bool:
+        if self._token is None:
+            return False
         scheme, _, given = header.partition(" ")
         # In constant time, so that the token cannot be guessed byte by byte.
         return hmac.compare_digest(given.strip().encode(), self._token) and scheme.lower() == "bearer"
+
+
+def _refusal(error: RetrievalError, *, asks_keys: bool) -> JSONResponse:
+    if isinstance(error, AuthenticationError):
+        wanted = "<API key>; make one with: retrieval keys create NAME" if asks_keys else "<RETRIEVAL_MCP_TOKEN>"
+        what = "an API key" if asks_keys else "a token"
+        said = f"{what} is needed: send the header Authorization: Bearer {wanted}"
+        return JSONResponse({"error": said}, status_code=401, headers={"WWW-Authenticate": "Bearer"})
+    if isinstance(error, RateLimitedError):
+        return JSONResponse({"error": str(error)}, status_code=429, headers=dict(error.headers))
+    _log.warning("a key could not be looked up: %s", error)
+    return JSONResponse({"error": failure_line(error)}, status_code=503, headers={"Retry-After": "1"})
 
 
 LAST_ANSWERS_SECONDS = 5
 """How long answers, and then the connections, may take to end once the server is told to."""
 
 
-def http_app(server: MCPServer, host: str, *, token: str | None, names: Sequence[str] = ()) -> ASGIApp:
-    """The protocol at ``/mcp``; ``names`` are those that clients call this machine by, besides ``host``.
+def http_app(server: MCPServer, place: ServerPlace, *, token: str | None, gate: KeyGate | None = None) -> ASGIApp:
+    """The protocol at ``/mcp``.
 
     Its sessions live in ``server.session_manager.run()``. Raises ``ConfigurationError`` where other machines could
-    reach it without a token.
+    reach it without a token or keys.
     """
-    check_exposure(host, token)
-    app = server.streamable_http_app(streamable_http_path=PATH, host=host, transport_security=protection(host, names))
-    return app if token is None else BearerToken(app, token)
+    check_exposure(place, token)
+    rules = protection(place.host, place.names)
+    app = server.streamable_http_app(streamable_http_path=PATH, host=place.host, transport_security=rules)
+    return app if token is None and gate is None else Bearers(app, token, gate)
 
 
 class UntilStopped:
@@ -155,26 +259,14 @@ async def serve_http(server: MCPServer, app: ASGIApp, listener: socket.socket, s
     await serving
 
 
-_log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class ServerPlace:
-    """The place of a server: an address, a port (0: a free one), and further names that clients use."""
-
-    host: str = "127.0.0.1"
-    port: int = 8765
-    names: Sequence[str] = ()
-
-
-async def run_stdio(settings: Settings, collection: str, stop: asyncio.Event) -> bool:
+async def run_stdio(settings: Settings, offer: Offer, stop: asyncio.Event) -> bool:
     """Serve the client at standard input until it closes that, or until the stop.
 
     Tells whether the client closed it, or its end of standard output. If not, a thread still sits in a read that
     nothing ends: end the process then, for the database is closed.
     """
-    async with StoreOpening(settings, collection) as opening:
-        serving = asyncio.create_task(build_server(opening).run_stdio_async())
+    async with Served(settings, offer) as served:
+        serving = asyncio.create_task(RetrievalServer(served).run_stdio_async())
         stopping = asyncio.create_task(stop.wait())
         await asyncio.wait([serving, stopping], return_when=asyncio.FIRST_COMPLETED)
         stopping.cancel()
@@ -188,17 +280,24 @@ async def run_stdio(settings: Settings, collection: str, stop: asyncio.Event) ->
 
 
 async def run_http(
-    settings: Settings, collection: str, place: ServerPlace, stop: asyncio.Event, announce: Callable[[str], None]
+    settings: Settings, offer: Offer, place: ServerPlace, stop: asyncio.Event, announce: Callable[[str], None]
 ) -> None:
     """Serve clients over HTTP until the stop; ``announce`` is told the URL.
 
-    Raises ``ConfigurationError`` where it cannot listen, or where others could reach it without a token.
+    Raises ``ConfigurationError`` where it cannot listen, or where others could reach it without a token or keys.
     """
-    token = settings.mcp_token.get_secret_value() if settings.mcp_token is not None else None
-    opening = StoreOpening(settings, collection)
-    server = build_server(opening)
-    app = http_app(server, place.host, token=token, names=place.names)
-    with listening(place.host, place.port) as listener:
-        announce(url_of(listener, PATH))
-        async with opening:
-            await serve_http(server, app, listener, stop)
+    served = Served(settings, offer)
+    server = RetrievalServer(served)
+    async with AsyncExitStack() as stack:
+        gate = None
+        if place.asks_keys:
+            gate = await stack.enter_async_context(KeyGate(served, settings))
+        app = http_app(server, place, token=_token(settings), gate=gate)
+        with listening(place.host, place.port) as listener:
+            announce(url_of(listener, PATH))
+            async with served:
+                await serve_http(server, app, listener, stop)
+
+
+def _token(settings: Settings) -> str | None:
+    return settings.mcp_token.get_secret_value() if settings.mcp_token is not None else None

@@ -1,15 +1,66 @@
-"""Answers of the tools: in structured form, and as text for a model to read."""
+"""Arguments and answers of the tools: checks by name, structure, and text for a model to read."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import inspect
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated, Self
+from enum import StrEnum
+from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from mcp.server.mcpserver.tools import Tool
+from mcp_types import CallToolResult, TextContent, ToolAnnotations
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic_core import PydanticCustomError
 
 from retrieval.apps.principles.principle import ACTIVE, CANDIDATE, Principle
-from retrieval.domain.checks import STORED_NOTE, named, provenance, quoted, quoted_block, shown_block, shown_line
+from retrieval.domain.api_key import Scope
+from retrieval.domain.checks import (
+    STORED_NOTE,
+    named,
+    provenance,
+    quoted,
+    quoted_block,
+    shown_block,
+    shown_line,
+    text_fault,
+)
+from retrieval.domain.items.item import MAX_KEY_BYTES
+
+MOST_TAGS = 20
+
+
+def _asked(text: str | None) -> str | None:
+    if text is not None and "\x00" in text:
+        raise PydanticCustomError("nul", "holds a NUL character; leave it out")
+    return text
+
+
+def _line(text: str) -> str:
+    return _storable(text, is_line=True)
+
+
+def _block(text: str | None) -> str | None:
+    return None if text is None else _storable(text, is_line=False)
+
+
+def _storable(text: str, *, is_line: bool) -> str:
+    if fault := text_fault(text, is_line=is_line):
+        raise PydanticCustomError("characters", "holds {fault}, which cannot be stored; leave it out", {"fault": fault})
+    return text
+
+
+def _key(text: str) -> str:
+    if len(text.encode(errors="replace")) > MAX_KEY_BYTES:
+        raise PydanticCustomError("key", "has more bytes than an id can have; give one as shown in []")
+    return text
+
+
+# Refused here, a text is named as the tool names it; last, for bounds that stand behind a function speak of no text.
+ASKED, LINE, BLOCK, KEY = map(AfterValidator, (_asked, _line, _block, _key))
+AskedTag = Annotated[str, Field(min_length=1, max_length=100), ASKED]
+Tag = Annotated[str, Field(min_length=1, max_length=100), LINE]
 
 Score = Annotated[
     float, Field(ge=0, le=1, description="(successes + 1) / (uses + 2): 0.5 while there are no verdicts.")
@@ -22,6 +73,51 @@ class ToolAnswer(BaseModel):
     """The base of every answer: it holds what its schema says, and nothing else."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ToolGroup(StrEnum):
+    """The tools that belong together."""
+
+    PRINCIPLES = "principles"
+    COLLECTIONS = "collections"
+    MEMORIES = "memories"
+
+
+@dataclass(frozen=True, slots=True)
+class ScopedTool:
+    """A tool, and the scope of an API key that allows it."""
+
+    tool: Tool
+    scope: Scope
+
+
+def scoped(
+    function: Callable[..., Any], title: str, scope: Scope = Scope.READ, *, destroys: bool = False
+) -> ScopedTool:
+    """The tool of a method; what the method does not take is refused, as its schema says.
+
+    ``destroys``: whether what it stores can take the place of what is there.
+    """
+    # All there is belongs to the user: no tool reaches further.
+    notes = ToolAnnotations(read_only_hint=scope is Scope.READ, destructive_hint=destroys, open_world_hint=False)
+    description = inspect.cleandoc(function.__doc__ or "")
+    tool = Tool.from_function(function, title=title, description=description, annotations=notes)
+    tool.parameters["additionalProperties"] = False
+    return ScopedTool(tool, scope)
+
+
+def part_of(text: str, start: int, characters: int) -> tuple[str, int | None]:
+    """So many characters of the text from a place on, and where the rest begins; None: there is no rest."""
+    end = start + characters
+    return text[start:end], end if end < len(text) else None
+
+
+def answer(text: str, value: ToolAnswer) -> CallToolResult:
+    """The answer of a tool, as text and as structure; a field that is at its default is left out of the structure."""
+    return CallToolResult(
+        content=[TextContent(type="text", text=text)],
+        structured_content=value.model_dump(mode="json", exclude_defaults=True),
+    )
 
 
 class PrincipleAnswer(ToolAnswer):

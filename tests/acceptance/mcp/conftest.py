@@ -16,10 +16,12 @@ from urllib.parse import urlsplit
 import jsonschema
 import pytest
 from mcp import Client
+from mcp.client.stdio import StdioServerParameters
 from mcp_types import CallToolResult, TextContent
 
 from retrieval import Settings
 from retrieval.surfaces.mcp.running import ServerPlace, run_http
+from retrieval.surfaces.mcp.server import Offer
 from tests.acceptance.conftest import SECONDS, Program
 from tests.support.away import Away
 from tests.support.database import SCHEMA, temporary_database
@@ -52,24 +54,25 @@ def served(url: str, tmp_path_factory: pytest.TempPathFactory) -> Program:
     return Program(tmp_path_factory.mktemp("mcp"), variables)
 
 
-@pytest.fixture(scope="module")
-def http(url: str) -> Iterator[str]:
+@contextlib.contextmanager
+def serving_in_thread(url: str, offer: Offer, place: ServerPlace, **settings: object) -> Iterator[str]:
     """The URL of a server over HTTP, in a thread with a loop of its own: a process would cost seconds."""
-    settings = Settings().changed(
-        database_url=url,
-        embedder="hashing",
-        tenant=TENANT,
-        database_schema=SCHEMA,
-        pool_timeout_seconds=2,
-        mcp_token=None,
-    )
+    given = {
+        "database_url": url,
+        "embedder": "hashing",
+        "tenant": TENANT,
+        "database_schema": SCHEMA,
+        "pool_timeout_seconds": 2,
+        "mcp_token": None,
+    }
+    chosen = Settings().changed(**given | settings)
     addresses: Queue[str] = Queue()
     stops: Queue[Callable[[], object]] = Queue()
 
     async def serve() -> None:
         stop, loop = asyncio.Event(), asyncio.get_running_loop()
         stops.put(lambda: loop.call_soon_threadsafe(stop.set))
-        await run_http(settings, "principles", ServerPlace(port=0), stop, addresses.put)
+        await run_http(chosen, offer, place, stop, addresses.put)
 
     with ThreadPoolExecutor(1) as threads:
         served = threads.submit(asyncio.run, serve())
@@ -78,6 +81,13 @@ def http(url: str) -> Iterator[str]:
         finally:
             stops.get(timeout=SECONDS)()
             served.result(SECONDS)
+
+
+@pytest.fixture(scope="module")
+def http(url: str) -> Iterator[str]:
+    """The URL of a server over HTTP."""
+    with serving_in_thread(url, Offer(), ServerPlace(port=0)) as served:
+        yield served
 
 
 @contextlib.contextmanager
@@ -94,11 +104,18 @@ def serving_http(program: Program, *options: str) -> Iterator[tuple[subprocess.P
     try:
         assert process.stdout is not None
         line = process.stdout.readline().decode()
-        assert line.startswith("serving principles at http://127.0.0.1:"), line
+        assert " at http://127.0.0.1:" in line, line
         yield process, line.split()[-1]
     finally:
         process.kill()
         process.communicate()
+
+
+def parameters(program: Program, *options: str) -> StdioServerParameters:
+    """How a client starts the server."""
+    command, *arguments = program.command
+    given = [*arguments, "mcp", *options]
+    return StdioServerParameters(command=command, args=given, env=program.variables, cwd=program.folder)
 
 
 @dataclass(frozen=True)

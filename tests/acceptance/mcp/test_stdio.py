@@ -9,22 +9,20 @@ from pathlib import Path
 
 import pytest
 from mcp import Client
-from mcp.client.stdio import StdioServerParameters, stdio_client
+from mcp.client.stdio import stdio_client
 from mcp.shared.exceptions import MCPError
 from mcp_types import TextResourceContents
 
 from retrieval.surfaces.version import installed_version
 from tests.acceptance.conftest import Program
-from tests.acceptance.mcp.conftest import called, refused
+from tests.acceptance.mcp.conftest import called, parameters, refused
 from tests.support.away import Away
 
-TOOLS = ["search_principles", "rate_principle", "add_principle", "list_tags", "list_loaded_principles"]
-
-
-def parameters(program: Program) -> StdioServerParameters:
-    """How a client starts the server."""
-    command, *arguments = program.command
-    return StdioServerParameters(command=command, args=[*arguments, "mcp"], env=program.variables, cwd=program.folder)
+TOOLS = [
+    *("search_principles", "rate_principle", "add_principle", "list_tags", "list_loaded_principles"),
+    *("list_collections", "search_collection", "get_items"),
+    *("search_memories", "memory_context", "memory_timeline"),
+]
 
 
 async def resource(client: Client, uri: str) -> object:

@@ -31,8 +31,7 @@ from retrieval.apps.tickets import TICKET_FILTERABLE
 from retrieval.domain.checks import STORED_NOTE, text_fault
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.surfaces.langchain import PatternRecognitionAgent, RetrievalRetriever, ticket_tools
-from retrieval.surfaces.mcp.opening import StoreOpening
-from retrieval.surfaces.mcp.server import build_server
+from retrieval.surfaces.mcp.server import RetrievalServer, Served
 
 MARK = "FORGED WORDS"
 """Stands in every text that is planted; where it is met outside of a quotation, stored text passes for ours."""
@@ -123,16 +122,21 @@ async def planted(request: pytest.FixtureRequest, platform: Platform, settings: 
 
 
 async def mcp(planted: Planted) -> Given:
-    """Every tool and resource that shows principles."""
+    """Every tool and resource that shows what is stored."""
     given = Given()
     calls: list[tuple[str, dict[str, Any]]] = [
         ("search_principles", {"include_exploration": True}),
         ("rate_principle", {"principle_id": "p1", "was_helpful": True}),
         ("list_tags", {}),
         ("list_loaded_principles", {"session_id": planted.session}),
+        ("search_collection", {"collection": "tickets", "query": MARK, "facets": ["domain", "tags"]}),
+        ("search_collection", {"collection": "recall", "query": MARK}),
+        ("get_items", {"collection": "tickets", "item_ids": ["t1"]}),
+        ("search_memories", {"project_id": "shop", "query": MARK, "min_score": 0}),
+        ("memory_timeline", {"project_id": "shop", "hours": 24 * 365 * 9}),
     ]
     await asyncio.to_thread(_started, planted)
-    async with StoreOpening(planted.settings, "principles") as opening, Client(build_server(opening)) as client:
+    async with Served(planted.settings) as served, Client(RetrievalServer(served)) as client:
         for name, arguments in calls:
             answer = await client.call_tool(name, arguments)
             assert isinstance(answer, CallToolResult)
@@ -271,7 +275,7 @@ async def test_who_added_it_and_how_it_fared_stand_with_it(
         assert "added by ann · helped in 1 of 1 uses" in text
     searched = (await langchain_tools(planted)).structure[0]["similar_tickets"][0]
     assert (searched["added_by"], searched["use_count"], searched["success_rate"]) == ("ann", 1, 1.0)
-    async with StoreOpening(planted.settings, "principles") as opening, Client(build_server(opening)) as client:
+    async with Served(planted.settings) as served, Client(RetrievalServer(served)) as client:
         found = await client.call_tool("search_principles", {})
         added = await client.call_tool("add_principle", {"title": "Another lesson"})
     assert "added by ann · helped in 1 of 1 uses" in found.content[0].text  # type: ignore[union-attr]

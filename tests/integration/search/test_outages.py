@@ -26,6 +26,7 @@ from retrieval.adapters.embedders.openai import OpenAIEmbedder
 from retrieval.adapters.llms.openai import OpenAILLM
 from retrieval.adapters.store.deadline import Deadline, deadline
 from retrieval.apps.memories import MemoryStore
+from retrieval.apps.principles import PrincipleStore
 from retrieval.apps.recall import DualRetriever
 from retrieval.domain.errors import EmbedderUnavailableError
 from retrieval.domain.items.embedding import TextRole, Vectors
@@ -33,8 +34,7 @@ from retrieval.services.evaluate import evaluate_collection, parse_metrics
 from retrieval.services.judgements import JudgedQuery
 from retrieval.surfaces.http import readiness
 from retrieval.surfaces.http.app import create_app
-from retrieval.surfaces.mcp.opening import StoreOpening
-from retrieval.surfaces.mcp.server import build_server
+from retrieval.surfaces.mcp.server import RetrievalServer, Served
 from tests.support.openai_server import Fault, OpenAIServer, answer, broken_off, dripping, hanging, status
 
 BUDGET = 0.3
@@ -397,10 +397,10 @@ async def test_readiness_tells_what_searches_found_out(
 
 async def test_the_tools_of_agents_answer_in_time(settings: Settings, database_url: str, server: OpenAIServer) -> None:
     """A principle is found by its words, and kept, before the client gives up."""
-    async with StoreOpening(asking(settings, database_url, server.url), "principles") as opening:
-        tools = build_server(opening)
+    async with Served(asking(settings, database_url, server.url)) as served:
+        tools = RetrievalServer(served)
         tools.seconds = 4
-        store = await opening.store()
+        store = await PrincipleStore.open(await served.platform())
         await store.add_principle("Restart the pool", "When connections time out.", ["pool"])
         server.faults.extend([hanging] * 200)
         async with Client(tools) as client:

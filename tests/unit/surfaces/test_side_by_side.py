@@ -21,6 +21,9 @@ from retrieval.surfaces.http.app import create_app
 from retrieval.surfaces.http.models.profiles import PreviewRequest
 from retrieval.surfaces.http.models.search import BatchRequest, SearchBody
 from retrieval.surfaces.http.models.tickets import TicketPreviewRequest
+from retrieval.surfaces.mcp.items import ItemTools
+from retrieval.surfaces.mcp.memories import MemoryTools
+from retrieval.surfaces.mcp.server import EVERY_TOOL, Offer, PrincipleTools, Served
 from retrieval.sync.mirror import Mirror
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "surfaces.md"
@@ -135,6 +138,18 @@ def test_the_operations_are_those_of_the_service() -> None:
 def test_the_commands_are_those_of_the_program() -> None:
     """None that is not there, and none left out."""
     assert set(named(COMMANDS)) == commands()
+
+
+async def test_the_tools_are_those_of_the_mcp_server() -> None:
+    """Each with its scope, and a call that is there with and without ``await``."""
+    lines = re.findall(r"^- `(\w+)` \(`(\w+)`\): `(\w+)\.(\w+)`$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    served = Served(Settings(), Offer(groups=EVERY_TOOL))
+    groups = (PrincipleTools(served), ItemTools(served), MemoryTools(served))
+    assert {name: scope for name, scope, _, _ in lines} == {
+        one.tool.name: one.scope.value for group in groups for one in group.as_tools()
+    }
+    doors = mirrored()
+    assert not [f"{cls}.{method}" for _, _, cls, method in lines if not hasattr(doors[cls], method)]
 
 
 def in_parts(names: Iterable[str]) -> set[str]:

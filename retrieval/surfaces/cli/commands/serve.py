@@ -1,8 +1,9 @@
-"""``retrieval serve`` and ``mcp``: everything over HTTP, and principles by the Model Context Protocol."""
+"""``retrieval serve`` and ``mcp``: everything over HTTP, and tools for agents by the Model Context Protocol."""
 
 from __future__ import annotations
 
 import importlib.util
+from dataclasses import replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,6 +15,7 @@ from retrieval.surfaces.cli.options import state_of
 if TYPE_CHECKING:
     from retrieval.settings import Settings
     from retrieval.surfaces.mcp.running import ServerPlace
+    from retrieval.surfaces.mcp.server import Offer
 
 
 EXAMPLES = (
@@ -115,7 +117,8 @@ def _require_extra() -> None:
 
 MCP_EXAMPLES = (
     "retrieval mcp",
-    "retrieval mcp --transport http --port 8765",
+    "retrieval mcp --tools collections,memories",
+    "retrieval mcp --transport http --port 8765 --keys",
 )
 
 
@@ -133,7 +136,8 @@ def mcp(
         Transport, typer.Option(help="stdio: for the one client that starts it; http: for many, at /mcp.")
     ] = Transport.STDIO,
     host: Annotated[
-        str, typer.Option("--host", metavar="ADDRESS", help="Where to listen over http; 0.0.0.0 needs a token.")
+        str,
+        typer.Option("--host", metavar="ADDRESS", help="Where to listen over http; 0.0.0.0 needs a token or --keys."),
     ] = "127.0.0.1",
     port: Annotated[
         int, typer.Option("--port", min=0, max=65535, metavar="N", help="The port over http; 0 takes a free one.")
@@ -142,6 +146,20 @@ def mcp(
         list[str] | None,
         typer.Option("--name", metavar="NAME", help="Another name that clients call this machine by. Repeatable."),
     ] = None,
+    tools: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--tools",
+            metavar="GROUPS",
+            help="principles, collections, memories; with :read, such as collections:read, for reading alone. "
+            "By commas, or repeatable. Without it principles,collections:read,memories:read; with --keys all three.",
+        ),
+    ] = None,
+    read_only: Annotated[bool, typer.Option("--read-only", help="Offer no tool that stores anything.")] = False,
+    keys: Annotated[
+        bool,
+        typer.Option("--keys", help="Over http clients bear API keys (see: retrieval keys), with their scopes."),
+    ] = False,
     collection: Annotated[
         str,
         typer.Option(
@@ -152,34 +170,57 @@ def mcp(
             autocompletion=complete_collection,
         ),
     ] = "principles",
+    memories: Annotated[
+        str,
+        typer.Option(
+            "--memories",
+            metavar="NAME",
+            help="The collection of memories; made if missing.",
+            autocompletion=complete_collection,
+        ),
+    ] = "memories",
     as_json: Annotated[
         bool, typer.Option("--json", help="Tell the address as JSON; over stdio it is the protocol that is printed.")
     ] = False,
 ) -> None:
-    """Serve principles to agents, by the Model Context Protocol (MCP).
+    """Serve collections, memories and principles to agents, by MCP.
 
-    An agent's tool starts it and talks to it: search_principles,
-    rate_principle, add_principle, list_tags, list_loaded_principles. It
+    An agent's tool starts it and talks to it by the Model Context
+    Protocol: to search any collection and get its items, to search a
+    project's memories, and to search, rate and add principles. What
+    stores items or memories is offered where --tools names its group. It
     answers even while the database is down, and says so.
 
     Over http it serves this machine alone, unless RETRIEVAL_MCP_TOKEN is
-    set: then every request has to bear that token. It runs until ctrl-C
-    or SIGTERM; over stdio until the client closes standard input.
+    set: then every request has to bear that token. With --keys each
+    bears an API key, which says whose data it sees and what it may do.
+    It runs until ctrl-C or SIGTERM; over stdio until the client closes
+    standard input.
     """
+    from retrieval.domain.errors import InvalidRequestError
     from retrieval.domain.items.collection import check_collection_name
 
     _require_mcp_extra()
-    check_collection_name(collection)
+    for name in (collection, memories):
+        check_collection_name(name)
+    if keys and transport is Transport.STDIO:
+        raise InvalidRequestError("--keys goes with --transport http; over stdio use --read-only or --tools")
     settings = state_of(context).settings()
+    from retrieval.surfaces.mcp.server import EVERY_TOOL, Offer, groups_named
+
+    offer = Offer(principles=collection, memories=memories)
+    if tools or keys:
+        offer = replace(offer, groups=groups_named(tools) if tools else EVERY_TOOL)
+    offer = offer.read_only() if read_only else offer
     if transport is Transport.HTTP:
         from retrieval.surfaces.mcp.running import ServerPlace
 
-        _serve_http(settings, collection, ServerPlace(host, port, names or []), as_json=as_json)
+        _serve_http(settings, offer, ServerPlace(host, port, names or [], asks_keys=keys), as_json=as_json)
     else:
-        _serve_stdio(settings, collection)
+        _serve_stdio(settings, offer)
 
 
-def _serve_stdio(settings: Settings, collection: str) -> None:
+def _serve_stdio(settings: Settings, offer: Offer) -> None:
     import asyncio
     import os
 
@@ -187,14 +228,14 @@ def _serve_stdio(settings: Settings, collection: str) -> None:
     from retrieval.surfaces.mcp.running import run_stdio
 
     async def serve() -> None:
-        if not await run_stdio(settings, collection, stop_signal()):
+        if not await run_stdio(settings, offer, stop_signal()):
             # A thread waits for standard input, which nothing would end.
             os._exit(0)
 
     asyncio.run(serve())
 
 
-def _serve_http(settings: Settings, collection: str, place: ServerPlace, *, as_json: bool) -> None:
+def _serve_http(settings: Settings, offer: Offer, place: ServerPlace, *, as_json: bool) -> None:
     import asyncio
 
     from retrieval.surfaces.cli.output import console, print_json_line
@@ -205,10 +246,10 @@ def _serve_http(settings: Settings, collection: str, place: ServerPlace, *, as_j
         if as_json:
             print_json_line({"url": url})
         else:
-            console().print(f"serving principles at {url}", soft_wrap=True)
+            console().print(f"serving {', '.join(offer.groups)} at {url}", soft_wrap=True)
 
     async def serve() -> None:
-        await run_http(settings, collection, place, stop_signal(), announce)
+        await run_http(settings, offer, place, stop_signal(), announce)
 
     asyncio.run(serve())
 

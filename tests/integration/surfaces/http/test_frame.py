@@ -14,12 +14,11 @@ from starlette.datastructures import Headers
 
 from retrieval import Settings
 from retrieval.adapters.store.deadline import current_deadline, late
-from retrieval.domain.api_key import EVERY_SCOPE
+from retrieval.domain.api_key import EVERY_SCOPE, Caller
 from retrieval.domain.errors import DatabaseUnreachableError, RetrievalError, UnknownCollectionError
 from retrieval.surfaces.http import connection as exchange
 from retrieval.surfaces.http.admission import Access, Admission
 from retrieval.surfaces.http.answers import on_error
-from retrieval.surfaces.http.caller import Caller
 from retrieval.surfaces.http.connection import extensions
 from retrieval.surfaces.http.frame import Frame
 from retrieval.surfaces.http.limits import Limits, Load

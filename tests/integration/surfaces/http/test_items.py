@@ -11,8 +11,8 @@ import pytest_asyncio
 from fastapi import FastAPI
 from httpx2 import AsyncClient
 
-from retrieval.domain.api_key import EVERY_SCOPE, Scope
-from retrieval.surfaces.http.caller import Caller, current_caller
+from retrieval.domain.api_key import EVERY_SCOPE, Caller, Scope
+from retrieval.surfaces.http.caller import current_caller
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

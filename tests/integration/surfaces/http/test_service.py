@@ -9,7 +9,7 @@ import pytest
 
 from retrieval import Platform
 from retrieval.domain.errors import DatabaseUnreachableError
-from retrieval.surfaces.http.service import Tenants, begin_holding, give_back
+from retrieval.surfaces.tenants import Tenants, begin_holding, give_back
 
 
 def is_open(platform: Platform) -> bool:

@@ -364,3 +364,15 @@ def test_a_retriever_needs_a_collection() -> None:
     """A name, or anything else, is refused when it is made."""
     with pytest.raises(ValueError, match="a collection or a platform is needed"):
         RetrievalRetriever(collection="docs")
+
+
+def test_the_retriever_mends_typing_and_gives_snippets(
+    store: RetrievalVectorStore, sync_collection: SyncCollection
+) -> None:
+    """By the options of a search; the snippet stands with what explains the document."""
+    assert store.get_by_ids(["1"])
+    retriever = RetrievalRetriever(
+        collection=sync_collection, k=1, search_kwargs={"legs": ["lexical"], "typos": True, "snippet": 40}
+    )
+    [document] = retriever.invoke("lgoin")
+    assert "login" in document.metadata[EXPLANATION_KEY]["snippet"]["text"].lower()

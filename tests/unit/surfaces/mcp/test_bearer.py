@@ -6,7 +6,7 @@ import pytest
 from starlette.responses import PlainTextResponse
 from starlette.types import Message, Receive, Scope, Send
 
-from retrieval.surfaces.mcp.running import BearerToken
+from retrieval.surfaces.mcp.running import Bearers
 
 TOKEN = "0123456789abcdef"  # noqa: S105 - of this test
 
@@ -27,7 +27,7 @@ async def status(*headers: tuple[str, str]) -> int:
         sent.append(message)
 
     raw = [(name.encode(), value.encode("latin-1")) for name, value in headers]
-    await BearerToken(application, TOKEN)({"type": "http", "method": "POST", "headers": raw}, receive, send)
+    await Bearers(application, TOKEN)({"type": "http", "method": "POST", "headers": raw}, receive, send)
     return int(sent[0]["status"])
 
 

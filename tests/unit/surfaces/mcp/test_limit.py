@@ -10,8 +10,7 @@ from mcp_types import CallToolResult, TextContent
 
 from retrieval.domain.errors import DatabaseUnreachableError, NotFoundError
 from retrieval.settings import Settings
-from retrieval.surfaces.mcp.opening import StoreOpening
-from retrieval.surfaces.mcp.server import answered_within, build_server
+from retrieval.surfaces.mcp.server import RetrievalServer, Served, answered_within
 
 
 class Stubborn:
@@ -30,10 +29,10 @@ class Stubborn:
                 self.was_cancelled = True
 
 
-class Hanging(StoreOpening):
-    """A store whose opening hangs."""
+class Hanging(Served):
+    """A platform whose opening hangs."""
 
-    async def store(self) -> None:  # type: ignore[override]
+    async def platform(self) -> None:  # type: ignore[override]
         """It never comes."""
         await asyncio.Event().wait()
 
@@ -64,7 +63,7 @@ async def test_what_is_done_in_time_is_given() -> None:
 
 async def test_a_call_of_a_database_that_hangs_is_answered() -> None:
     """Tools and resources say what to do, as if the database were gone."""
-    server = build_server(Hanging(Settings(), "principles"))
+    server = RetrievalServer(Hanging(Settings()))
     server.seconds = 0.01
     result = await server.call_tool("list_tags", {})
     assert isinstance(result, CallToolResult)

@@ -16,6 +16,7 @@ import pytest
 
 from retrieval.settings import Settings
 from retrieval.surfaces.mcp.running import run_stdio
+from retrieval.surfaces.mcp.server import Offer
 
 INITIALIZE = {
     "jsonrpc": "2.0",
@@ -61,7 +62,7 @@ async def test_a_client_that_stops_listening_is_gone(monkeypatch: pytest.MonkeyP
         pipes.answered.close()
         pipes.ask(json.dumps(INITIALIZE))
         pipes.asked.close()
-        assert await run_stdio(NOWHERE, "principles", asyncio.Event())
+        assert await run_stdio(NOWHERE, Offer(), asyncio.Event())
         with contextlib.suppress(BrokenPipeError):
             sys.stdout.close()  # it still holds the answer
 
@@ -74,7 +75,7 @@ async def test_a_line_that_is_no_message_is_told_in_the_log(
         pipes.ask(json.dumps(INITIALIZE))
         pipes.ask(json.dumps(INITIALIZE | {"method": "tools/list", "params": {"cursor": "x"}}).replace("x", "\\ud800"))
         pipes.ask(json.dumps({"jsonrpc": "2.0", "id": 3, "method": "ping"}))
-        running = asyncio.create_task(run_stdio(NOWHERE, "principles", asyncio.Event()))
+        running = asyncio.create_task(run_stdio(NOWHERE, Offer(), asyncio.Event()))
         # A client that closed its end before it was answered would not be waited for.
         answers = [await asyncio.to_thread(pipes.answered.readline) for _ in range(2)]
         assert [json.loads(line)["id"] for line in answers] == [1, 3]

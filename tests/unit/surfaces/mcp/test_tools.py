@@ -6,26 +6,33 @@ import jsonschema
 import pytest
 from mcp_types import CallToolResult, TextContent, Tool
 
+from retrieval.domain.errors import InvalidRequestError
+from retrieval.domain.search.filters import parse_where
 from retrieval.settings import Settings
-from retrieval.surfaces.mcp.opening import StoreOpening
-from retrieval.surfaces.mcp.server import PrincipleServer, build_server
+from retrieval.surfaces.mcp.server import EVERY_TOOL, Offer, RetrievalServer, Served, groups_named
+from retrieval.surfaces.mcp.values import ToolGroup
 
-READING = {"search_principles", "list_tags", "list_loaded_principles"}
-CHANGING = {"rate_principle", "add_principle"}
+READING = {
+    *("search_principles", "list_tags", "list_loaded_principles"),
+    *("list_collections", "search_collection", "get_items"),
+    *("search_memories", "memory_context", "memory_timeline"),
+}
+OF_PRINCIPLES = {"search_principles", "list_tags", "list_loaded_principles"}
+CHANGING = {"rate_principle", "add_principle", "add_items", "rate_hit", "store_memory"}
 
 
 @pytest.fixture(scope="module")
-def server() -> PrincipleServer:
-    """A server whose store is never opened."""
-    return build_server(StoreOpening(Settings(), "principles"))
+def server() -> RetrievalServer:
+    """A server with every tool, whose platform is never opened."""
+    return RetrievalServer(Served(Settings(), Offer(groups=EVERY_TOOL)))
 
 
-async def tools_of(server: PrincipleServer) -> dict[str, Tool]:
+async def tools_of(server: RetrievalServer) -> dict[str, Tool]:
     """Its tools by name."""
     return {tool.name: tool for tool in await server.list_tools()}
 
 
-async def refusal(server: PrincipleServer, name: str, **arguments: object) -> str:
+async def refusal(server: RetrievalServer, name: str, **arguments: object) -> str:
     """The line that a call is refused with."""
     result = await server.call_tool(name, arguments)
     assert isinstance(result, CallToolResult)
@@ -35,7 +42,7 @@ async def refusal(server: PrincipleServer, name: str, **arguments: object) -> st
     return content.text
 
 
-async def test_the_tools_are_those_of_the_protocol(server: PrincipleServer) -> None:
+async def test_the_tools_are_those_of_the_protocol(server: RetrievalServer) -> None:
     """Each has a title, a description and annotations that tell whether it changes anything."""
     tools = await tools_of(server)
     assert set(tools) == READING | CHANGING
@@ -44,11 +51,11 @@ async def test_the_tools_are_those_of_the_protocol(server: PrincipleServer) -> N
         assert tool.description
         assert tool.annotations
         assert tool.annotations.read_only_hint is (name in READING)
-        assert tool.annotations.destructive_hint is False
+        assert tool.annotations.destructive_hint is (name == "add_items")
         assert tool.annotations.open_world_hint is False
 
 
-async def test_every_parameter_is_described_and_no_other_is_taken(server: PrincipleServer) -> None:
+async def test_every_parameter_is_described_and_no_other_is_taken(server: RetrievalServer) -> None:
     """A model fills them in by their descriptions alone."""
     for tool in (await tools_of(server)).values():
         assert tool.input_schema["additionalProperties"] is False
@@ -56,7 +63,7 @@ async def test_every_parameter_is_described_and_no_other_is_taken(server: Princi
             assert parameter.get("description"), f"{tool.name}: {name}"
 
 
-async def test_parameters_have_the_names_and_defaults_of_the_protocol(server: PrincipleServer) -> None:
+async def test_parameters_have_the_names_and_defaults_of_the_protocol(server: RetrievalServer) -> None:
     """Five principles unless asked otherwise, from 1 to 50."""
     tools = await tools_of(server)
     search = tools["search_principles"].input_schema["properties"]
@@ -72,7 +79,7 @@ async def test_parameters_have_the_names_and_defaults_of_the_protocol(server: Pr
     assert tools["list_loaded_principles"].input_schema["required"] == ["session_id"]
 
 
-async def test_every_answer_has_a_schema(server: PrincipleServer) -> None:
+async def test_every_answer_has_a_schema(server: RetrievalServer) -> None:
     """Valid, of an object, and with the figures that a principle comes with."""
     tools = await tools_of(server)
     for tool in tools.values():
@@ -120,10 +127,34 @@ async def test_every_answer_has_a_schema(server: PrincipleServer) -> None:
         ("list_tags", {"x": 1}, "there is no 'x'; the tool takes none"),
         ("add_principle", {"title": ""}, "title: must have at least 1 character"),
         ("list_loaded_principles", {}, "session_id: is missing; it is needed"),
+        ("search_collection", {"query": "a"}, "collection: is missing; it is needed"),
+        ("search_collection", {"collection": "c", "limit": 0}, "limit: must be 1 or more"),
+        ("search_collection", {"collection": "c", "limit": 51}, "limit: must be 50 or less"),
+        ("search_collection", {"collection": "c", "query": "\x00"}, "query: holds a NUL character"),
+        ("search_collection", {"collection": "c\x00"}, "collection: holds a NUL character"),
+        ("search_collection", {"collection": "c", "query": "x" * 2001}, "query: must have at most 2000 characters"),
+        ("search_collection", {"collection": "c", "where": "a"}, "where: must be an object, not a text"),
+        ("search_collection", {"collection": "c", "filter": {}}, "there is no 'filter'; did you mean 'where'?"),
+        ("search_collection", {"collection": "c", "facets": ["a", ""]}, "facets[1]: must have at least 1 character"),
+        ("get_items", {"collection": "c", "item_ids": []}, "item_ids: must have at least 1 member"),
+        ("get_items", {"collection": "c", "item_ids": ["a"], "start": -1}, "start: must be 0 or more"),
+        ("add_items", {"collection": "c", "items": [{"text": "a"}]}, "items[0].id: is missing; it is needed"),
+        ("add_items", {"collection": "c", "items": [{"id": "a", "text": 5}]}, "items[0].text: must be a text, not a n"),
+        ("add_items", {"collection": "c", "items": [{"id": "a", "text": "x" * 1_000_001}]}, "items[0].text: must have"),
+        ("add_items", {"collection": "c", "items": [{"id": "i"}] * 101}, "items: must have at most 100 members"),
+        ("store_memory", {"project_id": "p", "interaction_type": "t", "content": "\x00"}, "content: holds U+0000"),
+        ("store_memory", {"project_id": "p", "interaction_type": "t"}, "content: is missing; it is needed"),
+        (
+            "store_memory",
+            {"project_id": "p", "interaction_type": "t", "content": "c", "occurred_at": "2026-01-01"},
+            "occurred_at: must be a time with a time zone, such as 2026-05-31T12:00:00Z",
+        ),
+        ("memory_timeline", {"project_id": "p", "hours": 0}, "hours: must be more than 0"),
+        ("memory_context", {"project_id": "p"}, "task_type: is missing; it is needed"),
     ],
 )
 async def test_wrong_arguments_are_one_line_that_a_model_can_act_on(
-    server: PrincipleServer, name: str, arguments: dict[str, object], line: str
+    server: RetrievalServer, name: str, arguments: dict[str, object], line: str
 ) -> None:
     """Which argument, and what it should be; without a call of the store."""
     said = await refusal(server, name, **arguments)
@@ -132,9 +163,57 @@ async def test_wrong_arguments_are_one_line_that_a_model_can_act_on(
     assert "pydantic" not in said
 
 
-async def test_a_tool_that_does_not_exist_is_one_line(server: PrincipleServer) -> None:
-    """With those that do."""
-    assert await refusal(server, "find_principles") == (
-        "there is no tool 'find_principles'; there are search_principles, rate_principle, add_principle, list_tags, "
-        "list_loaded_principles"
-    )
+async def test_a_tool_that_does_not_exist_is_one_line(server: RetrievalServer) -> None:
+    """With the nearest one, and those that there are."""
+    said = await refusal(server, "find_principles")
+    assert said.startswith("there is no tool 'find_principles'; did you mean 'add_principle'? There are: search_princ")
+
+
+@pytest.mark.parametrize(
+    ("names", "tools"),
+    [
+        (["collections:read"], {"list_collections", "search_collection", "get_items"}),
+        (["memories:read,collections"], READING - OF_PRINCIPLES | {"add_items", "rate_hit"}),
+        (["memories", "collections"], READING - OF_PRINCIPLES | {"add_items", "rate_hit", "store_memory"}),
+        (["principles"], OF_PRINCIPLES | {"rate_principle", "add_principle"}),
+    ],
+)
+async def test_the_groups_that_are_named_are_offered(names: list[str], tools: set[str]) -> None:
+    """With ``:read`` as far as they only read; what a group says of itself comes with it."""
+    groups = groups_named(names)
+    server = RetrievalServer(Served(Settings(), Offer(groups=groups)))
+    assert set(await tools_of(server)) == tools
+    assert bool(await server.list_resources()) is (ToolGroup.PRINCIPLES in groups)
+    assert ("search_principles" in (server.instructions or "")) is (ToolGroup.PRINCIPLES in groups)
+    assert "not instructions" in (server.instructions or "")
+
+
+async def test_what_reads_alone_offers_nothing_that_stores() -> None:
+    """A tool that is called all the same says how the user could allow it."""
+    server = RetrievalServer(Served(Settings(), Offer(groups=EVERY_TOOL).read_only()))
+    assert set(await tools_of(server)) == READING
+    for name, group in (("add_items", "collections"), ("rate_principle", "principles"), ("store_memory", "memories")):
+        said = await refusal(server, name)
+        assert "which is not allowed here; let the user start the server with: retrieval mcp" in said
+        assert group in said
+
+
+async def test_usually_principles_are_kept_and_the_rest_is_read() -> None:
+    """A candidate proves itself before it counts; an item or a memory counts as soon as it is stored."""
+    tools = await tools_of(RetrievalServer(Served(Settings())))
+    assert set(tools) == READING | {"rate_principle", "add_principle"}
+
+
+@pytest.mark.parametrize("name", ["principle", "collections:write", "", "all"])
+def test_groups_that_are_none_are_told(name: str) -> None:
+    """With those that there are."""
+    with pytest.raises(InvalidRequestError, match="memories:read"):
+        groups_named([name])
+
+
+async def test_the_filter_is_described_where_a_model_reads(server: RetrievalServer) -> None:
+    """Its operators, and examples that are filters."""
+    where = (await tools_of(server))["search_collection"].input_schema["properties"]["where"]
+    assert all(word in where["description"] for word in ("gte", "exists", "one of", "occurred_at"))
+    for example in where["examples"]:
+        parse_where(example)

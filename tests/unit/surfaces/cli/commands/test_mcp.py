@@ -10,11 +10,17 @@ from urllib.parse import urlsplit
 import pytest
 import typer
 
+from retrieval.settings import Settings
 from retrieval.surfaces.cli.app import app, run_program
+from retrieval.surfaces.mcp.items import ItemTools
+from retrieval.surfaces.mcp.memories import MemoryTools
 from retrieval.surfaces.mcp.running import PATH
+from retrieval.surfaces.mcp.server import EVERY_TOOL, Offer, PrincipleTools, Served, groups_named
 from tests.support.markdown import blocks
 
-PAGE = Path(__file__).parents[5] / "docs/how-to/principles.md"
+DOCS = Path(__file__).parents[5] / "docs/how-to"
+PAGES = [DOCS / "principles.md", DOCS / "mcp.md"]
+TOP_LEVEL = ("mcpServers", "servers", "context_servers")
 
 
 def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
@@ -59,15 +65,41 @@ def test_a_token_that_is_no_use_is_refused(
     assert token not in said
 
 
-def test_the_settings_in_the_documentation_can_be_pasted() -> None:
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_settings_in_the_documentation_can_be_pasted(page: Path) -> None:
     """They start this command with options that it has, or name the address that it serves at."""
-    settings = [json.loads(block.text) for block in blocks(PAGE, "json")]
-    servers = [one["mcpServers"]["principles"] for one in settings if "mcpServers" in one]
+    settings = [json.loads(block.text) for block in blocks(page, "json")]
+    servers = [server for one in settings for name in TOP_LEVEL for server in one.get(name, {}).values()]
     group = typer.main.get_command(app)
     started = [server for server in servers if "command" in server]
     assert started
     for server in started:
         assert server["command"].endswith("/.venv/bin/retrieval")
         name, *options = server["args"]
-        assert getattr(group, "commands", {})[name].make_context(name, options).params["transport"] == "stdio"
-    assert {urlsplit(server["url"]).path for server in servers if "url" in server} == {PATH}
+        params = getattr(group, "commands", {})[name].make_context(name, options).params
+        assert params["transport"] == "stdio"
+        assert groups_named(params["tools"] or ["principles"])
+    assert {urlsplit(server["url"]).path for server in servers if "url" in server} <= {PATH}
+
+
+def test_the_page_names_every_tool() -> None:
+    """With its group."""
+    said = (DOCS / "mcp.md").read_text(encoding="utf-8")
+    served = Served(Settings(), Offer(groups=EVERY_TOOL))
+    tools = [one for group in (PrincipleTools, ItemTools, MemoryTools) for one in group(served).as_tools()]
+    assert not [one.tool.name for one in tools if f"`{one.tool.name}" not in said]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--tools", "memory"), "there are no tools 'memory'; did you mean 'memories'?"),
+        (("--keys",), "--keys goes with --transport http"),
+        (("--memories", ""), "error: "),
+    ],
+)
+def test_options_that_do_not_work_are_refused_at_once(
+    capsys: pytest.CaptureFixture[str], options: tuple[str, ...], said: str
+) -> None:
+    """With the way to say it."""
+    assert said in refused(capsys, *options)

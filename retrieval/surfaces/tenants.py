@@ -1,0 +1,152 @@
+"""The open platform of a server, and the views of the tenants whose clients it serves.
+
+It is opened beside the server, so that clients are answered even while the database is away; after a failure it is
+opened again at the next call.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import OrderedDict
+from collections.abc import Callable, MutableMapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from retrieval.adapters.store.deadline import in_background
+from retrieval.domain.errors import RetrievalError
+
+if TYPE_CHECKING:
+    from retrieval.platform import Platform
+
+_log = logging.getLogger(__name__)
+
+
+class PlatformOpening:
+    """``make`` gives a platform that is not open yet: ``await Opening(make).platform()`` opens it."""
+
+    def __init__(self, make: Callable[[], Platform]) -> None:
+        self._make = make
+        self._task: asyncio.Task[Platform] | None = None
+        self.opened: Platform | None = None
+        """The platform, once it is open."""
+
+    def begin(self) -> None:
+        """Open it; nobody need wait for it."""
+        self._task = self._begun()
+
+    async def platform(self) -> Platform:
+        """The open platform. Raises what opening it raised: a ``RetrievalError`` that tells what is wrong."""
+        # Who gives up waiting does not give up the opening, for which others may wait.
+        task = self._task
+        return await asyncio.shield(self._begun() if task is None or _has_failed(task) else task)
+
+    async def aclose(self) -> None:
+        """Close what is open; opening that is under way is given up."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+        if self.opened is not None:
+            await self.opened.__aexit__(None, None, None)
+            self.opened = None
+
+    def _begun(self) -> asyncio.Task[Platform]:
+        self._task = task = in_background(self._open())
+        task.add_done_callback(_report)
+        return task
+
+    async def _open(self) -> Platform:
+        platform = await self._make().__aenter__()
+        self.opened = platform
+        return platform
+
+
+def _has_failed(task: asyncio.Task[Platform]) -> bool:
+    return task.done() and (task.cancelled() or task.exception() is not None)
+
+
+def _report(task: asyncio.Task[Platform]) -> None:
+    """Say once what is wrong, whether or not somebody waits for it."""
+    error = None if task.cancelled() else task.exception()
+    if isinstance(error, RetrievalError):
+        _log.warning("the platform could not be opened, and is tried again at the next request: %s", error)
+    elif error is not None:
+        _log.error("the platform could not be opened: %s", type(error).__name__, exc_info=error)
+
+
+MOST_OPEN = 256
+"""Views that stay open; of those that nobody uses, the one that was used longest ago is closed for another."""
+
+_HELD = "retrieval.tenant"
+
+Holder = MutableMapping[str, Any]
+"""The user of a view until it is given back: a request's scope."""
+
+
+@dataclass(slots=True, eq=False)
+class _Tenant:
+    opening: PlatformOpening
+    users: int = 0
+
+
+class Tenants:
+    """The open views of one open platform."""
+
+    def __init__(self, host: Platform, most_open: int = MOST_OPEN) -> None:
+        self._host = host
+        self._most_open = most_open
+        self._tenants: OrderedDict[str, _Tenant] = OrderedDict()
+        self._closing: set[asyncio.Task[None]] = set()
+
+    async def platform(self, name: str, holder: Holder) -> Platform:
+        """The tenant's view, opened at its first use; the holder has to ``give_back``."""
+        tenant = self._tenants.get(name)
+        if tenant is None:
+            tenant = self._tenants[name] = _Tenant(PlatformOpening(lambda: self._host.of_tenant(name)))
+        self._tenants.move_to_end(name)
+        held = holder.setdefault(_HELD, [])
+        if tenant not in held:
+            tenant.users += 1
+            held.append(tenant)
+        platform = tenant.opening.opened or await tenant.opening.platform()
+        if len(self._tenants) > self._most_open:
+            self._close_one()
+        return platform
+
+    @property
+    def opened(self) -> list[Platform]:
+        """The views that are open, the one that was used last first."""
+        each = (tenant.opening.opened for tenant in reversed(self._tenants.values()))
+        return [one for one in each if one is not None]
+
+    async def aclose(self) -> None:
+        """Close every view."""
+        while self._tenants:
+            await self._tenants.popitem()[1].opening.aclose()
+        await asyncio.gather(*self._closing)
+
+    def _close_one(self) -> None:
+        """Behind the request: it stores what was recorded, and another tenant's client must not end that."""
+        idle = next((name for name, tenant in self._tenants.items() if not tenant.users), None)
+        if idle is not None:
+            task = in_background(_closed(self._tenants.pop(idle).opening))
+            self._closing.add(task)
+            task.add_done_callback(self._closing.discard)
+
+
+async def _closed(opening: PlatformOpening) -> None:
+    try:
+        await opening.aclose()
+    except Exception:  # noqa: BLE001 - nobody waits for it, and it is closed as far as can be
+        _log.exception("a tenant's view could not be closed")
+
+
+def begin_holding(holder: Holder) -> None:
+    """Let the holder give back what a copy of it used: middleware may hand on another scope than it was given."""
+    holder[_HELD] = []
+
+
+def give_back(holder: Holder) -> None:
+    """The holder is done with what it used."""
+    for tenant in holder.pop(_HELD, ()):
+        tenant.users -= 1

@@ -1,0 +1,143 @@
+"""API keys at the MCP server over HTTP: whose data they show, what they allow, and how they are refused."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from typing import Literal
+
+import httpx2
+import pytest
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.exceptions import MCPError
+
+from retrieval import Platform, Settings, connect
+from retrieval.adapters.embedders.hashing import HashingEmbedder
+from retrieval.surfaces.mcp.running import ServerPlace
+from retrieval.surfaces.mcp.server import EVERY_TOOL, Offer
+from tests.acceptance.conftest import SECONDS
+from tests.acceptance.mcp.conftest import TENANT, called, refused, serving_in_thread
+from tests.acceptance.mcp.test_http import INITIALIZE, TOKEN
+from tests.support.away import Away
+from tests.support.database import SCHEMA
+
+READING = {
+    *("search_principles", "list_tags", "list_loaded_principles", "list_collections", "search_collection", "get_items"),
+    *("search_memories", "memory_context", "memory_timeline"),
+}
+ITEM = {"id": "D-1", "text": "Where the fire extinguisher hangs."}
+
+
+@pytest.fixture(scope="module")
+def keyed(url: str) -> Iterator[str]:
+    """The URL of a server that asks for keys, with a token too."""
+    place = ServerPlace(port=0, asks_keys=True)
+    with serving_in_thread(url, Offer(groups=EVERY_TOOL), place, mcp_token=TOKEN) as served:
+        yield served
+
+
+@asynccontextmanager
+async def tenant_of(url: str, tenant: str) -> AsyncIterator[Platform]:
+    """The tenant's platform, beside the server."""
+    settings = Settings().changed(tenant=tenant, database_schema=SCHEMA)
+    async with connect(url, settings=settings, embedder=HashingEmbedder()) as platform:
+        yield platform
+
+
+@asynccontextmanager
+async def bearer(url: str, text: str, *, mode: Literal["legacy", "auto"] = "legacy") -> AsyncIterator[Client]:
+    """A client that bears a key or a token."""
+    async with (
+        httpx2.AsyncClient(headers={"Authorization": f"Bearer {text}"}, timeout=SECONDS) as http,
+        Client(streamable_http_client(url, http_client=http), mode=mode) as client,
+    ):
+        yield client
+
+
+async def names(client: Client) -> set[str]:
+    """The tools that the client is offered."""
+    return {tool.name for tool in (await client.list_tools()).tools}
+
+
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+async def test_a_key_is_offered_what_its_scopes_allow(keyed: str, url: str, mode: Literal["legacy", "auto"]) -> None:
+    """What is not listed is refused with what would allow it; a key of all scopes, and the token, may do all."""
+    async with tenant_of(url, "keyed") as platform:
+        await platform.collection("docs")
+        texts = {scope: (await platform.create_key(scope, scopes=[scope])).text for scope in ("read", "write", "admin")}
+        judge = (await platform.create_key("judge", scopes=["feedback"])).text
+    async with bearer(keyed, texts["read"], mode=mode) as client:
+        assert await names(client) == READING
+        said = await refused(client, "add_items", collection="docs", items=[ITEM])
+        assert "needs the scope 'write'" in said
+        assert "retrieval keys create NAME --scope write" in said
+    async with bearer(keyed, texts["write"], mode=mode) as client:
+        assert await names(client) == {"add_principle", "add_items", "store_memory"}
+        assert (await client.list_resources()).resources == []
+        with pytest.raises(MCPError, match="needs the scope 'read'"):
+            await client.read_resource("principles://all")
+        await called(client, "add_items", collection="docs", items=[ITEM])
+        assert "needs the scope 'read'" in await refused(client, "get_items", collection="docs", item_ids=["D-1"])
+    async with bearer(keyed, judge, mode=mode) as client:
+        assert await names(client) == {"rate_principle", "rate_hit"}
+    for text in (texts["admin"], TOKEN):
+        async with bearer(keyed, text, mode=mode) as client:
+            assert len(await names(client)) == 14
+
+
+async def test_a_key_shows_its_tenants_data_alone(keyed: str, url: str) -> None:
+    """Two clients at once, each in a tenant; the token's is the server's own."""
+    texts = []
+    for tenant in ("one", "other"):
+        async with tenant_of(url, tenant) as platform:
+            await platform.collection("docs")
+            texts.append((await platform.create_key("agent", scopes=["read", "write"])).text)
+    async with bearer(keyed, texts[0]) as one, bearer(keyed, texts[1]) as other, bearer(keyed, TOKEN) as own:
+        await called(one, "add_items", collection="docs", items=[ITEM])
+        await called(one, "store_memory", project_id="p", interaction_type="plans", content="Move the server.")
+        assert "has no item" in await refused(other, "get_items", collection="docs", item_ids=["D-1"])
+        remembered = await called(one, "search_memories", project_id="p")
+        assert [memory["content"] for memory in remembered.value["memories"]] == ["Move the server."]
+        found = await called(one, "search_collection", collection="docs", query="fire extinguisher")
+        assert [hit["id"] for hit in found.value["hits"]] == ["D-1"]
+        listed = await called(own, "list_collections")
+        assert "docs" not in [hit["name"] for hit in listed.value["collections"]]
+
+
+async def test_a_session_is_its_keys_alone(keyed: str, url: str) -> None:
+    """Another key that names it finds none; and what is no key any more lets in no longer."""
+    async with tenant_of(url, TENANT) as platform:
+        mine, theirs = [(await platform.create_key(name)).text for name in ("mine", "theirs")]
+    accept = {"Accept": "application/json, text/event-stream"}
+    async with httpx2.AsyncClient(timeout=SECONDS, headers=accept) as http:
+        begun = await http.post(keyed, json=INITIALIZE, headers={"Authorization": f"Bearer {mine}"})
+        session = {"mcp-session-id": begun.headers["mcp-session-id"]}
+        asked = {"jsonrpc": "2.0", "id": 2, "method": "tools/list"}
+        stolen = await http.post(keyed, json=asked, headers={**session, "Authorization": f"Bearer {theirs}"})
+        assert stolen.status_code == 404
+        for wrong in ("", "Bearer rtv_none", f"Bearer {mine}x", f"Basic {mine}"):
+            refusal = await http.post(keyed, json=INITIALIZE, headers={"Authorization": wrong})
+            assert refusal.status_code == 401
+            assert "retrieval keys create" in refusal.json()["error"]
+
+
+async def test_a_key_that_asks_too_often_waits(keyed: str, url: str) -> None:
+    """As long as it is told."""
+    async with tenant_of(url, TENANT) as platform:
+        text = (await platform.create_key("hasty", requests_per_minute=1)).text
+    headers = {"Accept": "application/json, text/event-stream", "Authorization": f"Bearer {text}"}
+    async with httpx2.AsyncClient(timeout=SECONDS, headers=headers) as http:
+        answers = [await http.post(keyed, json=INITIALIZE) for _ in range(2)]
+    assert [one.status_code for one in answers] == [200, 429]
+    assert int(answers[1].headers["Retry-After"]) > 1
+
+
+async def test_without_a_database_no_key_can_be_looked_up(keyed: str, away: Away) -> None:
+    """The answer says so, and the client comes again."""
+    headers = {"Accept": "application/json, text/event-stream", "Authorization": f"Bearer rtv_{'a' * 12}_{'a' * 52}"}
+    with away():
+        async with httpx2.AsyncClient(timeout=SECONDS, headers=headers) as http:
+            answer = await http.post(keyed, json=INITIALIZE)
+    assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
+    assert "the database cannot be reached" in answer.json()["error"]
