@@ -53,8 +53,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Collect what the tests leave behind, and not look at all loaded modules and all tests each time."""
-    gc.collect()
+    """Collect what the tests leave behind, and never look at all loaded modules and all tests."""
     gc.freeze()
     gc.enable()
 

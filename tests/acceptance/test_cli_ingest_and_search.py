@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.conftest import ROOT, SECONDS, Program
+from tests.acceptance.conftest import ROOT, SECONDS, Program, program_in
 from tests.support.documents import write_handbook
 from tests.support.openai_server import SPEECHES, OpenAIServer, status
 
@@ -37,12 +37,12 @@ def counts(report: dict[str, object]) -> dict[str, object]:
     return {name: value for name, value in report.items() if isinstance(value, int) and value}
 
 
-@pytest.fixture
-def notes(program: Program) -> Path:
-    """Three notes, ingested as ``notes``."""
-    path = program.write("notes.jsonl", *NOTES)
-    program.succeeds("ingest", "notes", path, "--quiet")
-    return path
+@pytest.fixture(scope="module")
+def notes(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Program:
+    """The program with three notes, ingested as ``notes``, which no test changes."""
+    program = program_in(tmp_path_factory.mktemp("notes"), home)
+    program.succeeds("ingest", "notes", program.write("notes.jsonl", *NOTES), "--quiet")
+    return program
 
 
 def test_items_go_in_once(program: Program) -> None:
@@ -299,10 +299,9 @@ def test_an_interrupted_run_is_continued_by_the_same_command(program: Program) -
     assert program.json("collections")[0]["pending"] == 0
 
 
-@pytest.mark.usefixtures("notes")
-def test_hits_are_ranked_and_explained(program: Program) -> None:
+def test_hits_are_ranked_and_explained(notes: Program) -> None:
     """The right one first, its parts adding up."""
-    lines = program.succeeds("search", "notes", "certificate expired", "--limit", "2", "--explain").splitlines()
+    lines = notes.succeeds("search", "notes", "certificate expired", "--limit", "2", "--explain").splitlines()
     assert lines[0].startswith(" 1. ")
     assert lines[0].endswith("login  Login fails")
     assert lines[1].strip() == "The certificate expired."
@@ -312,47 +311,46 @@ def test_hits_are_ranked_and_explained(program: Program) -> None:
     assert any(line.startswith("2 hits · exact, ") for line in lines)
 
 
-@pytest.mark.usefixtures("notes")
-def test_json_holds_the_whole_answer(program: Program) -> None:
+def test_json_holds_the_whole_answer(notes: Program) -> None:
     """Hits with their explanations, the path, the times."""
-    answer = program.json("search", "notes", "certificate expired", "-n", "1")
+    answer = notes.json("search", "notes", "certificate expired", "-n", "1")
     assert answer["hits"][0]["item_id"] == "login"
     assert answer["hits"][0]["explanation"]["contributions"]
     assert answer["path"] == "exact"
     assert answer["timings_ms"]["total"] > 0
 
 
-@pytest.mark.parametrize(
-    ("conditions", "found"),
-    [
-        (["priority=High"], {"disk"}),
-        (["priority!=High"], {"login", "slow"}),
-        (["hours=26"], {"disk", "login"}),
-        (["hours>=3", "hours<26"], {"slow"}),
-        (["tags=report"], {"slow"}),
-        (['{"or": [{"priority": "Low"}, {"tags": ["report"]}]}'], {"login", "slow"}),
-        (["item_id=disk", "priority=Low"], set()),
-    ],
-)
-@pytest.mark.usefixtures("notes")
-def test_conditions_choose_items(program: Program, conditions: list[str], found: set[str]) -> None:
-    """As they are typed, each narrowing the others."""
-    options = [word for condition in conditions for word in ("--where", condition)]
-    hits = program.json("search", "notes", "the report node certificate", *options)["hits"]
-    assert {hit["item_id"] for hit in hits} == found
+CONDITIONS: list[tuple[list[str], set[str]]] = [
+    (["priority=High"], {"disk"}),
+    (["priority!=High"], {"login", "slow"}),
+    (["hours=26"], {"disk", "login"}),
+    (["hours>=3", "hours<26"], {"slow"}),
+    (["tags=report"], {"slow"}),
+    (['{"or": [{"priority": "Low"}, {"tags": ["report"]}]}'], {"login", "slow"}),
+    (["item_id=disk", "priority=Low"], set()),
+    (['{"item_id": ["disk", "slow", "none"]}'], {"disk", "slow"}),
+    (['{"item_id": {"nin": ["disk", "slow"]}}'], {"login"}),
+]
+"""As they are typed, and the items that they let through; a list of keys is a condition in JSON."""
 
 
-@pytest.mark.usefixtures("notes")
-def test_one_leg_can_answer_alone(program: Program) -> None:
+def test_conditions_choose_items(notes: Program) -> None:
+    """As they are typed, each narrowing the others; keys are included and excluded."""
+    for conditions, found in CONDITIONS:
+        options = [word for condition in conditions for word in ("--where", condition)]
+        hits = notes.json("search", "notes", "the report node certificate disk", *options)["hits"]
+        assert {hit["item_id"] for hit in hits} == found, conditions
+
+
+def test_one_leg_can_answer_alone(notes: Program) -> None:
     """Words alone find only what holds them."""
-    answer = program.json("search", "notes", "certificate", "--legs", "lexical")
+    answer = notes.json("search", "notes", "certificate", "--legs", "lexical")
     assert [hit["item_id"] for hit in answer["hits"]] == ["login"]
 
 
-@pytest.mark.usefixtures("notes")
-def test_collections_are_listed(program: Program) -> None:
+def test_collections_are_listed(notes: Program) -> None:
     """With size, space, language and profile; of this tenant only."""
-    assert program.json("collections") == [
+    assert notes.json("collections") == [
         {
             "name": "notes",
             "documents": 3,
@@ -366,9 +364,9 @@ def test_collections_are_listed(program: Program) -> None:
             "neighbours": None,
         }
     ]
-    assert "notes" in program.succeeds("collections")
-    assert program.json("--tenant", "somebody else", "collections") == []
-    assert "no collections yet" in program.succeeds("-t", "somebody else", "collections")
+    assert "notes" in notes.succeeds("collections")
+    assert notes.json("--tenant", "somebody else", "collections") == []
+    assert "no collections yet" in notes.succeeds("-t", "somebody else", "collections")
 
 
 def test_attributes_are_declared_as_filterable(program: Program) -> None:
@@ -410,18 +408,6 @@ def test_neighbours_are_set_shown_and_taken_back(program: Program) -> None:
     assert found() == ["t0"]
 
 
-@pytest.mark.usefixtures("notes")
-def test_items_are_included_and_excluded_by_key(program: Program) -> None:
-    """A list of keys is a condition in JSON."""
-    query = ("search", "notes", "certificate disk report", "--where")
-    assert {hit["item_id"] for hit in program.json(*query, '{"item_id": ["disk", "slow", "none"]}')["hits"]} == {
-        "disk",
-        "slow",
-    }
-    found = program.json(*query, '{"item_id": {"nin": ["disk", "slow"]}}')
-    assert [hit["item_id"] for hit in found["hits"]] == ["login"]
-
-
 def test_a_collection_has_its_own_language(program: Program) -> None:
     """It is chosen once; another one later is refused."""
     path = program.write("notiz.jsonl", {"_id": "1", "text": "Die Berichte sind langsam."})
@@ -438,18 +424,17 @@ def test_compressed_files_are_read(program: Program) -> None:
     assert program.json("ingest", "notes", path)["added"] == 1
 
 
-@pytest.mark.usefixtures("notes")
-def test_a_reader_that_leaves_early_is_not_complained_about(program: Program) -> None:
+def test_a_reader_that_leaves_early_is_not_complained_about(notes: Program) -> None:
     """As with ``head``."""
     reader, writer = os.pipe()
     os.close(reader)
     try:
         done = subprocess.run(
-            [*program.command, "search", "notes", "report"],
+            [*notes.command, "search", "notes", "report"],
             stdout=writer,
             stderr=subprocess.PIPE,
-            cwd=program.folder,
-            env=program.variables,
+            cwd=notes.folder,
+            env=notes.variables,
             check=False,
         )
     finally:

@@ -1,4 +1,4 @@
-"""The HTTP service on a socket of this machine, within the test's own loop."""
+"""The HTTP service on a socket of this machine, within the test's own loop, and its description."""
 
 from __future__ import annotations
 
@@ -6,9 +6,14 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import cache
+from typing import Any
 
 from fastapi import FastAPI
+from pydantic import SecretStr
 
+from retrieval import Settings
+from retrieval.surfaces.http.app import create_app
 from retrieval.surfaces.http.serving import serve
 from retrieval.surfaces.listening import listening, url_of
 
@@ -35,3 +40,11 @@ async def served(app: FastAPI) -> AsyncIterator[Served]:
             finally:
                 stop.set()
                 await ended
+
+
+@cache
+def description() -> dict[str, Any]:
+    """The OpenAPI description of the service; made once a process; nobody changes it."""
+    return create_app(
+        Settings(embedder="none", database_url=SecretStr("postgresql://nobody@127.0.0.1:1/none"))
+    ).openapi()

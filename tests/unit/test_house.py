@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 import sys
 from pathlib import Path
 
@@ -15,40 +14,44 @@ from scripts import house
 from tests.support.markdown import links
 
 ROOT = Path(__file__).parents[2]
-MODULES = house.modules_of(house.PACKAGE)
-
 _CODE = re.compile(r"`([^`\n]+)`")
 _FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 
 
-def test_the_package_has_at_most_400_files() -> None:
+@pytest.fixture(scope="module")
+def modules() -> list[house.Module]:
+    """The package's modules: read once, and not when the tests are collected."""
+    return house.modules_of(house.PACKAGE)
+
+
+def test_the_package_has_at_most_400_files(modules: list[house.Module]) -> None:
     """A package of more files hides its structure."""
-    assert len(MODULES) <= 400
+    assert len(modules) <= 400
 
 
-def test_no_folder_has_more_than_25_files_side_by_side() -> None:
+def test_no_folder_has_more_than_25_files_side_by_side(modules: list[house.Module]) -> None:
     """A folder with more files is divided into folders."""
-    assert not house.full_folders(MODULES)
+    assert not house.full_folders(modules)
 
 
-def test_a_small_file_has_two_importers_or_a_reason() -> None:
+def test_a_small_file_has_two_importers_or_a_reason(modules: list[house.Module]) -> None:
     """A reason whose file is gone, has grown or has importers is removed from the table."""
-    assert sorted(house.SMALL_FILES) == house.small_files(MODULES)
+    assert sorted(house.SMALL_FILES) == house.small_files(modules)
 
 
-def test_no_public_class_name_stands_twice_without_a_reason() -> None:
+def test_no_public_class_name_stands_twice_without_a_reason(modules: list[house.Module]) -> None:
     """A class name means one thing."""
-    assert sorted(house.SAME_NAMES) == sorted(house.same_names(MODULES))
+    assert sorted(house.SAME_NAMES) == sorted(house.same_names(modules))
 
 
-def test_no_file_is_above_1100_lines() -> None:
+def test_no_file_is_above_1100_lines(modules: list[house.Module]) -> None:
     """A longer file has two subjects."""
-    assert not [module.path for module in MODULES if module.lines > 1100]
+    assert not [module.path for module in modules if module.lines > 1100]
 
 
-def test_no_modules_import_one_another_in_a_circle() -> None:
+def test_no_modules_import_one_another_in_a_circle(modules: list[house.Module]) -> None:
     """Each module can be loaded first."""
-    assert not house.import_cycle(MODULES)
+    assert not house.import_cycle(modules)
 
 
 def package_of(folder: Path, files: dict[str, str]) -> list[house.Module]:
@@ -105,13 +108,16 @@ def test_a_circle_is_told_unless_an_import_comes_late(tmp_path: Path, late: str)
     assert set(circle) == {"made.a", "made.b"}
 
 
-def test_the_script_prints_json_on_demand() -> None:
+def test_the_script_prints_json_on_demand(
+    modules: list[house.Module], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """The text is made of the same figures."""
-    script = [sys.executable, "scripts/house.py", "--json"]
-    printed = subprocess.run(script, cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    found = json.loads(printed)
+    monkeypatch.setattr(house, "modules_of", lambda _: modules)
+    monkeypatch.setattr(sys, "argv", ["house.py", "--json"])
+    assert house.main() == 0
+    found = json.loads(capsys.readouterr().out)
 
-    assert found["files"] == len(MODULES)
+    assert found["files"] == len(modules)
     assert "NO REASON" not in house.report(found)
 
 

@@ -71,7 +71,8 @@ CLOSING = {
 }
 """What would end a quotation that is no frame."""
 
-FORGERIES = {**REFUSED, **LINES, **CLOSING}
+FORGERIES = {"what hides": " ".join(REFUSED.values()), "ends of lines": " ".join(LINES.values()), **CLOSING}
+"""What is planted: all that hides is one text, and so are all ends of lines, for each of them must be gone."""
 
 
 @dataclass(slots=True)

@@ -25,7 +25,7 @@ from tests.support.database import SCHEMA, opened, use
 
 NewDatabase = Callable[..., str]
 
-ODD_NAMES = ['we"ird \\sch ä', "it's 100% a:b :c", "dollar$$body$policies$", "日本 X.y"]
+ODD_NAMES = ['we"ird \\ä $$body$policies$', "it's 100% a:b :c 日本 X.y"]
 
 
 def program(name: str) -> Path:

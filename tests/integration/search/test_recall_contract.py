@@ -310,8 +310,8 @@ async def test_fewer_long_vectors_are_enough_for_an_index(wide: Corpus) -> None:
 
 
 @pytest.mark.asyncio(loop_scope="module")
-@pytest.mark.parametrize("limit", [1, 10, 100, 1000])
-@pytest.mark.parametrize("per_mille", [1, 5, 10, 20, 100, 500, 1000])
+@pytest.mark.parametrize("limit", [10, 100, 1000])
+@pytest.mark.parametrize("per_mille", [5, 20, 100, 500, 1000])
 async def test_a_page_of_long_vectors_is_full_and_right(wide: Corpus, per_mille: int, limit: int) -> None:
     """At every selectivity, whether the filter has to do with the query or wants what is far from it."""
     for queries, field, values in ((wide.queries[:5], "share", wide.shares), (wide.polar[:3], "rank", wide.ranks)):

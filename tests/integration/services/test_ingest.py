@@ -19,6 +19,7 @@ from retrieval.domain.errors import (
     EmbedderUnavailableError,
 )
 from retrieval.domain.items.embedding import EmbeddingSpace, TextRole, Vectors
+from retrieval.services import ingest
 from retrieval.services.add import BATCH_ITEMS
 from tests.support.killed_ingest import ingest_until
 
@@ -109,15 +110,17 @@ async def test_only_a_changed_text_is_embedded_again(
 
 
 async def test_pruning_archives_what_is_missing_and_the_same_input_revives_it(
-    observed: Platform, embedder: ObservedEmbedder, file: Path
+    observed: Platform, embedder: ObservedEmbedder, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An archived item is kept and not found; given again as it was, it is found again without a new embedding."""
+    monkeypatch.setattr(ingest, "_PRUNE_PAGE", 400)  # so that what is stored is looked through in several pages
     collection = await observed.collection("docs")
-    everything = list(map(line, range(2500)))
+    many = BATCH_ITEMS + 50
+    everything = list(map(line, range(2 * many)))
     await collection.ingest(read_items(written(file, everything)))
     report = await collection.ingest(read_items(written(file, everything[::2])), prune=True)
-    assert report.archived == 1250
-    assert (await collection.info()).documents == 1250
+    assert report.archived == many
+    assert (await collection.info()).documents == many
     assert list(await collection.search("word7", legs=["lexical"])) == []
     assert "000007" not in {hit.item_id for hit in await collection.search("word7", legs=["dense"], limit=1000)}
     assert (await collection.get(["000007"]))["000007"].status == "archived"
@@ -125,10 +128,10 @@ async def test_pruning_archives_what_is_missing_and_the_same_input_revives_it(
     assert (again.archived, again.items.changed) == (0, 0)
     embedder.texts.clear()
     revived = await collection.ingest(read_items(written(file, everything)), prune=True)
-    assert (revived.items.changed, revived.archived, embedder.texts) == (1250, 0, [])
+    assert (revived.items.changed, revived.archived, embedder.texts) == (many, 0, [])
     assert [hit.item_id for hit in await collection.search("word7", legs=["lexical"])] == ["000007"]
     info = await collection.info()
-    assert (info.documents, info.pending) == (2500, 0)
+    assert (info.documents, info.pending) == (2 * many, 0)
 
 
 async def test_nothing_is_pruned_when_a_line_was_rejected(platform: Platform, file: Path) -> None:

@@ -7,19 +7,18 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from pydantic import SecretStr
 
 from retrieval import Context, Settings, read_items
 from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.adapters.llms.sim import SimLLM
 from retrieval.adapters.readers import InputLine
-from retrieval.adapters.store.installation.embedded.server import start_embedded
 from retrieval.apps.metaphors import STANDARD_CORPUS, Metaphor
 from retrieval.domain.errors import (
     BadLineError,
@@ -40,20 +39,12 @@ ITEMS = [
 ]
 
 
-@pytest.fixture(scope="module")
-def home() -> Iterator[Path]:
-    """The home of an embedded server that runs as long as the module's tests."""
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
-        directory = Path(name)
-        directory.chmod(0o755)
-        with start_embedded(directory):
-            yield directory
-
-
 @pytest.fixture
-def settings(home: Path, request: pytest.FixtureRequest) -> Settings:
+def settings(common_settings: Settings, database_url: str, request: pytest.FixtureRequest) -> Settings:
     """Settings of a tenant that no other test sees."""
-    return Settings(home=home, tenant=request.node.name, embedder="hashing", database_url=None)
+    return common_settings.changed(
+        database_url=SecretStr(database_url), tenant=f"sync {request.node.name}", embedder="hashing"
+    )
 
 
 @pytest.fixture
@@ -158,14 +149,24 @@ def test_a_question_is_recalled_without_await(platform: SyncPlatform) -> None:
     assert retriever.merge_rrf([]) == []
 
 
+def variables_of(settings: Settings) -> dict[str, str]:
+    """The environment of a program that uses the test's database, for the test's tenant."""
+    assert settings.database_url is not None
+    return {
+        "RETRIEVAL_DATABASE_URL": settings.database_url.get_secret_value(),
+        "RETRIEVAL_SCHEMA": settings.database_schema,
+        "RETRIEVAL_TENANT": settings.tenant,
+        "RETRIEVAL_EMBEDDER": settings.embedder,
+    }
+
+
 def test_tickets_are_served_without_await(
     platform: SyncPlatform, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On a platform that is given, or on one of its own by the environment."""
     assert RetrievalService(platform=platform).health_check()["status"] == "unhealthy"
-    for name in ("home", "tenant", "embedder"):
-        monkeypatch.setenv(f"RETRIEVAL_{name.upper()}", str(getattr(settings, name)))
-    monkeypatch.delenv("RETRIEVAL_DATABASE_URL", raising=False)
+    for name, value in variables_of(settings).items():
+        monkeypatch.setenv(name, value)
     with RetrievalService() as service:
         assert service.config.default_top_k > 0
         assert "error" in service.health_check()
@@ -286,17 +287,16 @@ def test_it_is_opened_and_closed_without_with(settings: Settings) -> None:
 
 def test_a_program_that_does_not_close_it_ends_well(settings: Settings) -> None:
     """The end of the program closes it, and the search that was answered last is recorded."""
-    program = f"""
+    program = """
 import retrieval.sync
-platform = retrieval.sync.open(tenant={settings.tenant!r})
+platform = retrieval.sync.open()
 tickets = platform.collection("tickets")
-tickets.add([{{"id": "1", "text": "The disk is full."}}])
+tickets.add([{"id": "1", "text": "The disk is full."}])
 print(tickets.search("disk").retrieval_id)
 """
-    variables = {**os.environ, "RETRIEVAL_HOME": str(settings.home), "RETRIEVAL_EMBEDDER": "hashing"}
     run = subprocess.run(
         [sys.executable, "-W", "error", "-c", program],
-        env=variables,
+        env={**os.environ, **variables_of(settings)},
         capture_output=True,
         text=True,
         timeout=60,
@@ -314,9 +314,7 @@ def test_opening_it_twice_at_once_is_refused(platform: SyncPlatform) -> None:
 
 
 INTERRUPTED = """
-import signal, sys
-from pathlib import Path
-from retrieval import Settings
+import signal
 from retrieval.sync import connect
 
 def endless():
@@ -331,19 +329,19 @@ def batch(number):
 
 # The tests may ignore it, and their children with them.
 signal.signal(signal.SIGINT, signal.default_int_handler)
-settings = Settings(home=Path(sys.argv[1]), tenant="interrupted", embedder="none")
 try:
-    with connect(settings=settings) as platform:
+    with connect() as platform:
         platform.collection("c").ingest(endless(), progress=lambda *_: print("batch", flush=True))
 except KeyboardInterrupt:
     print("left", flush=True)
 """
 
 
-def test_an_interrupt_leaves_cleanly(home: Path) -> None:
+def test_an_interrupt_leaves_cleanly(settings: Settings) -> None:
     """Ctrl-C in the middle of a call ends it, closes everything and goes on to the caller."""
     with subprocess.Popen(
-        [sys.executable, "-W", "error", "-c", INTERRUPTED, str(home)],
+        [sys.executable, "-W", "error", "-c", INTERRUPTED],
+        env={**os.environ, **variables_of(settings.changed(embedder="none"))},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -109,7 +109,7 @@ def cases(draw: st.DrawFn) -> tuple[Shrinkage, tuple[str, ...], ItemArms]:
 
 
 @given(cases(), st.data())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_one_more_event_never_raises_the_uncertainty(
     case: tuple[Shrinkage, tuple[str, ...], ItemArms], data: st.DataObject
 ) -> None:
@@ -126,7 +126,7 @@ def test_one_more_event_never_raises_the_uncertainty(
 
 
 @given(cases(), st.sampled_from([1.0, 3.0]))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_a_success_never_lowers_the_mean_and_a_failure_never_raises_it(
     case: tuple[Shrinkage, tuple[str, ...], ItemArms], weight: float
 ) -> None:
@@ -146,7 +146,7 @@ def test_a_success_never_lowers_the_mean_and_a_failure_never_raises_it(
 
 
 @given(cases())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_mean_and_deviation_are_those_of_one_beta_distribution(
     case: tuple[Shrinkage, tuple[str, ...], ItemArms],
 ) -> None:

@@ -14,10 +14,9 @@ import typer
 from pydantic import BaseModel
 
 import retrieval.sync
-from retrieval import Collection, Context, Platform, Settings
+from retrieval import Collection, Context, Platform
 from retrieval.apps.tickets import PreviewConfig, RetrievalRequest, RetrievalService
 from retrieval.surfaces.cli.app import app
-from retrieval.surfaces.http.app import create_app
 from retrieval.surfaces.http.models.profiles import PreviewRequest
 from retrieval.surfaces.http.models.search import BatchRequest, SearchBody
 from retrieval.surfaces.http.models.tickets import TicketPreviewRequest
@@ -25,6 +24,7 @@ from retrieval.surfaces.mcp.items import ItemTools
 from retrieval.surfaces.mcp.memories import MemoryTools
 from retrieval.surfaces.mcp.server import EVERY_TOOL, Offer, PrincipleTools, Served
 from retrieval.sync.mirror import Mirror
+from tests.support.serving import description
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "surfaces.md"
 PYTHON, HTTP, COMMANDS, LANGCHAIN = range(4)
@@ -83,7 +83,7 @@ def mirrored() -> dict[str, type]:
 
 def operations() -> set[str]:
     """The service's operations, as ``GET /v1/collections``."""
-    paths = create_app(Settings()).openapi()["paths"]
+    paths = description()["paths"]
     return {f"{method.upper()} {path}" for path, methods in paths.items() for method in methods}
 
 

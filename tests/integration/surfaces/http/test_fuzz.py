@@ -29,6 +29,7 @@ from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.apps.tickets import TICKET_FILTERABLE, ticket_item
 from retrieval.surfaces.http.app import create_app
 from tests.support.database import SCHEMA
+from tests.support.serving import description
 
 EXAMPLES = 3
 """Of each operation and way of making them."""
@@ -43,10 +44,7 @@ CHECKS = [
 
 schemathesis.serializer.alias("application/x-ndjson", "text/plain")
 
-_DESCRIBED = create_app(
-    Settings(embedder="none", database_url=SecretStr("postgresql://nobody@127.0.0.1:1/x"))
-).openapi()
-_SCHEMA = schemathesis.openapi.from_dict(_DESCRIBED)
+_SCHEMA = schemathesis.openapi.from_dict(description())
 _OPERATIONS = [found.ok() for found in _SCHEMA.get_all_operations() if isinstance(found, Ok)]
 
 Ask = Callable[[Case[Any]], Response]

@@ -6,20 +6,18 @@ import re
 from typing import Any
 
 import pytest
-from pydantic import BaseModel, SecretStr, TypeAdapter
+from pydantic import BaseModel, TypeAdapter
 
-from retrieval import Settings
 from retrieval.apps.tickets import RetrievalRequest
 from retrieval.domain.told import told_names
-from retrieval.surfaces.http.app import create_app
 from retrieval.surfaces.http.models import items, profiles, search, tickets
 from retrieval.surfaces.http.models import items as collections
 from retrieval.surfaces.http.models import learning as feedback
 from retrieval.surfaces.http.models.base import VALUE_MODELS, AnswerPart
 from retrieval.surfaces.http.openapi import operations
+from tests.support.serving import description
 
-APP = create_app(Settings(embedder="none", database_url=SecretStr("postgresql://nobody@127.0.0.1:1/none")))
-DESCRIBED = APP.openapi()
+DESCRIBED = description()
 OPERATIONS = [
     pytest.param(path, method, operation, id=operation["operationId"])
     for path, method, operation in operations(DESCRIBED)

@@ -221,7 +221,7 @@ class QueueFacts:
     """Since a worker last looked what is due; None: none ever did."""
 
 
-_STATE = """
+_QUEUE = """
     SELECT
         (SELECT count(*) FROM {jobs}.procrastinate_jobs j
          WHERE j.status = 'todo' AND coalesce(j.scheduled_at, now()) <= now()) AS waiting,
@@ -247,7 +247,7 @@ _STATE = """
 
 async def read_queue(connection: psycopg.AsyncConnection[Any], names: Names, stalled_seconds: float) -> QueueFacts:
     """The queue, for a login that may act as the definer role; ``stalled_seconds``: a worker's longest silence."""
-    statement = sql.SQL(_STATE).format(jobs=sql.Identifier(names.jobs_schema))
+    statement = sql.SQL(_QUEUE).format(jobs=sql.Identifier(names.jobs_schema))
     async with connection.cursor(row_factory=class_row(QueueFacts)) as cursor:
         await cursor.execute(statement, {"stalled": stalled_seconds})
         row = await cursor.fetchone()
