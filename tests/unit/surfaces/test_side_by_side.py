@@ -14,7 +14,7 @@ import typer
 from pydantic import BaseModel
 
 import retrieval.sync
-from retrieval import Collection, Context, Platform
+from retrieval import Collection, Context, Platform, Settings
 from retrieval.apps.tickets import PreviewConfig, RetrievalRequest, RetrievalService
 from retrieval.surfaces.cli.app import app
 from retrieval.surfaces.http.models.profiles import PreviewRequest
