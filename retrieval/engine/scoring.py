@@ -18,8 +18,8 @@ from retrieval.domain.search.hit import Contribution
 from retrieval.domain.search.profile_parts import Combination, Exploration, Learned
 from retrieval.learning.arm_table import Floats
 from retrieval.learning.learned_model import LearnedModel
-from retrieval.learning.prediction import Prediction
 from retrieval.learning.ranked import Ranked, is_eligible
+from retrieval.learning.shrinkage import Prediction
 from retrieval.learning.stack import AFFINITY, LEARNED, RELEVANCE, LogitStack, affinity_signal
 
 

@@ -30,8 +30,7 @@ from retrieval.learning.logistic import (
     logistic_mean,
 )
 from retrieval.learning.logit import sigmoid
-from retrieval.learning.prediction import Prediction, predictions
-from retrieval.learning.shrinkage import Posterior, Priors, Shrinkage, fit_shrinkage, posterior
+from retrieval.learning.shrinkage import Posterior, Prediction, Priors, Shrinkage, fit_shrinkage, posterior, predictions
 from retrieval.learning.stack import LogitStack
 
 ENOUGH_FOR_LOGISTIC = 2_000

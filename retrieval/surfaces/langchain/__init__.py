@@ -50,7 +50,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "EXPLANATION_KEY": "documents",
+    "EXPLANATION_KEY": "vector_store",
     "Bridge": "bridge",
     "LangChainEmbedder": "embeddings",
     "RetrievalEmbeddings": "embeddings",

@@ -12,8 +12,7 @@ from pydantic import Field
 from retrieval.collection import Collection
 from retrieval.domain.learning.context import Context
 from retrieval.surfaces.langchain.bridge import Bridge
-from retrieval.surfaces.langchain.documents import documents_of
-from retrieval.surfaces.langchain.vector_store import by_profile, every_of
+from retrieval.surfaces.langchain.vector_store import by_profile, documents_of, every_of
 
 _CONDITIONS = ("where", "filter")
 

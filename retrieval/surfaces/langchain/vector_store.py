@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from inspect import signature
 from types import TracebackType
 from typing import Any, Protocol, Self
+from uuid import UUID, uuid4
 
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.vectorstores import VectorStore
 
+from retrieval.adapters.readers.records import EXPLANATION_KEY, document_item
 from retrieval.collection import Collection
+from retrieval.domain.checks import clean_text, clean_value
 from retrieval.domain.errors import InvalidRequestError
+from retrieval.domain.items.item import Item
 from retrieval.domain.learning.context import Context
 from retrieval.domain.search.filters import And, Filter, Where, parse_where
-from retrieval.domain.search.hit import SearchResult
+from retrieval.domain.search.hit import Hit, SearchResult
 from retrieval.domain.search.profile import MAX_DEPTH, Fusion, FusionKind, LegName, Profile
 from retrieval.domain.search.profile_parts import Combination, Learned
 from retrieval.domain.search.signals import VectorSimilarity
 from retrieval.surfaces.langchain.bridge import Bridge
-from retrieval.surfaces.langchain.documents import document_of, documents_of, items_of
 from retrieval.surfaces.langchain.embeddings import RetrievalEmbeddings
 from retrieval.surfaces.langchain.opening import Opened, matching, opened_collection
 from retrieval.sync import SyncCollection
@@ -417,3 +420,69 @@ def _documents(texts: Iterable[str], metadatas: Sequence[Mapping[str, Any]] | No
         raise InvalidRequestError(f"{len(metadatas)} metadata for {len(every)} texts; give one for each")
     given = metadatas or [{}] * len(every)
     return [Document(page_content=text, metadata=dict(one or {})) for text, one in zip(every, given, strict=True)]
+
+
+NewId = Callable[[], str]
+
+
+def new_id() -> str:
+    """An id for a document that has none."""
+    return str(uuid4())
+
+
+def items_of(documents: Sequence[Document], ids: Sequence[str | None] | None, new: NewId = new_id) -> list[Item]:
+    """The items of documents, in order; an id of ``ids`` goes before the document's own, and one of ``new`` is last.
+
+    Raises ``InvalidRequestError`` when ids and documents are not as many, and ``InvalidItemError``.
+    """
+    given = [None] * len(documents) if ids is None else list(ids)
+    if len(given) != len(documents):
+        raise InvalidRequestError(f"{len(given)} ids for {len(documents)} documents; give one for each")
+    return [
+        document_item(str(item_id or one.id or new()), one.page_content, one.metadata)
+        for one, item_id in zip(documents, given, strict=True)
+    ]
+
+
+def document_of(found: Item | Hit, explained: Mapping[str, Any] | None = None) -> Document:
+    """The document of an item or a hit; ``explained`` comes under the reserved name of its metadata.
+
+    An item's title, which no document has, stands before its text, and in the metadata with the item's other fields.
+    Characters that would hide or forge something are left out.
+    """
+    extra = {} if explained is None else {EXPLANATION_KEY: dict(explained)}
+    text = f"{found.title}\n{found.body}" if found.title and found.body else found.title or found.body
+    metadata = clean_value(_fields(found) | dict(found.attributes))
+    return Document(id=found.item_id, page_content=clean_text(text), metadata=metadata | extra)
+
+
+def documents_of(result: SearchResult, *, explain: bool) -> list[Document]:
+    """The documents of a search, best first."""
+    return [document_of(hit, explanation_of(hit, result.retrieval_id) if explain else None) for hit in result]
+
+
+def explanation_of(hit: Hit, retrieval_id: UUID | None) -> dict[str, Any]:
+    """How a hit came about, in plain JSON values; ``retrieval_id`` is what feedback on it names."""
+    return {
+        "retrieval_id": None if retrieval_id is None else str(retrieval_id),
+        "score": hit.score,
+        "relevance": hit.relevance,
+        "rank": hit.rank,
+        "slot": hit.slot.value,
+        "propensity": hit.propensity,
+        "explanation": hit.explanation.as_dict(),
+        **({} if hit.snippet is None else {"snippet": hit.snippet.as_dict()}),
+    }
+
+
+def _fields(found: Item | Hit) -> dict[str, Any]:
+    """The fields that say something."""
+    values = {
+        "title": found.title,
+        "kind": found.kind,
+        "tags": list(found.tags),
+        "status": "" if found.status == "active" else found.status,
+        "source": found.source,
+        "occurred_at": found.occurred_at.isoformat() if found.occurred_at else "",
+    }
+    return {name: value for name, value in values.items() if value}
