@@ -14,6 +14,7 @@ from retrieval.domain.search.diversity import Diversity
 from retrieval.domain.search.profile_parts import Exploration, Learned, Recording, check_share
 from retrieval.domain.search.refining import REFINING, Refining
 from retrieval.domain.search.relevance import Calibration
+from retrieval.domain.search.reranking import Rerank
 from retrieval.domain.search.signal import Question, Signal
 from retrieval.domain.search.signals import AttributeValue, signals_as_dict, signals_from_dict
 from retrieval.domain.search.synonyms import Synonyms, checked_synonyms
@@ -90,7 +91,7 @@ class Fusion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile(Told):
-    """Legs with weights, their depth, fusion and refining, signals, what is learned, explored and recorded, synonyms.
+    """Legs with weights, their depth, fusion, refining and reranking, signals, what is learned, explored and recorded.
 
     Raises ``InvalidProfileError`` for no legs, an unknown leg, a weight that is negative, NaN or infinite,
     weights that are all zero, a depth outside 1 to 1000, a signal given twice, signals without ``union`` or the
@@ -120,6 +121,8 @@ class Profile(Told):
     """The calibration that tells a hit's relevance; None: the one that is shipped for the embedding space."""
     synonyms: Synonyms = ()
     """Groups of texts that mean the same, which the lexical leg takes for one another."""
+    rerank: Rerank | None = None
+    """The reranking of the best candidates. None: none, and nothing is sent to a reranker."""
 
     def __post_init__(self) -> None:
         legs = {leg_name(name).value: _checked_weight(name, weight) for name, weight in self.legs.items()}
@@ -190,6 +193,8 @@ class Profile(Told):
             raise InvalidProfileError(
                 f"calibration is {self.calibration!r:.80}; retrieval calibrate fits one; None: the one that is shipped"
             )
+        if self.rerank is not None and not isinstance(self.rerank, Rerank):
+            raise InvalidProfileError(f"rerank is {self.rerank!r:.80}; give a Rerank, such as Rerank(candidates=30)")
         if self.min_score is not None:
             if not names:
                 raise InvalidProfileError("min_score is for profiles with signals: other scores have no fixed scale")
@@ -217,8 +222,7 @@ class Profile(Told):
         if not isinstance(stored.get("legs"), Mapping):
             raise InvalidProfileError('a profile names its legs, such as {"legs": {"dense": 0.6, "lexical": 0.4}}')
         try:
-            is_calibrated = stored.get("calibration") is not None
-            said = [name for name in _PARTS if name in stored and (name != "calibration" or is_calibrated)]
+            said = [name for name in _PARTS if name in stored and not (name in _MAY_MISS and stored[name] is None)]
             given = {**stored, **{name: _part_from_dict(name, stored[name]) for name in said}}
             if "signals" in given:
                 given["signals"] = signals_from_dict(given["signals"])
@@ -229,7 +233,7 @@ class Profile(Told):
             raise InvalidProfileError(f"not a profile: {error}; see docs/reference/profiles.md") from error
 
 
-_PARTS: Mapping[str, type[Fusion | Refining | Diversity | Learned | Exploration | Recording | Calibration]] = (
+_PARTS: Mapping[str, type[Fusion | Refining | Diversity | Learned | Exploration | Recording | Calibration | Rerank]] = (
     MappingProxyType(
         {
             "fusion": Fusion,
@@ -239,10 +243,14 @@ _PARTS: Mapping[str, type[Fusion | Refining | Diversity | Learned | Exploration 
             "exploration": Exploration,
             "recording": Recording,
             "calibration": Calibration,
+            "rerank": Rerank,
         }
     )
 )
 """The parts of a profile that are objects."""
+
+_MAY_MISS = frozenset({"calibration", "rerank"})
+"""Those that a profile may have or not."""
 
 
 def _part_from_dict(name: str, said: Any) -> Any:
