@@ -1,4 +1,4 @@
-"""A real HTTP server on this machine that reranks in the shapes of Cohere, Jina, Voyage and TEI, and fails when told to."""
+"""A real HTTP server on this machine that reranks in four providers' shapes, and fails when told to."""
 
 from __future__ import annotations
 

@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -14,11 +15,13 @@ from pydantic import SecretStr
 
 from retrieval import Collection, Fusion, Platform, Profile, Settings, connect
 from retrieval import sync as plain
+from retrieval.adapters.store.records.retrievals import read_pools
 from retrieval.domain.errors import ConfigurationError, RerankerUnavailableError
 from retrieval.domain.search.diversity import Diversity
 from retrieval.domain.search.profile_parts import Exploration, Recording
 from retrieval.domain.search.refining import Refining
 from retrieval.domain.search.reranking import Rerank, Reranker
+from retrieval.engine.target import NamedProfile, Unanswerable, target_slate
 from tests.support.rerank_server import KEY, OverlapReranker, RerankServer, hangs, is_cut, says
 
 ITEMS = [
@@ -40,7 +43,8 @@ class Told:
     def __init__(self, answer: Any = None, *, seconds: float = 0.0) -> None:
         self.answer, self.seconds, self.calls = answer, seconds, 0
 
-    async def rerank(self, query: str, texts: Sequence[str]) -> Any:
+    async def rerank(self, _query: str, texts: Sequence[str]) -> Any:
+        """What it is told to say."""
         self.calls += 1
         await asyncio.sleep(self.seconds)
         if isinstance(self.answer, BaseException):
@@ -53,11 +57,11 @@ class Told:
 
 @asynccontextmanager
 async def stored(
-    settings: Settings, database_url: str, reranker: Reranker | None = None, **others: object
+    settings: Settings, database_url: str, given: Reranker | None = None, **others: object
 ) -> AsyncIterator[tuple[Platform, Collection]]:
     """An open platform with the items."""
     chosen = settings.changed(database_url=SecretStr(database_url), embedder="hashing", **others)
-    async with connect(settings=chosen, reranker=reranker) as platform:
+    async with connect(settings=chosen, reranker=given) as platform:
         collection = await platform.collection("docs")
         await collection.add(ITEMS)
         yield platform, collection
@@ -239,10 +243,6 @@ async def test_a_stored_profile_reranks_every_search(settings: Settings, databas
 
 async def test_a_comparison_uses_recorded_scores_where_it_has_them(settings: Settings, database_url: str) -> None:
     """What another profile would have shown is told by the recorded reranker's scores alone."""
-    from retrieval.engine.target import NamedProfile, Unanswerable, target_slate
-    from retrieval.adapters.store.records.retrievals import read_pools
-    from datetime import UTC, datetime, timedelta
-
     async with stored(settings, database_url, OverlapReranker()) as (platform, collection):
         found = await collection.search(QUERY, profile=RERANKED, limit=1)
         await collection.search(QUERY, profile=replace(LEXICAL, recording=Recording(wait=True)), limit=1)
