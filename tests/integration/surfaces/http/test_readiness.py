@@ -75,7 +75,7 @@ async def test_a_database_that_is_away_says_so(settings: Settings) -> None:
         found = await ReadinessCheck(service)()
     assert "the database cannot be reached" in found.database
     assert "secret" not in found.database
-    assert found.schema == found.pool == found.embedder == found.language_model == UNKNOWN
+    assert found.schema == found.pool == found.embedder == found.language_model == found.reranker == UNKNOWN
     assert found.status == "not ready"
 
 
