@@ -194,7 +194,7 @@ _USUAL_FILES = ("model.onnx", "onnx/model.onnx", "model_quantized.onnx", "onnx/m
 
 
 class OnnxReranker:
-    """A cross-encoder as an ONNX file with its ``tokenizer.json``, as exported from Hugging Face. It has its own thread.
+    """A cross-encoder as an ONNX file with its ``tokenizer.json``, as exported from Hugging Face. One thread.
 
     The network takes ``input_ids``, ``attention_mask`` and maybe ``token_type_ids``, and gives a logit a pair, or two,
     of which the second is for "relevant". The model is loaded at first use.
