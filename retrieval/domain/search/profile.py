@@ -192,8 +192,6 @@ class Profile(Told):
             raise InvalidProfileError(
                 f"calibration is {self.calibration!r:.80}; retrieval calibrate fits one; None: the one that is shipped"
             )
-        if self.rerank is not None and not isinstance(self.rerank, Rerank):
-            raise InvalidProfileError(f"rerank is {self.rerank!r:.80}; give a Rerank, such as Rerank(candidates=30)")
         if self.min_score is not None:
             if not names:
                 raise InvalidProfileError("min_score is for profiles with signals: other scores have no fixed scale")
@@ -260,7 +258,7 @@ def _check_kinds(profile: Profile) -> None:
         )
     for name, kind in _PARTS.items():
         value = getattr(profile, name)
-        if not isinstance(value, kind) and (value is not None or name != "calibration"):
+        if not isinstance(value, kind) and (value is not None or name not in _MAY_MISS):
             raise InvalidProfileError(f"{name} is {value!r:.80}; it must be a {kind.__name__}")
 
 
