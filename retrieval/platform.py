@@ -22,6 +22,7 @@ from retrieval.adapters.embedders.cached import CachedEmbedder
 from retrieval.adapters.embedders.chosen import ChosenEmbedders
 from retrieval.adapters.endpoints.breaker import Outage
 from retrieval.adapters.llms.choice import ChosenLLM
+from retrieval.adapters.rerankers import ChosenReranker
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.installation.opening import open_database
 from retrieval.adapters.store.items.collections import (
@@ -44,6 +45,7 @@ from retrieval.domain.learning.feedback import RATING, Feedback, FeedbackReport,
 from retrieval.domain.llm import LLM
 from retrieval.domain.observer import Observer
 from retrieval.domain.search.profile import Profile
+from retrieval.domain.search.reranking import Reranker
 from retrieval.engine.accesses import AccessCounter
 from retrieval.engine.collection_handle import (
     CollectionHandle,
@@ -94,6 +96,7 @@ class Platform:
         *,
         embedder: Embedder | None = None,
         llm: LLM | None = None,
+        reranker: Reranker | None = None,
         clock: Clock = time.monotonic,
         wall_clock: Clock = time.time,
         chance: random.Random | None = None,
@@ -108,6 +111,7 @@ class Platform:
         self._wall_clock = wall_clock
         self._embedders = ChosenEmbedders(settings, embedder)
         self._llm = ChosenLLM(settings, llm)
+        self._reranker = ChosenReranker(settings, self._llm, reranker)
         self._calls = SharedCalls(self._llm.guards)
         self._stack = AsyncExitStack()
         self._database: Database | None = None
@@ -157,7 +161,7 @@ class Platform:
         await self._stack.aclose()
 
     def of_tenant(self, tenant: str) -> Platform:
-        """Another tenant's view of the same installation, on the same connections, embedders and language model.
+        """Another tenant's view of the same installation, on the same connections and models.
 
         It is opened with ``async with``, after this one and closed before it.
         """
@@ -465,11 +469,12 @@ class Platform:
 
     @property
     def outages(self) -> list[Outage]:
-        """The embedders and language models that searches do not ask at present, because they do not answer.
+        """The embedders, language models and rerankers that searches do not ask now, because they do not answer.
 
         All tenants of the platform share them. Each is asked again after a while: see ``docs/how-to/embedders.md``.
         """
-        return [*self._embedders.guards.outages, *self._llm.guards.outages]
+        services = (self._embedders, self._llm, self._reranker)
+        return [outage for service in services for outage in service.guards.outages]
 
     async def try_embedder(self) -> bool:
         """Ask the embedder of new collections for one vector, as a search does; False: there is none.
@@ -501,6 +506,11 @@ class Platform:
     def llm(self) -> LLM | None:
         """The language model: given, else as configured, else None. Raises ``ConfigurationError``."""
         return self._llm.get()
+
+    @property
+    def reranker(self) -> Reranker | None:
+        """The reranker: given, else as configured, else None. Raises ``ConfigurationError``."""
+        return self._reranker.get()
 
     @property
     def embedder(self) -> Embedder | None:
@@ -540,6 +550,7 @@ class Platform:
                 wall_clock=self._wall_clock,
                 days=settings.rewrites_ttl_days,
             ),
+            reranker=self._reranker,
             bounds=settings.search_bounds,
             clock=self._clock,
             wall_clock=self._wall_clock,
@@ -573,6 +584,7 @@ class Platform:
         database = await open_database(self.settings, stack)
         stack.push_async_callback(self._embedders.aclose)
         stack.push_async_callback(self._llm.aclose)
+        stack.push_async_callback(self._reranker.aclose)
         return database
 
     def _forget_database(self) -> None:
@@ -593,12 +605,14 @@ def connect(
     settings: Settings | None = None,
     embedder: Embedder | None = None,
     llm: LLM | None = None,
+    reranker: Reranker | None = None,
 ) -> Platform:
     """The platform, to be opened with ``async with``, or by ``open``.
 
     Without a URL: ``RETRIEVAL_DATABASE_URL``, else an embedded PostgreSQL. ``tenant`` is whose data is seen.
-    ``embedder`` and ``llm`` replace the configured ones and stay the caller's to close. Raises ``InvalidRequestError``
-    for an embedder that is a text, and for values or settings of the environment that cannot be used.
+    ``embedder``, ``llm`` and ``reranker`` replace the configured ones and stay the caller's to close. Raises
+    ``InvalidRequestError`` for an embedder that is a text, and for values or settings of the environment that cannot be
+    used.
     """
     if isinstance(embedder, str):
         raise InvalidRequestError(
@@ -616,7 +630,7 @@ def connect(
             chosen = chosen.changed(**changes)
     except ValidationError as error:
         raise InvalidRequestError(refused(error, {"database_url": "url", "tenant": "tenant"})) from None
-    return Platform(chosen, embedder=embedder, llm=llm)
+    return Platform(chosen, embedder=embedder, llm=llm, reranker=reranker)
 
 
 @names_told
@@ -627,9 +641,11 @@ async def open(  # noqa: A001 - what users call it, as they call retrieval.open(
     settings: Settings | None = None,
     embedder: Embedder | None = None,
     llm: LLM | None = None,
+    reranker: Reranker | None = None,
 ) -> Platform:
     """The platform, open, for notebooks and applications that go on: ``platform = await retrieval.open()``.
 
     The arguments are those of ``connect``. ``await platform.close()`` ends it.
     """
-    return await connect(url, tenant=tenant, settings=settings, embedder=embedder, llm=llm).open()
+    given = connect(url, tenant=tenant, settings=settings, embedder=embedder, llm=llm, reranker=reranker)
+    return await given.open()

@@ -18,6 +18,8 @@ from retrieval.domain.search.query import MAX_FILTER_VALUES, MAX_QUERY_BYTES, Se
 
 LLMName = Literal["auto", "openai", "sim", "none"]
 
+RerankerName = Literal["cohere", "jina", "voyage", "tei", "onnx", "llm", "none"]
+
 EMBEDDERS = ("auto", "minilm", "hashing", "none")
 """Embedders that are named alone."""
 
@@ -144,6 +146,15 @@ class Settings(BaseSettings):
     llm_retries: int = Field(default=2, ge=0, le=20)
     """How often a request is repeated where the endpoint is down, slow or overloaded."""
 
+    reranker: RerankerName = "none"
+    """The reranker of profiles that rerank. No key in the environment chooses one."""
+    reranker_model: str | None = None
+    """The model asked of the endpoint; of ``onnx`` the file, or the folder that holds it."""
+    reranker_api_key: SecretStr | None = None
+    """Of the endpoint."""
+    reranker_base_url: str | None = None
+    """Where the endpoint is, without ``/rerank``; unset: the provider's own."""
+
     max_query_bytes: int = Field(default=MAX_QUERY_BYTES, ge=1024, le=2**20)
     """The longest query, and the longest of its rewrites; all of one call have at most 32 times as many together."""
     max_filter_values: int = Field(default=MAX_FILTER_VALUES, ge=100, le=1_000_000)
@@ -221,9 +232,9 @@ class Settings(BaseSettings):
         EmbedderName.parse(value)
         return value
 
-    @field_validator("llm", mode="before")
+    @field_validator("llm", "reranker", mode="before")
     @classmethod
-    def _llm_or_none(cls, value: Any) -> Any:
+    def _model_or_none(cls, value: Any) -> Any:
         # Files of containers set what they do not fill in to nothing.
         return "none" if value == "" else value
 

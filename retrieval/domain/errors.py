@@ -36,6 +36,9 @@
     ├── LLMError
     │   ├── LLMUnavailableError     down, slow or overloaded: try again later
     │   └── LLMRejectedError        it answered, and the answer is no or not usable
+    ├── RerankerError
+    │   ├── RerankerUnavailableError    down, slow or overloaded: try again later
+    │   └── RerankerRejectedError       it answered, and the answer is no or not usable
     └── RunningLoopError            the sync door was used inside a running event loop
 
 A message says what happened and what to do next, in one line. Catch ``RetrievalError`` to catch them all.
@@ -244,6 +247,18 @@ class LLMUnavailableError(LLMError):
 
 class LLMRejectedError(LLMError):
     """The language model answered, and the answer is a refusal or not usable."""
+
+
+class RerankerError(RetrievalError):
+    """The reranker gave no usable scores."""
+
+
+class RerankerUnavailableError(RerankerError):
+    """The reranker is down, slow or overloaded; the same call may work later."""
+
+
+class RerankerRejectedError(RerankerError):
+    """The reranker answered, and the answer is a refusal or not usable."""
 
 
 class RunningLoopError(RetrievalError):

@@ -30,6 +30,7 @@ from retrieval.domain.observer import Observer
 from retrieval.domain.search.filters import Extent, Filter, Where, mapping_extent, parse_where
 from retrieval.domain.search.profile import Profile, leg_name
 from retrieval.domain.search.query import SearchBounds
+from retrieval.domain.search.reranking import Reranking
 from retrieval.engine.accesses import AccessCounter
 from retrieval.engine.decide import Decider
 from retrieval.engine.recorder import Recorder, Sampler
@@ -58,6 +59,8 @@ class CollectionParts:
     """Calls of language models that are under way, shared by all callers that ask the same."""
     rewrites: RewriteCache
     """The cache of rewrites, so that a language model is asked once for each query."""
+    reranker: Reranking
+    """Asked where a profile reranks."""
     bounds: SearchBounds
     """How much one search may bring."""
     clock: Clock

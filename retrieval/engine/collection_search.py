@@ -381,6 +381,7 @@ def _searcher(handle: CollectionHandle, stored: StoredCollection) -> Searcher:
         sampler=parts.sampler if is_recorded else None,
         recorder=parts.recorder if is_recorded else None,
         decider=parts.decider,
+        reranker=parts.reranker,
         observer=parts.observer if is_recorded else None,
         chance=parts.chance,
         clock=parts.clock,

@@ -47,6 +47,8 @@ class Undecided:
     ranked: Sequence[Fused]
     """The candidates, the most relevant first."""
     found: Found
+    is_reranked: bool = False
+    """True if their scores are their relevance already, from 0 to 1."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,7 +174,11 @@ def _decision(
 
     pool = Pool(
         ranked=one.ranked,
-        relevance=relevances(one.ranked, one.found, one.profile),
+        relevance=(
+            [candidate.score for candidate in one.ranked]
+            if one.is_reranked
+            else relevances(one.ranked, one.found, one.profile)
+        ),
         legs=leg_features(one.ranked, one.found),
         arms=[arms[candidate.item_id] for candidate in one.ranked],
         cosines=[cosines.get(candidate.item_id) for candidate in one.ranked],

@@ -257,9 +257,12 @@ def make_plan(
     legs, notes = _legs(profile, request, why_no_vector)
     # What one leg brings are the hits already, unless some of them will be passed over.
     is_one_ranking = len(legs) == 1 and not request.rewrites and not request.preferred and not profile.signals
-    are_hits = is_final and is_one_ranking and request.group_by is None and profile.diversity.is_off
+    rerank = profile.rerank
+    are_hits = is_final and is_one_ranking and request.group_by is None and profile.diversity.is_off and rerank is None
     refines = not profile.refining.is_off and LegName.DENSE in legs and not is_one_ranking
     depth = request.limit if are_hits else max(profile.depth, request.limit)
+    if rerank is not None:
+        depth = max(depth, rerank.candidates)
     is_filtered = request.condition is not None
     by_facets = share_by_facets(collection, request.condition)
     way = choose_way(collection, legs, depth=depth, limit=request.limit, is_filtered=is_filtered, by_facets=by_facets)

@@ -23,12 +23,14 @@ from retrieval.domain.search.fusion import (
     fused_scores,
     on_unit_scale,
     refined,
+    scaled_parts,
     share_of,
 )
 from retrieval.domain.search.hit import Contribution, Explanation, Hit
 from retrieval.domain.search.profile import PREFERRED, LegName, Profile, leg_of
 from retrieval.domain.search.refining import NO_VECTORS, REFINING, PoolVectors
 from retrieval.domain.search.relevance import SHIPPED, Calibration, evidence_of, most_by_words
+from retrieval.domain.search.reranking import RERANK, Rerank, reranked_scores
 from retrieval.domain.search.signals import SIGNALS
 from retrieval.engine.plan import SearchPlan
 from retrieval.engine.request import SearchRequest
@@ -94,6 +96,25 @@ def ranking(found: Found, profile: Profile, limit: int | None = None) -> list[Fu
         weights = profile.weights_of(found.rankings)
         return _good_enough(fuse(found.rankings, weights, profile.fusion, limit=limit), profile)
     return [_alone(candidate) for candidates in found.rankings.values() for candidate in candidates[:limit]]
+
+
+def reranked(
+    ranked: Sequence[Fused], found: Found, profile: Profile, wanted: Rerank, scores: Mapping[str, float]
+) -> list[Fused]:
+    """The candidates in the order of ``reranked_scores``; where these are equal, in the order given.
+
+    ``scores``: the reranker's by item id. Every score has its parts: the legs', and that of the reranker.
+    """
+    own = relevances(ranked, found, profile)
+    totals = reranked_scores(own, (scores.get(one.item_id) for one in ranked), wanted.weight)
+    ranks = {item_id: rank for rank, item_id in enumerate(sorted(scores, key=lambda item_id: -scores[item_id]), 1)}
+    made = []
+    for one, relevance, total in zip(ranked, own, totals, strict=True):
+        parts = scaled_parts(one, (1 - wanted.weight) * relevance)
+        if (score := scores.get(one.item_id)) is not None:
+            parts = (*parts, Contribution(RERANK, ranks[one.item_id], score, wanted.weight, wanted.weight * score))
+        made.append(Fused(one.item_id, total, parts))
+    return sorted(made, key=lambda one: -one.score)
 
 
 def ranked_scores(found: Found, profile: Profile, limit: int) -> list[tuple[str, float]]:

@@ -22,9 +22,10 @@ from retrieval.domain.records.retrieval_id import time_of
 from retrieval.domain.records.search_record import TOTAL, SearchRecord, score_spread, shown_columns, unusual
 from retrieval.domain.records.slate import Placed
 from retrieval.domain.search.filters import And, Contains, Filter, Not, as_mapping, field_name, parse_field, parse_where
-from retrieval.domain.search.fusion import Candidate, Fused
+from retrieval.domain.search.fusion import Candidate, Fused, on_unit_scale
 from retrieval.domain.search.profile import Profile
 from retrieval.domain.search.refining import REFINING, in_steps
+from retrieval.domain.search.reranking import RERANK, Scored, reranked_scores
 from retrieval.engine.plan import SearchPlan
 from retrieval.engine.ranking import bests_of, ranked_scores, signals_of, top_score
 from retrieval.engine.request import SearchRequest, checked_preferred
@@ -39,7 +40,7 @@ class RequestValues(NamedTuple):
     """``limit``, ``group_by``, ``prefixes``, ``phrases`` and ``excluded`` of the query, the call's own ``profile``,
     ``is_whole``: whether the filters could be written down, ``rewrites``, ``preferred`` (a list where there
     are several), ``entities``, ``tags``, ``as_of``, ``min_score`` and ``min_relevance``; ``about`` where it was
-    given, each number with four digits."""
+    given, each number with four digits; ``reranker``: the name of the one that answered."""
 
 
 def recorded_request(request: SearchRequest) -> RequestValues:
@@ -199,6 +200,8 @@ class Answered:
     timings_ms: Mapping[str, float]
     seed: int
     decided: Decided = Decided()
+    reranked: Scored | None = None
+    """What a reranker said of the candidates; None: nothing."""
 
     def record(self) -> SearchRecord:
         """Everything that is kept of the search."""
@@ -227,6 +230,8 @@ def record(answered: Answered) -> SearchRecord:
     decided, context, found, hits = answered.decided, answered.context, answered.found, answered.shown
     retrieved_at = time_of(answered.retrieval_id)
     condition, request = recorded_request(answered.request)
+    if answered.reranked is not None:
+        request["reranker"] = answered.reranked.reranker
     vector = answered.query.vector if answered.request.vector is not None else None
     pool = ranked_scores(found, answered.plan.profile, answered.plan.profile.recording.pool)
     return SearchRecord(
@@ -270,7 +275,7 @@ def _pool(pool: Sequence[tuple[str, float]], answered: Answered) -> dict[str, An
     placed = [_placed(ranked, items) for ranked in legs.values()]
     alike = found.rankings.get(REFINING)
     brought, bests = found.brought, bests_of(found)
-    measured = _measured(pool, answered.decided)
+    measured = _measured(pool, answered, bests)
     return {
         "legs": list(legs),
         "bests": [bests[leg] for leg in legs],
@@ -294,12 +299,19 @@ _UNKNOWN: tuple[Any, ...] = ("", "", 0, None)
 _FIRST, _ITEM_ID, _RANK, _SCORE = map(itemgetter, range(4))
 
 
-def _measured(pool: Sequence[tuple[str, float]], decided: Decided) -> dict[str, list[float | None]]:
-    """The learned and explored signals of the candidates, by name; the score where it differs from relevance."""
+def _measured(
+    pool: Sequence[tuple[str, float]], answered: Answered, bests: Mapping[str, float]
+) -> dict[str, list[float | None]]:
+    """The reranked, learned and explored signals of the candidates, by name; the score where it is not the legs'."""
+    decided, profile = answered.decided, answered.plan.profile
     measured: dict[str, list[float | None]] = {
         name: [values.get(item_id) for item_id, _ in pool] for name, values in decided.signals.items()
     }
-    if decided.scores:
+    if answered.reranked is not None and profile.rerank is not None:
+        measured[RERANK] = given = [answered.reranked.scores.get(item_id) for item_id, _ in pool]
+        own = on_unit_scale([relevance for _, relevance in pool], bests, profile)
+        pool = list(zip(map(_FIRST, pool), reranked_scores(own, given, profile.rerank.weight), strict=True))
+    if decided.scores or RERANK in measured:
         measured["score"] = [decided.scores.get(item_id, relevance) for item_id, relevance in pool]
     return measured
 
@@ -311,7 +323,8 @@ def _shown(pool: Sequence[tuple[str, float]], answered: Answered) -> dict[str, A
     drawn = [placed.get(hit.item_id) or Placed(hit.item_id) for hit in hits]
     # Ranks by likeness follow from all candidates' likenesses.
     is_whole = len(answered.found.rankings.get(REFINING, ())) <= len(pool)
-    is_plain = is_whole and not answered.decided.scores and {hit.item_id for hit in hits}.issubset(map(_FIRST, pool))
+    is_whole = is_whole and not answered.decided.scores and answered.reranked is None
+    is_plain = is_whole and {hit.item_id for hit in hits}.issubset(map(_FIRST, pool))
     return {
         **shown_columns(
             items=[hit.item_id for hit in hits],

@@ -18,6 +18,7 @@ from retrieval.domain.records.slate import Placed, Slot
 from retrieval.domain.search.fusion import Fused, fused_again, leg_features_again, on_unit_scale
 from retrieval.domain.search.profile import Profile
 from retrieval.domain.search.profile_parts import Combination
+from retrieval.domain.search.reranking import RERANK, reranked_scores
 from retrieval.domain.told import Told
 from retrieval.engine.decide import Decision, slate
 from retrieval.engine.record import Decided
@@ -174,6 +175,7 @@ def _pool_of(recorded: RecordedSearch, profile: Profile) -> RecordedPool:
         is_grouped=recorded.request["group_by"] is not None,
         policy=recorded.policy,
         seed=recorded.seed,
+        reranker=recorded.request.get("reranker", ""),
         item_ids=recorded.pool_items,
         model_version=recorded.model_version,
         combination=profile.learned.combination,
@@ -238,17 +240,20 @@ class Replay(Told):
 def rescored(
     recorded: RecordedSearch, profile: Profile, relevances: Sequence[float], model: LearnedModel | None = None
 ) -> Sequence[float] | None:
-    """The final scores of the pool: the relevances, or what the model of the record made of them; None: it is gone.
+    """The final scores of the pool: what reranker and model of the record made of the relevances; None: it is gone.
 
-    Of an item of which nothing learned is on record, the score is its relevance.
+    ``relevances`` are those of legs and fusion. Of an item of which nothing learned is on record, the score is its
+    relevance.
     """
     learned = recorded.pool_signals.get("learned")
+    scaled = on_unit_scale(relevances, bests_of(recorded), profile)
+    if RERANK in recorded.pool_signals and profile.rerank is not None:
+        relevances = scaled = reranked_scores(scaled, recorded.pool_signals[RERANK], profile.rerank.weight)
     if learned is None:
         return relevances if recorded.model_version == 0 else None
     if profile.learned.combination is Combination.LOGIT_STACK:
-        return None if model is None else _stacked(recorded, profile, relevances, model)
+        return None if model is None else _stacked(recorded, relevances, scaled, model)
     share = profile.learned.share
-    scaled = on_unit_scale(relevances, bests_of(recorded), profile)
     return [
         alone if mean is None else (1 - share) * relevant + share * mean
         for alone, relevant, mean in zip(relevances, scaled, learned, strict=True)
@@ -256,12 +261,12 @@ def rescored(
 
 
 def _stacked(
-    recorded: RecordedSearch, profile: Profile, relevances: Sequence[float], model: LearnedModel
+    recorded: RecordedSearch, relevances: Sequence[float], scaled: Sequence[float], model: LearnedModel
 ) -> Sequence[float]:
     signals, bests = recorded.pool_signals, bests_of(recorded)
     scores = model.stack.score(
         stack_signals(
-            relevance=on_unit_scale(relevances, bests, profile),
+            relevance=scaled,
             legs=leg_features_again(signals["legs"], bests),
             logits=[mean or 0.0 for mean in signals["logit_mean"]],
             cosines=signals["cosine"],

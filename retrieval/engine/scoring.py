@@ -13,7 +13,7 @@ from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.learning.arms import read_arms
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.learning.arm import Expectation, ItemArms
-from retrieval.domain.search.fusion import Fused
+from retrieval.domain.search.fusion import Fused, scaled_parts
 from retrieval.domain.search.hit import Contribution
 from retrieval.domain.search.profile_parts import Combination, Exploration, Learned
 from retrieval.learning.arm_table import Floats
@@ -109,16 +109,9 @@ def _summed(pool: Pool, share: float, predicted: Sequence[Prediction]) -> PoolSc
     def parts(place: int) -> tuple[Contribution, ...]:
         mean = float(means[place])
         learned = Contribution(LEARNED, ranks[place], mean, share, share * mean)
-        return (*_scaled(pool.ranked[place], (1 - share) * pool.relevance[place]), learned)
+        return (*scaled_parts(pool.ranked[place], (1 - share) * pool.relevance[place]), learned)
 
     return PoolScores(((1 - share) * np.array(pool.relevance) + share * means).tolist(), parts)
-
-
-def _scaled(one: Fused, total: float) -> tuple[Contribution, ...]:
-    """The legs' parts, so that they add up to the total."""
-    if one.score > 0:
-        return tuple(part._replace(value=part.value / one.score * total) for part in one.contributions)
-    return tuple(part._replace(value=total / len(one.contributions)) for part in one.contributions)
 
 
 def _stacked(stack: LogitStack, signals: Mapping[str, Floats]) -> PoolScores:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 import time
 from collections.abc import Mapping, Sequence
@@ -33,6 +34,7 @@ from retrieval.domain.search.fusion import Candidate, Fused
 from retrieval.domain.search.hit import Hit, SearchResult
 from retrieval.domain.search.profile import MAX_DEPTH, LegName, Profile, leg_of
 from retrieval.domain.search.profile_parts import Exploration, Recording
+from retrieval.domain.search.reranking import Rerank, Reranking, Scored, text_for_reranker
 from retrieval.domain.search.synonyms import with_synonyms
 from retrieval.engine.decide import Decider, Decision, Undecided, may_decide, moment, pool_of, slate
 from retrieval.engine.plan import SCORED_BOTH_WAYS, SearchPlan, account, make_plan, plan_preferred
@@ -47,6 +49,7 @@ from retrieval.engine.ranking import (
     present,
     ranking,
     relevance_by_id,
+    reranked,
     with_refining,
 )
 from retrieval.engine.record import Answered, Decided
@@ -103,6 +106,8 @@ class RankedSearch:
     pool: list[Fused]
     """The best candidates by relevance, among them those shown."""
     found: Found
+    reranked: Scored | None = None
+    """What a reranker said of them; None: nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +180,10 @@ _DEEPEST = 50_000
 
 _FEWER_REWRITES = "rewrites that have no vector were left out: {}"
 
+_NOT_RERANKED = "the hits were not reranked: {}"
+_NO_WORDS = "the search has no words"
+_NO_RERANKER = "there is no reranker; set RETRIEVAL_RERANKER"
+
 NOT_RECORDED = "the search was not recorded; retrieval status says how many were not, and why"
 _WITHOUT_VECTOR = "{} of {} hits wait for their vector and were found by words alone; retrieval jobs run embed makes it"
 
@@ -193,6 +202,8 @@ class Searcher:
     """Records the searches; None: none is recorded."""
     decider: Decider | None = None
     """Knows what was learned; None: relevance alone makes the order."""
+    reranker: Reranking | None = None
+    """Asked where a profile reranks; None: there is none."""
     observer: Observer | None = None
     """The observer that is told of each search; None: there is no observer."""
     chance: random.Random = field(default_factory=random.Random)
@@ -242,6 +253,11 @@ class Searcher:
         with part(traced, "retrieval.rank"):
             each = await self._signalled(asked, each)
             rankings = [await self._ranked(search, found, is_long) for search, found in zip(asked, each, strict=True)]
+        if (rerank := asked[0].plan.profile.rerank) is not None:  # the searches of one call have one profile
+            watch.lap("learn")
+            with part(traced, "retrieval.rerank"):
+                asked, rankings = await self._reranked(asked, rankings, rerank)
+            watch.lap("rerank")
         with part(traced, "retrieval.learn"):
             finals = await self._finals(asked, rankings, context)
             finals = [self._sure(*one) for one in zip(asked, finals, strict=True)]
@@ -375,11 +391,41 @@ class Searcher:
             requests = tuple(each.deeper(_DEEPER, most) for each in requests)
             [found] = await self._signalled([one], [await self._find(one, requests)])
 
+    async def _reranked(
+        self, asked: Sequence[PlannedSearch], rankings: Sequence[RankedSearch], rerank: Rerank
+    ) -> tuple[list[PlannedSearch], list[RankedSearch]]:
+        """The searches and their rankings after reranking; one whose reranking failed has a note and is as it was."""
+        best = [[one.item_id for one in ranked.pool[: rerank.candidates]] for ranked in rankings]
+        collection_id, set_already = self.collection.collection_id, settings(asked[0].plan.request)
+        item_ids = list(dict.fromkeys(item_id for some in best for item_id in some))
+        rows = await read_hit_rows(self.database, self.tenant_id, collection_id, item_ids, set_already)
+        # Who was removed meanwhile has a row without values.
+        texts = {item_id: text_for_reranker(*row[:2]) for item_id, row in rows.items() if row[0] is not None}
+        said = await asyncio.gather(
+            *(
+                self._said(search, rerank, {item_id: texts[item_id] for item_id in some if item_id in texts})
+                for search, some in zip(asked, best, strict=True)
+            )
+        )
+        after = [_after_reranking(*each, rerank) for each in zip(asked, rankings, said, strict=True)]
+        return [search for search, _ in after], [ranked for _, ranked in after]
+
+    async def _said(self, one: PlannedSearch, rerank: Rerank, texts: Mapping[str, str]) -> Scored:
+        if not texts:
+            return Scored()
+        if self.reranker is None or not one.request.query:
+            return Scored(note=_NO_RERANKER if self.reranker is None else _NO_WORDS)
+        return await self.reranker.scored(rerank, one.request.query, texts)
+
     def _pool_size(self, one: PlannedSearch) -> int:
         """The number of candidates that are kept for a closer look."""
-        if self.decider is None or not may_decide(self.collection, one.plan.profile):
-            return one.request.limit
-        return max(one.request.limit, pool_of(one.plan.profile))
+        profile, least = one.plan.profile, one.request.limit
+        if profile.rerank is not None:
+            wanted = least if profile.diversity.is_off else min(_POOL * least, _LARGEST_POOL)
+            least = max(least, wanted, profile.rerank.candidates)
+        if self.decider is None or not may_decide(self.collection, profile):
+            return least
+        return max(least, pool_of(profile))
 
     async def _finals(
         self, asked: Sequence[PlannedSearch], rankings: Sequence[RankedSearch], context: Context
@@ -398,6 +444,7 @@ class Searcher:
                 about=search.query.vector if search.request.about is None else search.request.about,
                 ranked=ranked.pool,
                 found=ranked.found,
+                is_reranked=ranked.reranked is not None,
             )
             for search, ranked in zip(asked, rankings, strict=True)
         ]
@@ -437,6 +484,8 @@ class Searcher:
         """Gives the record of the search, and its hits without their texts."""
         found, shown = final.ranked.found, present(final.shown, columns)
         fusion = fusion_name(found, one.plan.profile)
+        if final.ranked.reranked is not None:
+            fusion = f"{fusion}, reranked by {final.ranked.reranked.reranker}"
         if final.decided.model_version:
             fusion = f"{fusion}, learned {one.plan.profile.learned.combination}"
         answered = Answered(
@@ -453,6 +502,7 @@ class Searcher:
             timings_ms=timings,
             seed=one.seed,
             decided=final.decided,
+            reranked=final.ranked.reranked,
         )
         return answered, hits(shown, columns, fusion, final.slate, final.relevance)
 
@@ -507,6 +557,19 @@ class Searcher:
 
 def _without_dense(shown: Sequence[Hit]) -> int:
     return sum("dense" not in [part[0] for part in hit.explanation.contributions] for hit in shown)
+
+
+def _after_reranking(
+    one: PlannedSearch, ranked: RankedSearch, said: Scored, rerank: Rerank
+) -> tuple[PlannedSearch, RankedSearch]:
+    if said.note:
+        notes = (*one.plan.notes, _NOT_RERANKED.format(said.note))
+        return replace(one, plan=replace(one.plan, notes=notes)), ranked
+    if not said.scores:
+        return one, ranked
+    profile, found = one.plan.profile, ranked.found
+    pool = reranked(ranked.pool, found, profile, rerank, said.scores)
+    return one, RankedSearch(_diverse(profile.diversity, found, pool, one.request.limit), pool, found, said)
 
 
 def _final(one: PlannedSearch, ranked: RankedSearch, decision: Decision) -> Final:

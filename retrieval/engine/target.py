@@ -15,6 +15,7 @@ from retrieval.domain.search.fusion import fused_again, leg_features_again, on_u
 from retrieval.domain.search.profile import Profile, leg_of
 from retrieval.domain.search.profile_parts import Combination, Exploration, Learned, PolicyName, PosteriorKind
 from retrieval.domain.search.refining import REFINING
+from retrieval.domain.search.reranking import reranked_scores
 from retrieval.engine.scoring import stack_signals
 from retrieval.learning.learned_model import LearnedModel
 from retrieval.learning.ranked import Ranked
@@ -46,6 +47,17 @@ def knows_likeness(pool: RecordedPool, profile: Profile) -> bool:
     return REFINING in pool.scores and weights == legs
 
 
+def knows_reranking(pool: RecordedPool, profile: Profile) -> bool:
+    """Whether the pool has the score of each candidate that the profile reranks, by the profile's reranker."""
+    wanted = profile.rerank
+    if wanted is None:
+        return True
+    if not pool.rerank or wanted.model not in (None, pool.reranker):
+        return False
+    best = in_order(by_relevance(pool, replace(profile, rerank=None)) or [])[: wanted.candidates]
+    return all(pool.rerank[candidate.place] is not None for candidate in best)
+
+
 def by_relevance(pool: RecordedPool, profile: Profile) -> list[TargetCandidate] | None:
     """The candidates of the profile's legs as ``domain.search.fusion.fuse`` scores them; None: a leg did not run.
 
@@ -60,6 +72,8 @@ def by_relevance(pool: RecordedPool, profile: Profile) -> list[TargetCandidate] 
     bests = {leg: pool.bests[leg] for leg in weights}
     scores = fused_again(legs, ranks, bests, weights, profile.fusion)
     relevances = on_unit_scale(scores, bests, profile)
+    if profile.rerank is not None and pool.rerank:
+        scores = relevances = reranked_scores(relevances, pool.rerank, profile.rerank.weight)
     features = leg_features_again(legs, bests)
     return [
         TargetCandidate(
@@ -194,6 +208,7 @@ class Unanswerable(StrEnum):
     GROUPED = "it showed the best of each group"
     DIVERSE = "near-duplicates are left out by vectors, which are not recorded"
     REFINED = "how like its best candidate the others are is known for the weights that answered alone"
+    RERANKED = "some candidates have no score of the reranker that it asks for"
     NO_LEG = "a leg of the profile did not run"
     LEARNED = "what was learned then does not tell what this combination would have made of it"
     NO_ELIGIBLE = "whom the profile would explore was not recorded"
@@ -229,6 +244,8 @@ def target_slate(
         return Unanswerable.DIVERSE
     if not knows_likeness(pool, target.profile):
         return Unanswerable.REFINED
+    if not knows_reranking(pool, target.profile):
+        return Unanswerable.RERANKED
     candidates = by_relevance(pool, target.profile)
     if candidates is None:
         return Unanswerable.NO_LEG

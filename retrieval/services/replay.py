@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from uuid import UUID
 
@@ -21,6 +22,7 @@ from retrieval.domain.records.recorded import (
 from retrieval.domain.records.retrieval_id import checked_id
 from retrieval.domain.search.profile import Profile
 from retrieval.domain.search.profile_parts import Recording
+from retrieval.domain.search.reranking import RERANK, Rerank, Scored
 from retrieval.engine.decide import Decider
 from retrieval.engine.models import Models
 from retrieval.engine.record import Answered, Recordable, WrittenDown, request_of
@@ -144,10 +146,24 @@ async def _asked_again(
         embedder=None if stored.space is None else workplace.embedder_of(tenant_id, stored.space),
         recorder=catcher,
         decider=Decider(database=workplace.database, tenant_id=tenant_id, models=Models(workplace.database, tenant_id)),
+        reranker=_AsRecorded(then),
     )
     await searcher.search(replace(request, profile=replace(profile, recording=kept)), context_of(then))
     version = 0 if request.profile is not None else stored.profile_version
     return recorded_search(replace(catcher.caught[0].record(), profile_version=version), profile)
+
+
+class _AsRecorded:
+    """Gives a reranker's recorded scores again: a replay sends no texts, and costs nothing."""
+
+    def __init__(self, then: RecordedSearch) -> None:
+        self._scores = dict(zip(then.pool_items, then.pool_signals.get(RERANK, ()), strict=False))
+        self._reranker = then.request.get("reranker", "")
+
+    async def scored(self, _wanted: Rerank, _query: str, texts: Mapping[str, str]) -> Scored:
+        """The scores of the items that have one."""
+        known = {item_id: score for item_id in texts if (score := self._scores.get(item_id)) is not None}
+        return Scored(reranker=self._reranker, scores=known)
 
 
 class _Catcher(Recorder):

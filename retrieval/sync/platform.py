@@ -20,6 +20,7 @@ from retrieval.collection import Collection
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.embedding import Embedder
 from retrieval.domain.llm import LLM
+from retrieval.domain.search.reranking import Reranker
 from retrieval.engine.collection_handle import names_told
 from retrieval.engine.recorder import RecordingState
 from retrieval.engine.stopwatch import Clock
@@ -53,11 +54,20 @@ class SyncPlatform(Mirror[Platform]):
         *,
         embedder: Embedder | None = None,
         llm: LLM | None = None,
+        reranker: Reranker | None = None,
         clock: Clock = time.monotonic,
         wall_clock: Clock = time.time,
         chance: random.Random | None = None,
     ) -> None:
-        twin = Platform(settings, embedder=embedder, llm=llm, clock=clock, wall_clock=wall_clock, chance=chance)
+        twin = Platform(
+            settings,
+            embedder=embedder,
+            llm=llm,
+            reranker=reranker,
+            clock=clock,
+            wall_clock=wall_clock,
+            chance=chance,
+        )
         super().__init__(twin, Door())
         self._host: SyncPlatform | None = None
         self._stack = ExitStack()
@@ -161,10 +171,11 @@ def connect(
     settings: Settings | None = None,
     embedder: Embedder | None = None,
     llm: LLM | None = None,
+    reranker: Reranker | None = None,
 ) -> SyncPlatform:
     """The platform, to be opened with ``with``, or by ``open``. See ``retrieval.connect``."""
-    opened = connect_async(url, tenant=tenant, settings=settings, embedder=embedder, llm=llm)
-    return SyncPlatform(opened.settings, embedder=embedder, llm=llm)
+    opened = connect_async(url, tenant=tenant, settings=settings, embedder=embedder, llm=llm, reranker=reranker)
+    return SyncPlatform(opened.settings, embedder=embedder, llm=llm, reranker=reranker)
 
 
 @names_told
@@ -175,9 +186,10 @@ def open(  # noqa: A001 - what users call it, as they call retrieval.sync.open()
     settings: Settings | None = None,
     embedder: Embedder | None = None,
     llm: LLM | None = None,
+    reranker: Reranker | None = None,
 ) -> SyncPlatform:
     """The platform, open: ``platform = retrieval.sync.open()``. See ``retrieval.open``."""
-    return connect(url, tenant=tenant, settings=settings, embedder=embedder, llm=llm).open()
+    return connect(url, tenant=tenant, settings=settings, embedder=embedder, llm=llm, reranker=reranker).open()
 
 
 def _close_at_exit(platform: SyncPlatform) -> None:

@@ -14,6 +14,15 @@ from __future__ import annotations
 from retrieval.testing.embedders import check_embedder
 from retrieval.testing.llms import check_llm, check_unreachable_llm
 from retrieval.testing.policies import check_policy
+from retrieval.testing.rerankers import check_reranker, check_unreachable_reranker
 from retrieval.testing.suite import ConformanceError
 
-__all__ = ["ConformanceError", "check_embedder", "check_llm", "check_policy", "check_unreachable_llm"]
+__all__ = [
+    "ConformanceError",
+    "check_embedder",
+    "check_llm",
+    "check_policy",
+    "check_reranker",
+    "check_unreachable_llm",
+    "check_unreachable_reranker",
+]

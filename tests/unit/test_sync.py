@@ -38,7 +38,7 @@ MIRRORS = [
 
 TWINS = [(Platform, SyncPlatform), (Collection, SyncCollection), *MIRRORS]
 
-ONLY_ASYNC = {"database", "embedder", "llm", "workplace"}
+ONLY_ASYNC = {"database", "embedder", "llm", "reranker", "workplace"}
 """The open database, what works on it in the background, and the models speak async alone."""
 
 

@@ -1,4 +1,4 @@
-"""A breaker: searches do not wait for an embedder or a language model that does not answer, until it answers again."""
+"""A breaker: searches do not wait for an embedder, language model or reranker that does not answer, until it does."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ from retrieval.domain.errors import (
     EmbedderUnavailableError,
     LLMRejectedError,
     LLMUnavailableError,
+    RerankerRejectedError,
+    RerankerUnavailableError,
     RetrievalError,
 )
 
@@ -100,7 +102,7 @@ class Role:
     """A service in the words of its callers' errors."""
 
     name: str
-    """``embedder`` or ``language model``."""
+    """``embedder``, ``language model`` or ``reranker``."""
     unavailable: type[RetrievalError]
     """Raised where it does not answer."""
     rejected: type[RetrievalError]
@@ -109,6 +111,7 @@ class Role:
 
 EMBEDDER = Role("embedder", EmbedderUnavailableError, EmbedderRejectedError)
 LANGUAGE_MODEL = Role("language model", LLMUnavailableError, LLMRejectedError)
+RERANKER = Role("reranker", RerankerUnavailableError, RerankerRejectedError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +119,7 @@ class Outage:
     """A service that is not asked at present, because it does not answer."""
 
     role: str
-    """``embedder`` or ``language model``."""
+    """``embedder``, ``language model`` or ``reranker``."""
     name: str
     why: str
     """The message of the last call that failed."""

@@ -17,6 +17,7 @@ from retrieval.domain.search.fusion import fused_again, on_unit_scale, values_ag
 from retrieval.domain.search.profile import Profile
 from retrieval.domain.search.profile_parts import Combination, Exploration
 from retrieval.domain.search.refining import REFINING, from_steps
+from retrieval.domain.search.reranking import RERANK, reranked_scores
 from retrieval.domain.told import Told
 
 Optional = Sequence[float | None]
@@ -49,6 +50,10 @@ class RecordedPool:
     """The weights of the legs in the profile that answered; None: not known."""
     bests: Mapping[str, float] = field(default_factory=dict)
     """The score that a weighted sum takes as 1, by leg."""
+    rerank: Optional = ()
+    """The reranker's scores; None for what it was not sent; empty: none answered."""
+    reranker: str = ""
+    """The reranker's name; empty: none answered."""
     learned: Optional = ()
     """The learned rewards; empty: nothing learned counted."""
     effective_sample_size: Optional = ()
@@ -77,7 +82,7 @@ class RecordedPool:
 
 def columns_of(signals: Mapping[str, Any]) -> dict[str, Any]:
     """The columns of a pool, by the names of their fields, from the ``pool_signals`` of a record."""
-    names = ("learned", "effective_sample_size", "logit_mean", "cosine", "eligible", "uses", "raw_successes")
+    names = (RERANK, "learned", "effective_sample_size", "logit_mean", "cosine", "eligible", "uses", "raw_successes")
     return {
         "scores": signals.get("legs", {}),
         "ranks": signals.get("ranks", {}),
@@ -180,7 +185,10 @@ def _ranks(values: Sequence[float | None], items: Sequence[str]) -> list[int | N
 def _relevances(signals: Mapping[str, Any], profile: Profile) -> tuple[list[float], list[float]]:
     legs, bests = signals["legs"], signals["bests"]
     relevance = fused_again(legs, signals["ranks"], bests, profile.weights_of(legs), profile.fusion)
-    return relevance, on_unit_scale(relevance, bests, profile) if relevance else []
+    scaled = on_unit_scale(relevance, bests, profile) if relevance else []
+    if RERANK in signals and profile.rerank is not None:
+        relevance = scaled = reranked_scores(scaled, signals[RERANK], profile.rerank.weight)
+    return relevance, scaled
 
 
 def _impressions(record: SearchRecord, signals: Mapping[str, Any], profile: Profile | None) -> list[Impression]:

@@ -92,6 +92,13 @@ def refined(
     return {**found, REFINING: alike} if alike else found
 
 
+def scaled_parts(one: Fused, total: float) -> tuple[Contribution, ...]:
+    """The contributions to a candidate's score, in the same proportions, so that they add up to the total."""
+    if one.score > 0:
+        return tuple(part._replace(value=part.value / one.score * total) for part in one.contributions)
+    return tuple(part._replace(value=total / len(one.contributions)) for part in one.contributions)
+
+
 def _valued(rankings: Rankings, weights: Mapping[str, float], fusion: Fusion) -> list[_Valued]:
     """Each leg's candidates with what they bring."""
     values = _values(fusion, _total(rankings, weights))

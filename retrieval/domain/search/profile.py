@@ -14,6 +14,7 @@ from retrieval.domain.search.diversity import Diversity
 from retrieval.domain.search.profile_parts import Exploration, Learned, Recording, check_share
 from retrieval.domain.search.refining import REFINING, Refining
 from retrieval.domain.search.relevance import Calibration
+from retrieval.domain.search.reranking import Rerank
 from retrieval.domain.search.signal import Question, Signal
 from retrieval.domain.search.signals import AttributeValue, signals_as_dict, signals_from_dict
 from retrieval.domain.search.synonyms import Synonyms, checked_synonyms
@@ -88,7 +89,7 @@ class Fusion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile(Told):
-    """Legs with weights, their depth, fusion and refining, signals, what is learned, explored and recorded, synonyms.
+    """Legs with weights, their depth, fusion, refining and reranking, signals, what is learned, explored and recorded.
 
     Raises ``InvalidProfileError`` for no legs, an unknown leg, a weight that is negative, NaN or infinite,
     weights that are all zero, a depth outside 1 to 1000, a signal given twice, signals without ``union`` or the
@@ -118,6 +119,8 @@ class Profile(Told):
     """The calibration that tells a hit's relevance; None: the one that is shipped for the embedding space."""
     synonyms: Synonyms = ()
     """Groups of texts that mean the same, which the lexical leg takes for one another."""
+    rerank: Rerank | None = None
+    """The reranking of the best candidates. None: none, and nothing is sent to a reranker."""
 
     def __post_init__(self) -> None:
         _check_kinds(self)
@@ -216,8 +219,7 @@ class Profile(Told):
         if not isinstance(stored.get("legs"), Mapping):
             raise InvalidProfileError('a profile names its legs, such as {"legs": {"dense": 0.6, "lexical": 0.4}}')
         try:
-            is_calibrated = stored.get("calibration") is not None
-            said = [name for name in _PARTS if name in stored and (name != "calibration" or is_calibrated)]
+            said = [name for name in _PARTS if name in stored and not (name in _MAY_MISS and stored[name] is None)]
             given = {**stored, **{name: _part_from_dict(name, stored[name]) for name in said}}
             if "signals" in given:
                 given["signals"] = signals_from_dict(given["signals"])
@@ -228,7 +230,7 @@ class Profile(Told):
             raise InvalidProfileError(f"not a profile: {error}; see docs/reference/profiles.md") from error
 
 
-_PARTS: Mapping[str, type[Fusion | Refining | Diversity | Learned | Exploration | Recording | Calibration]] = (
+_PARTS: Mapping[str, type[Fusion | Refining | Diversity | Learned | Exploration | Recording | Calibration | Rerank]] = (
     MappingProxyType(
         {
             "fusion": Fusion,
@@ -238,10 +240,14 @@ _PARTS: Mapping[str, type[Fusion | Refining | Diversity | Learned | Exploration 
             "exploration": Exploration,
             "recording": Recording,
             "calibration": Calibration,
+            "rerank": Rerank,
         }
     )
 )
 """The parts of a profile that are objects."""
+
+_MAY_MISS = frozenset({"calibration", "rerank"})
+"""Those that a profile may have or not."""
 
 
 def _check_kinds(profile: Profile) -> None:
@@ -252,7 +258,7 @@ def _check_kinds(profile: Profile) -> None:
         )
     for name, kind in _PARTS.items():
         value = getattr(profile, name)
-        if not isinstance(value, kind) and (value is not None or name != "calibration"):
+        if not isinstance(value, kind) and (value is not None or name not in _MAY_MISS):
             raise InvalidProfileError(f"{name} is {value!r:.80}; it must be a {kind.__name__}")
 
 

@@ -260,6 +260,8 @@ _ANSWERS: dict[type[RetrievalError], _Answer] = {
     errors.EmbedderUnavailableError: _Answer(503, _SERVICE.format("embedding"), 2),
     errors.LLMError: _Answer(502, _REJECTED.format("language model's")),
     errors.LLMUnavailableError: _Answer(503, _SERVICE.format("language model's"), 2),
+    errors.RerankerError: _Answer(502, _REJECTED.format("reranking")),
+    errors.RerankerUnavailableError: _Answer(503, _SERVICE.format("reranking"), 2),
 }
 
 

@@ -1,7 +1,8 @@
 """Whether the service can answer, and if not, what is wrong: asked of the database and the embedder themselves.
 
 The embedder is asked as a search asks it, through its breaker: while that is open, whatever the searches found out is
-told, and the question may be the probe that closes it. A language model costs more, and is not asked.
+told, and the question may be the probe that closes it. Language model and reranker
+cost more, and are not asked.
 
 Whoever asks learns nothing of the inside, and cannot make work by asking often: an answer holds for a while.
 """
@@ -14,13 +15,12 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from retrieval.adapters.endpoints.breaker import EMBEDDER, LANGUAGE_MODEL
+from retrieval.adapters.endpoints.breaker import EMBEDDER, LANGUAGE_MODEL, RERANKER, Role
 from retrieval.adapters.store.deadline import Deadline, deadline
 from retrieval.adapters.store.installation.opening import check_revision
 from retrieval.domain.errors import (
     DeadlineError,
     EmbedderUnavailableError,
-    LLMUnavailableError,
     PoolExhaustedError,
     RetrievalError,
     SchemaRevisionError,
@@ -49,18 +49,20 @@ class Readiness:
     pool: str
     embedder: str
     language_model: str
+    reranker: str
 
     @property
     def is_ready(self) -> bool:
-        """Whether requests can be answered; without the embedder and the language model searches still are."""
+        """Whether requests can be answered; without embedder, language model and reranker searches still are."""
         return self.database == self.schema == self.pool == OK
 
     @property
     def status(self) -> Literal["ready", "degraded", "not ready"]:
-        """``ready``, ``degraded`` (by words alone, or without the language model) or ``not ready``."""
+        """``ready``, ``degraded`` (by words alone, or without language model or reranker) or ``not ready``."""
         if not self.is_ready:
             return "not ready"
-        is_whole = self.embedder in (OK, NO_EMBEDDER) and self.language_model in (OK, NO_MODEL)
+        models = {self.language_model, self.reranker}
+        is_whole = self.embedder in (OK, NO_EMBEDDER) and models <= {OK, NO_MODEL}
         return "ready" if is_whole else "degraded"
 
 
@@ -80,11 +82,16 @@ class ReadinessCheck:
         if part == "database" and said != OK:
             states |= {"schema": UNKNOWN, "pool": UNKNOWN}
         if states["database"] != OK:
-            return Readiness(**states, embedder=UNKNOWN, language_model=UNKNOWN)
+            return Readiness(**states, embedder=UNKNOWN, language_model=UNKNOWN, reranker=UNKNOWN)
         host = await self._service.host()
         is_open = any(outage.role == EMBEDDER.name for outage in host.outages)
         _, embedder = await self._embedder.state(is_in_doubt=is_open)
-        return Readiness(**states, embedder=embedder, language_model=_model_state(host))
+        return Readiness(
+            **states,
+            embedder=embedder,
+            language_model=_model_state(host, LANGUAGE_MODEL, lambda: host.llm),
+            reranker=_model_state(host, RERANKER, lambda: host.reranker),
+        )
 
 
 _State = tuple[str, str]
@@ -144,13 +151,13 @@ async def _embedder_state(service: Service) -> _State:
     return "embedder", OK if is_there else NO_EMBEDDER
 
 
-def _model_state(host: Platform) -> str:
+def _model_state(host: Platform, role: Role, model: Callable[[], object]) -> str:
     try:
-        is_there = host.llm is not None
+        is_there = model() is not None
     except RetrievalError as error:
         return _told(error)
-    if any(outage.role == LANGUAGE_MODEL.name for outage in host.outages):
-        return _told(LLMUnavailableError(""))
+    if any(outage.role == role.name for outage in host.outages):
+        return _told(role.unavailable(""))
     return OK if is_there else NO_MODEL
 
 

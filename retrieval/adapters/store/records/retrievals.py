@@ -158,6 +158,7 @@ _POOLS: LiteralString = f"""
            r.model_version, coalesce(r.request->'profile'->'learned', p.definition->'learned'),
            coalesce(r.request->'profile'->'exploration', p.definition->'exploration'),
            coalesce(r.request->>'origin', ''), coalesce(r.request->'profile'->'legs', p.definition->'legs'),
+           coalesce(r.request->>'reranker', ''),
            {POOL_COLUMNS}
     FROM retrievals r
     LEFT JOIN profiles p ON p.collection_id = r.collection_id AND p.version = r.profile_version
@@ -199,8 +200,8 @@ async def read_pools(
 
 def _pool(row: Row) -> RecordedPool:
     retrieval_id, retrieved_at, limit, version, is_grouped, policy, seed, shown, propensities, rewards = row[:10]
-    model_version, learned, exploration, origin, weights = row[10:15]
-    items, signals = signals_from(row[15:], None)
+    model_version, learned, exploration, origin, weights, reranker = row[10:16]
+    items, signals = signals_from(row[16:], None)
     return RecordedPool(
         retrieval_id=retrieval_id,
         retrieved_at=retrieved_at,
@@ -210,6 +211,7 @@ def _pool(row: Row) -> RecordedPool:
         policy=policy,
         origin=origin,
         seed=seed,
+        reranker=reranker,
         item_ids=items,
         weights=weights,
         model_version=model_version,

@@ -31,6 +31,7 @@ class Checks(BaseModel):
     pool: str
     embedder: str
     language_model: str
+    reranker: str
 
 
 class Ready(BaseModel):
@@ -47,6 +48,7 @@ class Ready(BaseModel):
                         "pool": "ok",
                         "embedder": "ok",
                         "language_model": "none",
+                        "reranker": "none",
                     },
                 }
             ]

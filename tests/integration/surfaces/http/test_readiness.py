@@ -64,7 +64,7 @@ async def test_a_service_without_an_embedder_is_ready(database_url: str, setting
     """It was meant so."""
     async with Service(settings.changed(database_url=SecretStr(database_url), embedder="none")) as service:
         found = await ReadinessCheck(service)()
-    assert found == Readiness(OK, OK, OK, "none: searches are by words alone", "none")
+    assert found == Readiness(OK, OK, OK, "none: searches are by words alone", "none", "none")
     assert found.status == "ready"
 
 
@@ -75,7 +75,7 @@ async def test_a_database_that_is_away_says_so(settings: Settings) -> None:
         found = await ReadinessCheck(service)()
     assert "the database cannot be reached" in found.database
     assert "secret" not in found.database
-    assert found.schema == found.pool == found.embedder == found.language_model == UNKNOWN
+    assert found.schema == found.pool == found.embedder == found.language_model == found.reranker == UNKNOWN
     assert found.status == "not ready"
 
 

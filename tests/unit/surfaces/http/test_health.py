@@ -17,7 +17,7 @@ async def test_who_is_not_ready_says_when_to_come_again(database: str, status: i
     """As every answer does that may be another one soon."""
 
     async def check() -> Readiness:
-        return Readiness(database=database, schema=OK, pool=OK, embedder=OK, language_model=OK)
+        return Readiness(database=database, schema=OK, pool=OK, embedder=OK, language_model=OK, reranker=OK)
 
     app = SimpleNamespace(state=SimpleNamespace(readiness=check))
     answer = await readyz(cast("Request[Any]", SimpleNamespace(app=app)))

@@ -1,0 +1,247 @@
+"""Rerankers by HTTP: the ``/rerank`` endpoints of Cohere, Jina, Voyage and Text Embeddings Inference (TEI)."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from types import MappingProxyType
+from typing import Any
+
+from httpx2 import Response, TimeoutException, TransportError
+from openai import AsyncOpenAI
+
+from retrieval.adapters.embedders.batching import all_of
+from retrieval.adapters.endpoints.caller import EndpointCaller, EndpointUsage, check_address, check_key, host_of
+from retrieval.adapters.endpoints.retries import Endpoint, EndpointService, Sleep, TryAgainError
+from retrieval.domain.checks import JSONTextError, clean_text, json_of
+from retrieval.domain.errors import ConfigurationError, RerankerRejectedError, RerankerUnavailableError
+
+_SETTINGS = "RETRIEVAL_RERANKER"
+_WHAT = "reranker's"
+
+RERANKING = EndpointService(
+    serves="reranking",
+    operation="rerank",
+    settings=_SETTINGS,
+    refused_advice="RETRIEVAL_RERANKER_MODEL, and the number and length of the texts",
+    unavailable=RerankerUnavailableError,
+    rejected=RerankerRejectedError,
+    too_long=RerankerRejectedError,
+    refused=RerankerRejectedError,
+)
+"""The service that a reranker asks."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RerankShape:
+    """The shape of one provider's requests."""
+
+    url: str
+    """Where its endpoint is, without ``/rerank``; empty: on a server of the user's own."""
+    texts: str = "documents"
+    """The member that holds the texts."""
+    others: Mapping[str, Any]
+    """Members that are always the same."""
+    has_model: bool = True
+    """Whether a request names its model; otherwise the server has one."""
+    most_texts: int = 1000
+    """The texts of one request."""
+
+
+SHAPES: Mapping[str, RerankShape] = MappingProxyType(
+    {
+        # Without top_n all texts get a score. Longer texts than the model reads are cut there.
+        "cohere": RerankShape(url="https://api.cohere.com/v2", others={}),
+        "jina": RerankShape(url="https://api.jina.ai/v1", others={"return_documents": False}),
+        "voyage": RerankShape(
+            url="https://api.voyageai.com/v1", others={"return_documents": False, "truncation": True}
+        ),
+        # It takes 32 texts at once, unless its --max-client-batch-size is raised.
+        "tei": RerankShape(
+            url="",
+            texts="texts",
+            others={"raw_scores": False, "return_text": False, "truncate": True},
+            has_model=False,
+            most_texts=32,
+        ),
+    }
+)
+"""By provider. The answers differ in names alone, and are read in one way."""
+
+
+@dataclass(frozen=True, slots=True)
+class RerankAnswer:
+    """One answered request."""
+
+    scores: list[float]
+    """In the order of the texts, 0 to 1."""
+    tokens: int
+    """The server's count; 0 where it gives none."""
+
+
+def read_rerank(body: bytes, texts: int, endpoint: Endpoint) -> RerankAnswer:
+    """The scores of an answer: a list of indexes with scores, or an object with one as ``results`` or ``data``.
+
+    A score below 0, down to -1, counts as 0: some models answer with a cosine. Raises ``TryAgainError`` for a body that
+    ends early, and ``RerankerRejectedError`` unless each text has one score, up to 1.
+    """
+    answer = _json(body, endpoint)
+    rows = answer if isinstance(answer, list) else answer.get("results", answer.get("data"))
+    if not isinstance(rows, list):
+        raise RerankerRejectedError(f"{endpoint.host} gave no results; check RETRIEVAL_RERANKER and its BASE_URL")
+    scores: dict[int, float] = {}
+    for row in rows:
+        place, score = _scored(row, endpoint)
+        if not 0 <= place < texts or place in scores:
+            raise RerankerRejectedError(f"{endpoint.host} gave a score for text {place} of {texts}, or two")
+        scores[place] = max(score, 0.0)
+    if len(scores) < texts:
+        raise RerankerRejectedError(f"{endpoint.host} gave {len(scores)} scores for {texts} texts")
+    return RerankAnswer([scores[place] for place in range(texts)], _tokens(answer))
+
+
+def _json(body: bytes, endpoint: Endpoint) -> Any:
+    try:
+        answer = json_of(body)
+    except JSONTextError as error:
+        text = body.strip()
+        begins, ends = text[:1] in (b"{", b"["), text[-1:] in (b"}", b"]")
+        if not text or (begins and not ends):
+            raise TryAgainError(f"the answer of {endpoint.host} was cut short") from None
+        raise RerankerRejectedError(f"the answer of {endpoint.host} cannot be used: {error}") from None
+    if not isinstance(answer, dict | list):
+        raise RerankerRejectedError(
+            f"the answer of {endpoint.host} is no JSON object; check RETRIEVAL_RERANKER_BASE_URL"
+        )
+    return answer
+
+
+def _scored(row: object, endpoint: Endpoint) -> tuple[int, float]:
+    found = row if isinstance(row, dict) else {}
+    place, score = found.get("index"), found.get("relevance_score", found.get("score"))
+    is_whole = isinstance(place, int) and not isinstance(place, bool)
+    is_score = isinstance(score, int | float) and not isinstance(score, bool) and -1 <= score <= 1
+    if not is_whole or not is_score:
+        raise RerankerRejectedError(
+            f"{endpoint.host} gave {row!r:.80}, which is no index with a score up to 1; let it give probabilities"
+        )
+    return place, float(score)  # type: ignore[return-value, arg-type]  # looked at above
+
+
+def _tokens(answer: Any) -> int:
+    usage = answer.get("usage") if isinstance(answer, dict) else None
+    counted = usage.get("total_tokens") if isinstance(usage, dict) else None
+    return counted if isinstance(counted, int) and counted > 0 else 0
+
+
+# The client refuses an empty key; servers without keys ignore what they get.
+_NO_KEY = "none"
+
+
+class EndpointReranker:
+    """Asks over HTTP; belongs to the event loop that it is first used in.
+
+    Overload (408, 409, 425, 429, 5xx), broken connections, answers cut short and timeouts are tried again, as long as
+    the search that asks waits.
+    """
+
+    def __init__(
+        self,
+        provider: str,
+        *,
+        model: str = "",
+        api_key: str = "",
+        base_url: str = "",
+        timeout_seconds: float = 30.0,
+        max_attempts: int = 2,
+        max_concurrency: int = 8,
+        sleep: Sleep = asyncio.sleep,
+        rng: random.Random | None = None,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        """Connects to nothing yet. Raises ``ConfigurationError``, naming the setting.
+
+        - ``provider``: ``cohere``, ``jina``, ``voyage``, ``tei``, or one whose endpoint has the same shape.
+        - ``model``: needed but for ``tei``, whose server has one; there it is for the reranker's name alone.
+        - ``base_url``: without ``/rerank``; empty for the provider's own.
+        - ``timeout_seconds``, ``max_attempts``: for one attempt, and for one request, the first one included.
+        - ``max_concurrency``: requests under way at once.
+        """
+        if provider not in SHAPES:
+            raise ConfigurationError(f"there is no reranker {provider!r:.40}; there are {', '.join(SHAPES)}")
+        self._shape = shape = SHAPES[provider]
+        if shape.has_model and not model:
+            raise ConfigurationError(f"the {provider} reranker needs a model; set {_SETTINGS}_MODEL")
+        url = base_url or shape.url
+        check_address(url, what=_WHAT, settings=_SETTINGS)
+        check_key(api_key, url, what=_WHAT, settings=_SETTINGS)
+        if not api_key and url == shape.url:
+            raise ConfigurationError(f"the {provider} reranker needs a key; set {_SETTINGS}_API_KEY")
+        self._model = model or host_of(url)
+        self._name = f"{provider}/{self._model}"
+        self._endpoint = Endpoint(RERANKING, host_of(url), self._model, api_key)
+        self._client = AsyncOpenAI(api_key=api_key or _NO_KEY, base_url=url, max_retries=0)
+        self._caller = EndpointCaller(
+            self._endpoint,
+            timeout_seconds=timeout_seconds,
+            max_concurrency=max_concurrency,
+            max_attempts=max_attempts,
+            sleep=sleep,
+            rng=rng,
+            now=now,
+        )
+        self._closed = False
+
+    @property
+    def name(self) -> str:
+        """Provider and model, or the host of a server with one model."""
+        return self._name
+
+    @property
+    def usage(self) -> EndpointUsage:
+        """The requests and tokens so far."""
+        return self._caller.usage
+
+    async def rerank(self, query: str, texts: Sequence[str]) -> list[float]:
+        """One score a text, in order, 0 to 1; nothing is sent where there is no text.
+
+        Raises ``RerankerUnavailableError`` when the attempts are used up; ``RerankerRejectedError`` when the server
+        refuses, or its answer is not usable.
+        """
+        if self._closed:
+            raise RerankerRejectedError("the reranker is closed; make a new one")
+        # Half a surrogate pair cannot be sent. An empty text is refused by some.
+        asked, ready = clean_text(query) or " ", [clean_text(text) or " " for text in texts]
+        most = self._shape.most_texts
+        split = [ready[start : start + most] for start in range(0, len(ready), most)]
+        parts = await all_of(self._rerank(asked, some) for some in split)
+        return [score for part in parts for score in part]
+
+    async def _rerank(self, query: str, texts: list[str]) -> list[float]:
+        return await self._caller.call(lambda: self._ask(query, texts))
+
+    async def _ask(self, query: str, texts: list[str]) -> list[float]:
+        """One request. Raises the client's errors, ``TryAgainError`` or ``RerankerRejectedError``."""
+        body = {"query": query, self._shape.texts: texts, **self._shape.others}
+        if self._shape.has_model:
+            body["model"] = self._model
+        try:
+            response = await self._client.post(
+                "/rerank", cast_to=Response, body=body, options={"timeout": self._caller.timeout}
+            )
+        except TimeoutException:
+            raise TimeoutError from None
+        except TransportError as broken:
+            reason = type(broken).__name__
+            raise TryAgainError(f"no connection to {self._endpoint.host}, or it broke ({reason})") from None
+        answer = read_rerank(response.content, len(texts), self._endpoint)
+        self._caller.count_tokens(answer.tokens)
+        return answer.scores
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        self._closed = True
+        await self._client.close()

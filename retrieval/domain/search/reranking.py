@@ -1,0 +1,128 @@
+"""Reranking: a model that reads query and text together scores the best candidates, as the last stage. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Protocol
+
+from retrieval.domain.errors import InvalidProfileError, RerankerRejectedError
+from retrieval.domain.search.profile_parts import check_share, check_whole
+from retrieval.domain.told import Told
+
+RERANK = "rerank"
+"""The part of a score that comes from the reranker, and the measure of a record with its scores."""
+
+READ = 8_000
+"""The characters of a candidate, title and text, that a reranker is sent at most."""
+
+MAX_CANDIDATES = 1000
+
+MAX_MILLISECONDS = 60_000
+
+
+class Reranker(Protocol):
+    """A model that says how well texts answer a query.
+
+    A call raises ``RerankerUnavailableError`` or ``RerankerRejectedError`` where it gives no scores.
+    """
+
+    @property
+    def name(self) -> str:
+        """Provider and model on one line, such as ``cohere/rerank-v3.5``: what profiles and records call it."""
+
+    async def rerank(self, query: str, texts: Sequence[str]) -> Sequence[float]:
+        """One score a text, in their order: 0 (does not answer the query) to 1 (answers it)."""
+
+    async def aclose(self) -> None:
+        """Let go of its connections, threads and memory."""
+
+
+def is_reranker(value: object) -> bool:
+    """True if the object is a reranker: it has a name, and reranks."""
+    return hasattr(value, "name") and callable(getattr(value, "rerank", None))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rerank(Told):
+    """The reranking that a profile asks for. Raises ``InvalidProfileError`` for a number outside its range."""
+
+    model: str | None = None
+    """The name of the reranker, such as ``cohere/rerank-v3.5``; no other is sent anything. None: the one there is."""
+    candidates: int = 30
+    """The best candidates, 1 to 1000, whose texts it is sent."""
+    milliseconds: int = 500
+    """The time, 1 to 60,000, that a search waits for it; then the hits keep their order."""
+    weight: float = 1.0
+    """The share of its score in that of a hit, above 0 and up to 1; the rest is the candidate's own relevance."""
+
+    def __post_init__(self) -> None:
+        is_named = isinstance(self.model, str) and self.model.strip() == self.model != "" and self.model.isprintable()
+        if self.model is not None and not is_named:
+            raise InvalidProfileError(
+                f"rerank model is {self.model!r:.80}; name a reranker, such as 'cohere/rerank-v3.5', or leave it out"
+            )
+        check_whole("rerank candidates", self.candidates, 1, MAX_CANDIDATES)
+        check_whole("rerank milliseconds", self.milliseconds, 1, MAX_MILLISECONDS)
+        check_share("rerank weight", self.weight)
+        if not self.weight:
+            raise InvalidProfileError("rerank weight is 0; give more, or leave rerank out")
+
+
+def checked_scores(scores: object, texts: int) -> list[float]:
+    """The scores. Raises ``RerankerRejectedError`` unless they are so many numbers from 0 to 1."""
+    if isinstance(scores, str) or not isinstance(scores, Iterable):
+        raise RerankerRejectedError(f"it gave {type(scores).__name__}, not a list of scores")
+    found = list(scores)
+    if len(found) != texts:
+        raise RerankerRejectedError(f"it gave {len(found)} scores for {texts} texts")
+    for score in found:
+        if isinstance(score, bool) or not _is_number(score) or not 0 <= score <= 1:
+            raise RerankerRejectedError(f"a score is {score!r:.40}, not a number from 0 to 1")
+    return [float(score) for score in found]
+
+
+def _is_number(value: object) -> bool:
+    try:
+        return math.isfinite(value)  # type: ignore[arg-type]  # NumPy's numbers are no int or float
+    except (TypeError, OverflowError):
+        return False
+
+
+def squashed(logit: float) -> float:
+    """The logistic function: a logit becomes a score from 0 to 1."""
+    return 1 / (1 + math.exp(-logit)) if logit >= 0 else math.exp(logit) / (1 + math.exp(logit))
+
+
+def text_for_reranker(title: str, body: str) -> str:
+    """The beginning of title and text, as a reranker is sent them."""
+    return f"{title}\n{body}".strip()[:READ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scored:
+    """What a reranker said of candidates."""
+
+    reranker: str = ""
+    """The reranker's name."""
+    scores: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
+    """0 to 1 by item id; empty: there are none, and the candidates keep their order."""
+    note: str = ""
+    """Why there are none."""
+
+
+class Reranking(Protocol):
+    """Asks a reranker."""
+
+    async def scored(self, wanted: Rerank, query: str, texts: Mapping[str, str]) -> Scored:
+        """The scores of the texts by item id, or why there are none, in the time that the profile gives."""
+
+
+def reranked_scores(relevance: Sequence[float], scores: Iterable[float | None], weight: float) -> list[float]:
+    """The scores of candidates: (1 − weight) × relevance + weight × the reranker's score, all of them 0 to 1.
+
+    None: the reranker was not sent the candidate, which gets nothing from it.
+    """
+    return [(1 - weight) * own + weight * (score or 0.0) for own, score in zip(relevance, scores, strict=True)]

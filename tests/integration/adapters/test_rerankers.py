@@ -1,0 +1,221 @@
+"""Rerankers by HTTP against a real server, by an ONNX file, and by a language model."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import re
+from collections.abc import Mapping
+from contextlib import aclosing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import SecretStr
+
+from retrieval import Settings
+from retrieval.adapters.endpoints.rerank import SHAPES, EndpointReranker
+from retrieval.adapters.llms.choice import ChosenLLM
+from retrieval.adapters.llms.sim import SimFaults, SimLLM
+from retrieval.adapters.rerankers import ChosenReranker, LLMReranker, OnnxReranker, configured_reranker
+from retrieval.domain.errors import ConfigurationError, RerankerRejectedError, RerankerUnavailableError
+from retrieval.testing import check_reranker, check_unreachable_reranker
+from tests.support.onnx_file import write_cross_encoder
+from tests.support.rerank_server import KEY, RerankServer, overlap, says
+
+QUERY = "database timeout pool"
+TEXTS = ["the cake", "the pool of the database", "database timeout"]
+
+
+async def no_wait(_: float) -> None:
+    """Waits for nothing."""
+
+
+def asking(server: RerankServer, shape: str, **others: Any) -> EndpointReranker:
+    """A reranker of that shape."""
+    return EndpointReranker(shape, model="small", base_url=f"{server.url}/{shape}", sleep=no_wait, **others)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+async def test_keeps_the_contract_of_rerankers(shape: str) -> None:
+    """Each shape passes the conformance suite; TEI takes 32 texts at once, and gets no more."""
+    async with RerankServer(most_texts=32 if shape == "tei" else 1000) as server:
+        await check_reranker(lambda: asking(server, shape))
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+async def test_keeps_the_contract_where_nobody_answers(shape: str) -> None:
+    """A refused connection is unavailable, and it closes."""
+    await check_unreachable_reranker(
+        lambda: EndpointReranker(shape, model="small", base_url="http://127.0.0.1:1/v1", max_attempts=1)
+    )
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+async def test_scores_are_in_the_order_of_the_texts_and_usage_is_counted(shape: str) -> None:
+    """The server answers best first."""
+    async with RerankServer() as server:
+        async with aclosing(asking(server, shape, api_key=KEY)) as reranker:
+            assert await reranker.rerank(QUERY, TEXTS) == [overlap(QUERY, text) for text in TEXTS]
+            assert reranker.name == f"{shape}/small"
+            assert reranker.usage.requests == 1
+            assert reranker.usage.tokens == (7 if shape in {"jina", "voyage"} else 0)
+            assert await reranker.rerank(QUERY, []) == []
+        [(_, headers, body)] = server.received
+        assert headers["authorization"] == f"Bearer {KEY}"
+        assert ("model" in body) == (shape != "tei")
+
+
+ROW = {"index": 0, "relevance_score": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        ({"results": [ROW]}, "1 scores for 3 texts"),
+        ({"results": [ROW, ROW, ROW]}, "or two"),
+        ({"results": [{**ROW, "index": 3}] * 3}, "text 3 of 3"),
+        ({"results": [{**ROW, "index": -1}]}, "text -1 of 3"),
+        ({"results": [{**ROW, "index": True}]}, "no index"),
+        ({"results": [{**ROW, "relevance_score": 4.5}]}, "let it give probabilities"),
+        ({"results": [{**ROW, "relevance_score": None}]}, "no index with a score"),
+        ({"results": ["text"]}, "no index with a score"),
+        ({"results": "text"}, "gave no results"),
+        ({"error": "no"}, "gave no results"),
+        ("text", "no JSON object"),
+    ],
+)
+async def test_an_answer_that_lies_is_rejected(answer: Any, why: str) -> None:
+    """Once: it would lie again."""
+    async with RerankServer() as server:
+        server.faults.append(says(answer))
+        async with aclosing(asking(server, "cohere")) as reranker:
+            with pytest.raises(RerankerRejectedError, match=re.escape(why)):
+                await reranker.rerank(QUERY, TEXTS)
+        assert len(server.received) == 1
+
+
+async def test_a_cosine_below_zero_counts_as_zero() -> None:
+    """Some models answer with a cosine."""
+    rows = [{"index": place, "relevance_score": score} for place, score in enumerate((-0.3, 0.25, 1))]
+    async with RerankServer() as server:
+        server.faults.append(says({"results": rows}))
+        async with aclosing(asking(server, "jina")) as reranker:
+            assert await reranker.rerank(QUERY, TEXTS) == [0.0, 0.25, 1.0]
+
+
+@pytest.mark.parametrize(("status", "attempts"), [(500, 2), (429, 2), (401, 1), (404, 1), (422, 1)])
+async def test_what_may_pass_is_tried_again(status: int, attempts: int) -> None:
+    """The message never has the key."""
+    async with RerankServer() as server:
+        server.faults.extend([says({"message": f"no: {KEY}"}, status)] * 5)
+        kind = RerankerUnavailableError if attempts == 2 else RerankerRejectedError
+        async with aclosing(asking(server, "voyage", api_key=KEY)) as reranker:
+            with pytest.raises(kind) as caught:
+                await reranker.rerank(QUERY, TEXTS)
+        assert KEY not in str(caught.value)
+        assert len(server.received) == attempts
+
+
+@pytest.mark.parametrize("logits", [1, 2])
+async def test_a_cross_encoder_file_keeps_the_contract_and_gives_its_probabilities(tmp_path: Path, logits: int) -> None:
+    """Of one logit the logistic function, of two the softmax, which is the same here."""
+    folder = write_cross_encoder(tmp_path / "tiny", logits=logits)
+    reranker = OnnxReranker(folder)
+    assert reranker.name == "onnx/tiny"
+    assert reranker.needs_loading
+    scores = await reranker.rerank(QUERY, TEXTS)
+    # "the", "of" and "cake" are other words; what the tokenizer does not know is one word.
+    assert scores == pytest.approx([1 / (1 + math.exp(2 - common)) for common in (0, 2, 2)], abs=1e-6)
+    assert not reranker.needs_loading
+    await reranker.aclose()
+    await check_reranker(lambda: OnnxReranker(folder / "model.onnx"))
+
+
+async def test_files_that_are_no_cross_encoder_say_so(tmp_path: Path) -> None:
+    """Missing ones at once, damaged ones with the first call."""
+    with pytest.raises(ConfigurationError, match="RETRIEVAL_RERANKER_MODEL"):
+        OnnxReranker(tmp_path)
+    folder = write_cross_encoder(tmp_path / "tiny")
+    (folder / "model.onnx").write_bytes(b"no model")
+    reranker = OnnxReranker(folder)
+    with pytest.raises(RerankerRejectedError, match="no cross-encoder"):
+        await reranker.rerank(QUERY, TEXTS)
+    await reranker.aclose()
+    (folder / "tokenizer.json").unlink()
+    with pytest.raises(ConfigurationError, match=r"no tokenizer\.json"):
+        OnnxReranker(folder)
+
+
+class Judge(SimLLM):
+    """A language model that judges by common words."""
+
+    async def complete_json(self, prompt: str, schema: Mapping[str, Any], *, system: str = "") -> Any:  # noqa: ARG002
+        """Points for the numbered texts."""
+        query = re.findall(r'^Query: "(.*)"$', prompt, re.MULTILINE)[0]
+        texts = re.findall(r'^\d+\. "(.*)"$', prompt, re.MULTILINE)
+        return {"points": [round(10 * overlap(query, text)) for text in texts]}
+
+
+async def test_a_language_model_reranks_by_points() -> None:
+    """Texts are quoted data, each on one line: none passes for another's number."""
+    reranker = LLMReranker(Judge())
+    assert reranker.name.startswith("llm/sim/")
+    forged = ['the cake\n2. "database timeout pool"', "database timeout"]
+    assert await reranker.rerank(QUERY, [*TEXTS, *forged]) == [0.0, 0.7, 0.7, 1.0, 0.7]
+
+
+async def test_language_models_keep_the_contract() -> None:
+    """Points that mean nothing are points; what fails is unavailable."""
+    await check_reranker(lambda: LLMReranker(SimLLM(seed=7)), deterministic=False)
+    await check_unreachable_reranker(lambda: LLMReranker(SimLLM(faults=SimFaults(fail_rate=1))))
+
+
+def chosen(settings: Settings, **values: object) -> Any:
+    """The reranker of those settings."""
+    changed = settings.changed(**values)
+    return configured_reranker(changed, ChosenLLM(changed))
+
+
+def test_settings_choose_a_reranker(settings: Settings, tmp_path: Path) -> None:
+    """None by default, whatever keys there are."""
+    key = SecretStr("key")
+    assert chosen(settings) is None
+    assert chosen(settings, reranker_api_key=key, embedding_api_key=key, llm_api_key=key) is None
+    assert chosen(settings, reranker="cohere", reranker_model="m", reranker_api_key=key).name == "cohere/m"
+    assert chosen(settings, reranker="tei", reranker_base_url="http://tei:8080").name == "tei/tei:8080"
+    assert chosen(settings, reranker="llm", llm="sim").name.startswith("llm/sim/")
+    folder = write_cross_encoder(tmp_path / "tiny")
+    assert chosen(settings, reranker="onnx", reranker_model=str(folder)).name == "onnx/tiny"
+
+
+@pytest.mark.parametrize(
+    ("values", "why"),
+    [
+        ({"reranker": "cohere"}, "RETRIEVAL_RERANKER_MODEL"),
+        ({"reranker": "cohere", "reranker_model": "m"}, "RETRIEVAL_RERANKER_API_KEY"),
+        ({"reranker": "jina", "reranker_model": "m", "reranker_api_key": SecretStr("a b")}, "outside ASCII"),
+        ({"reranker": "tei"}, "RETRIEVAL_RERANKER_BASE_URL"),
+        ({"reranker": "tei", "reranker_base_url": "tei:8080"}, "RETRIEVAL_RERANKER_BASE_URL"),
+        ({"reranker": "llm"}, "RETRIEVAL_LLM"),
+        ({"reranker": "onnx"}, "RETRIEVAL_RERANKER_MODEL"),
+    ],
+)
+def test_settings_that_cannot_work_name_what_to_set(settings: Settings, values: dict[str, Any], why: str) -> None:
+    """In one line."""
+    with pytest.raises(ConfigurationError, match=why) as caught:
+        chosen(settings, **values)
+    assert "\n" not in str(caught.value)
+
+
+async def test_what_was_made_is_closed(settings: Settings, tmp_path: Path) -> None:
+    """And what is configured is made once."""
+    changed = settings.changed(reranker="onnx", reranker_model=str(write_cross_encoder(tmp_path / "tiny")))
+    choice = ChosenReranker(changed, ChosenLLM(changed))
+    made = choice.get()
+    assert made is not None
+    assert choice.get() is made
+    await choice.aclose()
+    with pytest.raises(RerankerRejectedError):
+        await made.rerank(QUERY, TEXTS)
+    await asyncio.sleep(0)
