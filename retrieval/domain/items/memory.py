@@ -169,6 +169,23 @@ class Duplicates(StrEnum):
     """It is stored, and nobody looks."""
 
 
+class Outcome(StrEnum):
+    """What became of a fact that was to be remembered."""
+
+    ADDED = "added"
+    """It is a memory of its own."""
+    SAME = "same"
+    """A memory said it already, and is linked to its turns too."""
+    SUPERSEDED = "superseded"
+    """It is a memory of its own, and took another one's place."""
+    REFUSED = "refused"
+    """Nothing was stored of it."""
+
+
+TURNS = "turns"
+"""The type of the entities that a memory is linked to as its sources: turns of a conversation, ``session/number``."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewMemory:
     """A memory that is to be stored.
@@ -277,6 +294,11 @@ class Memory:
     metadata: Mapping[str, Any]
     created_at: datetime
     updated_at: datetime
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The turns of conversations that it comes from, as ``session/number``; none: it was stored otherwise."""
+        return tuple(self.links.get(TURNS, ()))
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON values; times are ISO 8601."""
