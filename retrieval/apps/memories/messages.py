@@ -16,9 +16,10 @@ from typing import Any, NamedTuple
 
 from retrieval.domain.checks import clean_text, text_fault
 from retrieval.domain.errors import InvalidRequestError
-from retrieval.domain.items.memory import TURNS, Outcome, checked_name, words
+from retrieval.domain.items.memory import FactOutcome, checked_name, words
 from retrieval.domain.search.signals import STOP_WORDS
 from retrieval.domain.told import Told
+from retrieval.services.memories import Near
 
 FACT = "fact"
 """The interaction type of memories that are made from messages, unless a call names another."""
@@ -84,7 +85,7 @@ class FoundFact:
 class RememberedFact(Told):
     """What became of one fact."""
 
-    outcome: Outcome
+    outcome: FactOutcome
     fact: str
     """The fact as the language model said it."""
     sources: tuple[str, ...]
@@ -110,7 +111,7 @@ class RememberReport(Told):
     notes: tuple[str, ...] = ()
     """What was done otherwise than wanted, such as vectors that are still to come."""
 
-    def of(self, outcome: Outcome | str) -> list[RememberedFact]:
+    def of(self, outcome: FactOutcome | str) -> list[RememberedFact]:
         """The facts with that outcome: ``added``, ``same``, ``superseded`` or ``refused``."""
         return [fact for fact in self.facts if fact.outcome == outcome]
 
@@ -179,8 +180,8 @@ _EXTRACTION = """\
 Name the facts about the speakers and their world that will still matter in later conversations: what they are, have, \
 like, decided, plan and did. Leave out greetings, questions, and what the assistant only suggests or explains. Each \
 fact is one sentence that is understood by itself, names whom it is about, and keeps to the words and the language of \
-its turns; times are kept as they are said. Where a later turn corrects an earlier one, name the later fact alone. With \
-each fact give the numbers of all turns that it comes from. Answer with a JSON object such as \
+its turns; times are kept as they are said. Where a later turn corrects an earlier one, name the later fact alone. \
+With each fact give the numbers of all turns that it comes from. Answer with a JSON object such as \
 {{"facts": [{{"text": "...", "turns": [2]}}]}}; where nothing is worth remembering, with {{"facts": []}}.
 <messages>
 {messages}
@@ -228,7 +229,7 @@ def found_facts(answer: Mapping[str, Any], conversation: Conversation) -> tuple[
             known = {turn.number for turn in conversation.turns}
             sources = tuple(conversation.source(number) for number in turns if number in known)
             shown = clean_text(text, is_line=True)[:FACT_CHARACTERS]
-            refused.append(RememberedFact(outcome=Outcome.REFUSED, fact=shown, sources=sources, reason=fault))
+            refused.append(RememberedFact(outcome=FactOutcome.REFUSED, fact=shown, sources=sources, reason=fault))
         elif key in kept:
             kept[key] = FoundFact(kept[key].text, tuple(dict.fromkeys([*kept[key].turns, *turns])))
         elif len(kept) < MOST_FACTS:
@@ -236,7 +237,7 @@ def found_facts(answer: Mapping[str, Any], conversation: Conversation) -> tuple[
         else:
             why = f"it comes after {MOST_FACTS} other facts; give fewer messages in a call"
             sources = tuple(map(conversation.source, turns))
-            refused.append(RememberedFact(outcome=Outcome.REFUSED, fact=text, sources=sources, reason=why))
+            refused.append(RememberedFact(outcome=FactOutcome.REFUSED, fact=text, sources=sources, reason=why))
     return list(kept.values()), refused
 
 
@@ -278,29 +279,22 @@ def _stems(text: str) -> set[str]:
     return found
 
 
-class Candidate(NamedTuple):
-    """A stored memory that a fact may say again or take the place of."""
-
-    memory_id: str
-    text: str
-
-
-class Question(NamedTuple):
+class FactQuestion(NamedTuple):
     """A fact with the memories that are near to it, the most alike first."""
 
     fact: str
-    candidates: Sequence[Candidate]
+    near: Sequence[Near]
 
 
-class Decision(NamedTuple):
+class FactDecision(NamedTuple):
     """What a language model says of a fact and one of the memories near to it."""
 
-    outcome: Outcome
-    memory_id: str | None = None
+    outcome: FactOutcome
+    near: Near | None = None
     reason: str = ""
 
 
-NEW = Decision(Outcome.ADDED)
+NEW = FactDecision(FactOutcome.ADDED)
 
 DECISION_SYSTEM = (
     "You keep the memories of an assistant free of repetition and up to date. New facts stand between <facts> and "
@@ -309,8 +303,8 @@ DECISION_SYSTEM = (
 _DECISION = """\
 Decide about each fact: "same" where one of its memories says the same already, in whatever words; "supersedes" where \
 it makes one of its memories out of date or wrong, so that both cannot hold at the same moment; else "new". Name the \
-memory's number for "same" and "supersedes", and 0 for "new". Give the reason in a few words. Answer with a JSON object \
-such as {{"decisions": [{{"fact": 1, "decision": "supersedes", "memory": 2, "reason": "..."}}]}}.
+memory's number for "same" and "supersedes", and 0 for "new". Give the reason in a few words. Answer with a JSON \
+object such as {{"decisions": [{{"fact": 1, "decision": "supersedes", "memory": 2, "reason": "..."}}]}}.
 <facts>
 {facts}
 </facts>"""
@@ -337,23 +331,23 @@ DECISION_SCHEMA: Mapping[str, Any] = {
     "additionalProperties": False,
 }
 
-_OUTCOMES = {"same": Outcome.SAME, "supersedes": Outcome.SUPERSEDED, "new": Outcome.ADDED}
+_OUTCOMES = {"same": FactOutcome.SAME, "supersedes": FactOutcome.SUPERSEDED, "new": FactOutcome.ADDED}
 
 
-def decision_prompt(questions: Iterable[Question]) -> str:
+def decision_prompt(questions: Iterable[FactQuestion]) -> str:
     """Gives the prompt that asks what becomes of each fact; memories are shown by number, never by their ids."""
     lines = (
         {
             "fact": number,
             "text": one.fact,
-            "memories": [{"memory": place, "text": near.text} for place, near in enumerate(one.candidates, 1)],
+            "memories": [{"memory": place, "text": known.text} for place, known in enumerate(one.near, 1)],
         }
         for number, one in enumerate(questions, 1)
     )
     return _DECISION.format(facts=_data(lines))
 
 
-def decided(answer: Mapping[str, Any], questions: Sequence[Question]) -> list[Decision]:
+def decided(answer: Mapping[str, Any], questions: Sequence[FactQuestion]) -> list[FactDecision]:
     """What a model's answer says of each question; of several decisions on a fact the first counts.
 
     A fact without a decision is new, and so is one whose decision names a memory that it was not shown with: that loses
@@ -365,11 +359,11 @@ def decided(answer: Mapping[str, Any], questions: Sequence[Question]) -> list[De
     return [_decision(said.get(number), question) for number, question in enumerate(questions, 1)]
 
 
-def _decision(said: Mapping[str, Any] | None, question: Question) -> Decision:
-    if said is None or said["decision"] == "new" or not 1 <= said["memory"] <= len(question.candidates):
+def _decision(said: Mapping[str, Any] | None, question: FactQuestion) -> FactDecision:
+    if said is None or said["decision"] == "new" or not 1 <= said["memory"] <= len(question.near):
         return NEW
     reason = clean_text(" ".join(said["reason"].split()), is_line=True)[:_REASON_CHARACTERS]
-    return Decision(_OUTCOMES[said["decision"]], question.candidates[said["memory"] - 1].memory_id, reason)
+    return FactDecision(_OUTCOMES[said["decision"]], question.near[said["memory"] - 1], reason)
 
 
 def _data(lines: Iterable[Mapping[str, Any]]) -> str:
