@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from retrieval.domain.checks import clean_text, text_fault
 from retrieval.domain.errors import InvalidRequestError
-from retrieval.domain.items.memory import FactOutcome, checked_name, words
+from retrieval.domain.items.memory import FactOutcome, checked_ids, checked_name, words
 from retrieval.domain.search.signals import STOP_WORDS
 from retrieval.domain.told import Told
 from retrieval.services.memories import Near
@@ -139,7 +139,9 @@ def checked_conversation(messages: object, session: object, first_turn: object) 
             f"the messages have {length:,} characters; give at most {MOST_CHARACTERS:,} in a call, and the number of "
             "the first message as first_turn"
         )
-    return Conversation(session=checked_name("session", session), turns=turns, messages=len(messages))
+    conversation = Conversation(session=checked_name("session", session), turns=turns, messages=len(messages))
+    checked_ids("session", [conversation.source(turns[-1].number)])
+    return conversation
 
 
 _SUCH = '[{"role": "user", "content": "I moved to Munich"}]'

@@ -104,7 +104,7 @@ _SUPERSEDE = """
 # The memories that took their places, one after the other, and all those whose places any of these took.
 _HISTORY = Compiled(f"""
     WITH RECURSIVE later (item_id) AS (
-        SELECT given.item_id FROM unnest(%(item_ids)s::text[]) AS given (item_id)
+        SELECT given.item_id COLLATE "C" FROM unnest(%(item_ids)s::text[]) AS given (item_id)
         UNION
         SELECT memory.superseded_by FROM later
         JOIN memories AS memory ON memory.collection_id = %(collection_id)s AND memory.item_id = later.item_id
@@ -114,9 +114,9 @@ _HISTORY = Compiled(f"""
         UNION
         SELECT memory.item_id FROM version
         JOIN memories AS memory
-            ON memory.collection_id = %(collection_id)s AND memory.superseded_by = version.item_id COLLATE "C"
+            ON memory.collection_id = %(collection_id)s AND memory.superseded_by = version.item_id
     )
-    SELECT {_COLUMNS} {_FROM} AND item.item_id IN (SELECT version.item_id COLLATE "C" FROM version)
+    SELECT {_COLUMNS} {_FROM} AND item.item_id IN (SELECT version.item_id FROM version)
 """)  # noqa: S608 - of the names above
 _RATE = Compiled("""
     WITH held AS MATERIALIZED (
