@@ -50,6 +50,18 @@ async def memories_collection(platform: Platform, name: str = COLLECTION) -> Col
     return await platform.collection(name, profile=SEED_PROFILE, filterable=FILTERABLE)
 
 
+async def existing_store(platform: Platform, name: str = COLLECTION) -> MemoryStore:
+    """The store of a collection of memories that there is; none is made, and no other becomes one.
+
+    Such a collection declares what a store of memories looks up by, whether or not it holds any. Raises
+    ``UnknownCollectionError``, and ``InvalidRequestError`` for a collection of other items.
+    """
+    collection = await platform.collection(name, create=False)
+    if not set(FILTERABLE) <= set((await collection.info()).filterable):
+        raise InvalidRequestError(f"collection {name!r} holds no memories; name one that a MemoryStore stores into")
+    return MemoryStore(platform, name)
+
+
 MOST_LISTED = 1000
 """Memories of one page."""
 
