@@ -264,7 +264,7 @@ class RememberRequest(Sent):
     """When they were said; left out: now."""
 
 
-_REMEMBERED = {
+_REMEMBERED: dict[str, JsonValue] = {
     "outcome": "superseded",
     "fact": "Ann lives in Munich.",
     "sources": ["2026-05-01/1"],
@@ -288,7 +288,7 @@ class RememberReportTold(AnswerPart, of=RememberReport):
     )
 
 
-_MEMORY = {
+_MEMORY: dict[str, JsonValue] = {
     "memory_id": "01a20206-45aa-77ad-9d9a-229001806734",
     "project_id": "ops",
     "interaction_type": "fact",
