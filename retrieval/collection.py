@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Never
 
+from retrieval.domain.checks import check_flags
 from retrieval.domain.items.chunking import Chunking
 from retrieval.domain.items.embedding import TextRole
 from retrieval.domain.learning.context import Context
 from retrieval.engine import collection_search
-from retrieval.engine.collection_handle import CollectionHandle
+from retrieval.engine.collection_handle import REQUIRED, CollectionHandle, names_told, refuse_unknown
 from retrieval.engine.request import checked_item_ids
 
 if TYPE_CHECKING:
@@ -68,8 +69,10 @@ class Collection:
 
     # Search.
 
+    @names_told
     async def search(
         self,
+        /,
         query: str | None = None,
         *,
         vector: object = None,
@@ -92,6 +95,7 @@ class Collection:
         facets: Sequence[str] = (),
         after: str | None = None,
         context: Context = Context(),
+        **unknown: Never,
     ) -> SearchResult:
         """Search by words, or by a precomputed vector, and give the best hits, each with its explanation.
 
@@ -125,6 +129,8 @@ class Collection:
         Raises ``EmptyQueryError``, ``InvalidLimitError``, ``InvalidFilterError``, ``UnknownFieldError``,
         ``InvalidVectorError``, ``WrongDimensionError``, ``InvalidRequestError``.
         """
+        if unknown:
+            refuse_unknown(Collection.search, unknown)
         return await collection_search.search(
             self._handle,
             query,
@@ -150,9 +156,11 @@ class Collection:
             min_relevance=min_relevance,
         )
 
+    @names_told
     async def search_each(
         self,
-        queries: Sequence[str],
+        /,
+        queries: Sequence[str] = REQUIRED,
         *,
         vectors: Sequence[object] | None = None,
         where: Where | Filter | None = None,
@@ -164,6 +172,7 @@ class Collection:
         min_score: float | None = None,
         min_relevance: float | None = None,
         context: Context = Context(),
+        **unknown: Never,
     ) -> list[SearchResult]:
         """Search for many queries at once; gives what ``search`` gives for each, in their order.
 
@@ -172,6 +181,8 @@ class Collection:
         Raises what ``search`` raises, naming the query, and ``InvalidRequestError`` for more than 1000 queries, or more
         than 10,000 hits of all together.
         """
+        if unknown:
+            refuse_unknown(Collection.search_each, unknown)
         return await collection_search.search_each(
             self._handle,
             queries,
@@ -247,18 +258,31 @@ class Collection:
             min_relevance=min_relevance,
         )
 
-    async def complete(self, text: str, *, where: Where | Filter | None = None, limit: int = 10) -> Completions:
+    @names_told
+    async def complete(
+        self,
+        /,
+        text: str = REQUIRED,
+        *,
+        where: Where | Filter | None = None,
+        limit: int = 10,
+        **unknown: Never,
+    ) -> Completions:
         """Complete a text that is being typed: its last word, and the titles that hold that word.
 
         Both come from the 200 best items by the text's words among those that the filter lets through. ``limit``, 1 to
         100, is the most queries, and the most titles. Nothing is embedded or recorded. Raises ``EmptyQueryError``,
         ``InvalidLimitError``, ``InvalidRequestError`` and the errors of filters.
         """
+        if unknown:
+            refuse_unknown(Collection.complete, unknown)
         return await collection_search.complete(self._handle, text, where=where, limit=limit)
 
+    @names_told
     async def passages(
         self,
-        query: str,
+        /,
+        query: str = REQUIRED,
         *,
         max_tokens: int = 2000,
         around: int = 1,
@@ -268,6 +292,7 @@ class Collection:
         min_relevance: float | None = None,
         count_tokens: Callable[[str], int] | None = None,
         context: Context = Context(),
+        **unknown: Never,
     ) -> Passages:
         """Search, and give the best passages as text for a prompt of at most ``max_tokens`` tokens.
 
@@ -277,6 +302,8 @@ class Collection:
         the collection's model, or an estimate; ``count_tokens`` counts them as your language model does. Raises what
         ``search`` raises, and ``InvalidLimitError``.
         """
+        if unknown:
+            refuse_unknown(Collection.passages, unknown)
         from retrieval.services.document_calls import check_passages, passages
 
         check_passages(max_tokens, around, count_tokens)
@@ -291,7 +318,15 @@ class Collection:
 
     # Add.
 
-    async def add(self, items: Iterable[Item | Mapping[str, Any]], *, embeddings: object = None) -> AddReport:
+    @names_told
+    async def add(
+        self,
+        /,
+        items: Iterable[Item | Mapping[str, Any]] = REQUIRED,
+        *,
+        embeddings: object = None,
+        **unknown: Never,
+    ) -> AddReport:
         """Store items, given as ``Item`` values or as dictionaries in the ingest format; unchanged ones cost nothing.
 
         Of items with the same key the last counts. ``embeddings``: precomputed vectors, shape (number of items,
@@ -301,6 +336,8 @@ class Collection:
         fails or its vector for an item cannot be used, the items are stored, ``report.pending`` counts those that wait,
         and ``report.notes`` names what was refused, and tells of items without title and text.
         """
+        if unknown:
+            refuse_unknown(Collection.add, unknown)
         from retrieval.services.items import add
 
         return await add(self._handle, items, embeddings)
@@ -332,27 +369,41 @@ class Collection:
 
         return await ingest(self._handle, lines, rejected=rejected, prune=prune, progress=progress)
 
+    @names_told
     async def ingest_documents(
         self,
-        paths: Paths,
+        /,
+        paths: Paths = REQUIRED,
         *,
         chunking: Chunking = Chunking(),
+        name: str | None = None,
         prune: bool = False,
         progress: DocumentProgress | None = None,
+        **unknown: Never,
     ) -> DocumentsReport:
         """Store the documents of files and folders as chunks; unchanged documents cost nothing.
 
         Markdown, HTML, PDF, DOCX, source code and plain text, by their endings. Of a changed document only new chunks
-        are embedded. A document that cannot be read is told in ``report.failed``, and stops no other. ``prune`` removes
-        the documents that the folders no longer hold, which ``report.vanished`` names; not where a folder could not be
-        listed. Raises ``InvalidRequestError`` for a path that is not there or whose name tells no format.
+        are embedded. A document that cannot be read is told in ``report.failed``, and stops no other. ``name`` is what
+        the one folder is called in the collection, wherever it lies, in place of its own name. ``prune`` removes the
+        documents that the folders no longer hold, which ``report.vanished`` names; not where a folder could not be
+        listed, and not those of a folder that holds none. Raises ``InvalidRequestError`` for a path that is not there
+        or whose name tells no format, and for a folder whose name is that of another one's documents.
         """
+        if unknown:
+            refuse_unknown(Collection.ingest_documents, unknown)
         from retrieval.services.document_calls import ingest_documents
 
-        return await ingest_documents(self._handle, paths, chunking, prune=prune, progress=progress)
+        return await ingest_documents(self._handle, paths, chunking, name=name, prune=prune, progress=progress)
 
+    @names_told
     async def add_documents(
-        self, documents: Iterable[RawDocument | Mapping[str, Any]], *, chunking: Chunking = Chunking()
+        self,
+        /,
+        documents: Iterable[RawDocument | Mapping[str, Any]] = REQUIRED,
+        *,
+        chunking: Chunking = Chunking(),
+        **unknown: Never,
     ) -> DocumentsReport:
         """Store documents as chunks: ``{"id": "faq", "text": "# Questions ..."}``; unchanged documents cost nothing.
 
@@ -360,6 +411,8 @@ class Collection:
         there. Of a changed document only new chunks are embedded. A document that cannot be read is told in
         ``report.failed``. Raises ``InvalidItemError`` for a value that is no document, before anything is stored.
         """
+        if unknown:
+            refuse_unknown(Collection.add_documents, unknown)
         from retrieval.services.document_calls import add_documents
 
         return await add_documents(self._handle, documents, chunking)
@@ -549,6 +602,7 @@ class Collection:
         """
         from retrieval.services.calibrate import calibrate, calibrate_by_feedback, judged_of
 
+        check_flags(apply=apply)
         if relevant is None:
             return await calibrate_by_feedback(self._handle, apply=apply)
         return await calibrate(self._handle, *judged_of(relevant), apply=apply)

@@ -13,7 +13,7 @@ from contextlib import AsyncExitStack
 from copy import copy
 from datetime import UTC, datetime, timedelta
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Never, NoReturn, Self
 from uuid import UUID
 
 from pydantic import ValidationError
@@ -33,6 +33,7 @@ from retrieval.adapters.store.items.collections import (
 from retrieval.adapters.store.records.forgetting import ensure_months
 from retrieval.adapters.store.search.vectors import StoredSpace
 from retrieval.collection import Collection
+from retrieval.domain.checks import check_flags
 from retrieval.domain.errors import DatabaseError, InvalidRequestError
 from retrieval.domain.items.attribute import checked_filterable
 from retrieval.domain.items.collection import Neighbours, check_collection_name, checked_neighbours
@@ -43,11 +44,18 @@ from retrieval.domain.llm import LLM
 from retrieval.domain.observer import Observer
 from retrieval.domain.search.profile import Profile
 from retrieval.engine.accesses import AccessCounter
-from retrieval.engine.collection_handle import CollectionHandle, CollectionParts
+from retrieval.engine.collection_handle import (
+    REQUIRED,
+    CollectionHandle,
+    CollectionParts,
+    names_told,
+    refuse_unknown,
+)
 from retrieval.engine.decide import Decider
 from retrieval.engine.feedback import checked_events, quarantine, take_feedback
 from retrieval.engine.models import Models
 from retrieval.engine.recorder import Recorder, RecordingState, Sampler
+from retrieval.engine.request import check_profile
 from retrieval.engine.shared_calls import RewriteCache, SharedCalls
 from retrieval.engine.stopwatch import Clock
 from retrieval.services.opening import find, find_or_make
@@ -68,6 +76,11 @@ _log = logging.getLogger(__name__)
 _NOT_OPEN = "the platform is not open; use: async with connect() as platform, or: platform = await retrieval.open()"
 
 _CLOSED = "the platform is closed; open it again: async with platform, or: await platform.open()"
+
+_AWAITED = (
+    "this platform is awaited: write async with retrieval.connect() as platform; or, without async, "
+    "from retrieval.sync import connect and: with connect() as platform"
+)
 
 
 class Platform:
@@ -111,6 +124,12 @@ class Platform:
     ) -> None:
         await self.close()
 
+    def __enter__(self) -> NoReturn:
+        raise InvalidRequestError(_AWAITED)
+
+    def __exit__(self, *_: object) -> None:
+        """Does nothing; ``with`` looks for it before it enters."""
+
     async def open(self) -> Self:
         """Open the platform, as ``async with`` does, and give it back; ``close`` ends it.
 
@@ -144,16 +163,21 @@ class Platform:
         It is opened with ``async with``, after this one and closed before it.
         """
         other = copy(self)
-        other.settings = self.settings.changed(tenant=tenant)
+        try:
+            other.settings = self.settings.changed(tenant=tenant)
+        except ValidationError as error:
+            raise InvalidRequestError(refused(error, {"tenant": "tenant"})) from None
         other._host = self  # noqa: SLF001 - another of the same class
         other._database, other._parts, other._stack = None, None, AsyncExitStack()  # noqa: SLF001 - the same
         return other
 
     # Collections.
 
+    @names_told
     async def collection(
         self,
-        name: str,
+        /,
+        name: str = REQUIRED,
         *,
         create: bool = True,
         language: str = "english",
@@ -161,6 +185,7 @@ class Platform:
         space: EmbeddingSpace | None = None,
         filterable: Mapping[str, str] | None = None,
         neighbours: Neighbours | None = None,
+        **unknown: Never,
     ) -> Collection:
         """The tenant's collection of that name; made if missing, with its profile and embedding space.
 
@@ -169,8 +194,17 @@ class Platform:
         configured embedder's. ``filterable`` is as for ``Collection.make_filterable``, and adds what is not declared
         yet. With ``create=False`` a missing collection raises ``UnknownCollectionError``.
         """
+        if unknown:
+            refuse_unknown(Platform.collection, unknown)
         check_collection_name(name)
-        checked_filterable(filterable or {})
+        check_flags(create=create)
+        if profile is not None:
+            check_profile(profile)
+        if not isinstance(language, str):
+            raise InvalidRequestError(f"language is {language!r:.80}; it must be a name, such as english")
+        if space is not None and not isinstance(space, EmbeddingSpace):
+            raise InvalidRequestError(f"space is {space!r:.80}; it must be a retrieval.EmbeddingSpace")
+        checked_filterable({} if filterable is None else filterable)
         checked_neighbours(neighbours)
         place = (self.database, self._tenant_id)
         if create:
@@ -211,8 +245,10 @@ class Platform:
 
     # Feedback.
 
+    @names_told
     async def feedback(
         self,
+        /,
         retrieval_id: UUID | str | None = None,
         item_id: str = "",
         *,
@@ -227,6 +263,7 @@ class Platform:
         at: datetime | None = None,
         weight: float = 1.0,
         key: UUID | str | None = None,
+        **unknown: Never,
     ) -> FeedbackReport:
         """Say how good an item was: one that a search showed, or one of a ``collection`` in a ``context``.
 
@@ -234,6 +271,8 @@ class Platform:
         later verdict of the same kind and actor replaces the earlier one, whichever arrives first. Raises
         ``UnknownRetrievalError``, ``UnknownCollectionError``, ``UnknownItemError`` and ``InvalidRequestError``.
         """
+        if unknown:
+            refuse_unknown(Platform.feedback, unknown)
         event = Feedback(
             retrieval_id=retrieval_id, item_id=item_id, collection=collection, context=context, helpful=helpful,
             reward=math.nan if reward is None else reward, kind=kind, actor=actor, session=session, note=note, at=at,
@@ -542,6 +581,7 @@ def loop_of(platform: Platform) -> asyncio.AbstractEventLoop | None:
     return None if database is None else database.loop
 
 
+@names_told
 def connect(
     url: str | None = None,
     *,
@@ -549,6 +589,7 @@ def connect(
     settings: Settings | None = None,
     embedder: Embedder | None = None,
     llm: LLM | None = None,
+    **unknown: Never,
 ) -> Platform:
     """The platform, to be opened with ``async with``, or by ``open``.
 
@@ -556,11 +597,15 @@ def connect(
     ``embedder`` and ``llm`` replace the configured ones and stay the caller's to close. Raises ``InvalidRequestError``
     for an embedder that is a text, and for values or settings of the environment that cannot be used.
     """
+    if unknown:
+        refuse_unknown(connect, unknown)
     if isinstance(embedder, str):
         raise InvalidRequestError(
             f"embedder is the text {embedder!r:.40}; give an embedder, or name one by RETRIEVAL_EMBEDDER or "
             f"settings=Settings(embedder={embedder!r:.40})"
         )
+    if embedder is not None and not isinstance(getattr(embedder, "space", None), EmbeddingSpace):
+        raise InvalidRequestError(f"embedder is {embedder!r:.80}; give an embedder, or set RETRIEVAL_EMBEDDER")
     if settings is not None and not isinstance(settings, Settings):
         raise InvalidRequestError(f"settings is a {type(settings).__name__}; give a Settings, such as Settings()")
     given = {"database_url": url, "tenant": tenant}
@@ -573,6 +618,7 @@ def connect(
     return Platform(chosen, embedder=embedder, llm=llm)
 
 
+@names_told
 async def open(  # noqa: A001 - what users call it, as they call retrieval.open()
     url: str | None = None,
     *,
@@ -580,9 +626,10 @@ async def open(  # noqa: A001 - what users call it, as they call retrieval.open(
     settings: Settings | None = None,
     embedder: Embedder | None = None,
     llm: LLM | None = None,
+    **unknown: Never,
 ) -> Platform:
     """The platform, open, for notebooks and applications that go on: ``platform = await retrieval.open()``.
 
     The arguments are those of ``connect``. ``await platform.close()`` ends it.
     """
-    return await connect(url, tenant=tenant, settings=settings, embedder=embedder, llm=llm).open()
+    return await connect(url, tenant=tenant, settings=settings, embedder=embedder, llm=llm, **unknown).open()
