@@ -322,7 +322,7 @@ async def test_memories_of_others_are_neither_shown_nor_changed(store: MemorySto
 
 async def test_systems_and_tools_say_nothing(store: MemoryStore, server: OpenAIServer) -> None:
     """Their messages keep their numbers; parts of a content that are no text are left out."""
-    messages = [
+    messages: list[dict[str, Any]] = [
         {"role": "system", "content": "The secret word is swordfish."},
         {"role": "user", "content": [{"type": "text", "text": "I like tea"}, {"type": "image_url", "image_url": {}}]},
         {"role": "assistant", "content": None, "tool_calls": []},
