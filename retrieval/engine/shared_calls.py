@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Hashable, Sequence
+from collections.abc import Callable, Coroutine, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -14,7 +14,7 @@ from retrieval.adapters.endpoints.breaker import LANGUAGE_MODEL, Guard, Guards
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.deadline import in_background
 from retrieval.adapters.store.search.rewrites import cached_rewrites, keep_rewrites
-from retrieval.domain.errors import DatabaseError, LLMUnavailableError
+from retrieval.domain.errors import DatabaseError, LLMError, LLMUnavailableError
 from retrieval.domain.llm import LLM
 from retrieval.engine.stopwatch import Clock
 
@@ -47,6 +47,29 @@ class SharedCalls:
     def guard(self, llm: LLM, name: str) -> Guard:
         """The calls of a language model, through its breaker."""
         return self._guards.of(llm, name)
+
+    async def json(
+        self, llm: LLM, prompt: str, schema: Mapping[str, Any], *, system: str = "", seconds: float | None = None
+    ) -> Any:
+        """A language model's answer through its breaker, checked against the schema.
+
+        ``seconds``: the budget that the breaker counts; None: it may take as long as it takes. Raises
+        ``LLMUnavailableError`` and ``LLMRejectedError``: models come from anywhere, and what else they raise becomes
+        one of these.
+        """
+        from retrieval.adapters.llms.json_shape import JSONShape  # its libraries serve no search
+
+        async def ask() -> Any:
+            try:
+                return JSONShape(schema).checked(await llm.complete_json(prompt, schema, system=system))
+            except LLMError:
+                raise
+            except Exception as error:
+                _log.warning("%s failed", llm.name, exc_info=error)
+                said = " ".join(f"{type(error).__name__} {error}".split())
+                raise LLMUnavailableError(f"{llm.name} failed: {said:.200}") from error
+
+        return await self.guard(llm, llm.name).call(ask, seconds)
 
     async def result(
         self, key: Hashable, make: Callable[[], Coroutine[Any, Any, Any]], seconds: float | None = None

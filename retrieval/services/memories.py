@@ -24,6 +24,7 @@ from retrieval.adapters.store.items.memories import (
     memories_with,
     rate_memory,
     read_memories,
+    read_versions,
     write_memories,
 )
 from retrieval.adapters.store.items.removal import (
@@ -38,14 +39,19 @@ from retrieval.domain.items.embedding import Vector
 from retrieval.domain.items.item import Item
 from retrieval.domain.items.memory import (
     Duplicate,
+    FactOutcome,
+    Links,
     Memory,
     NewMemory,
     StoredMemory,
     changed,
     check_current,
+    has_expired,
+    history_of,
     may_join,
     merged,
     to_store,
+    united,
 )
 from retrieval.services.add import AddReport, Writer
 from retrieval.services.indexes import flush_lexical, keep_index
@@ -102,6 +108,12 @@ class MemoryRecords:
     async def read(self, ids: Sequence[str]) -> dict[str, Memory]:
         """The memories of those ids that exist, by id."""
         return await read_memories(*self._where, ids)
+
+    async def histories(self, ids: Sequence[str], now: datetime) -> dict[str, tuple[Memory, ...]]:
+        """The versions of each of those memories that exist and have not expired, newest first, by the id asked for."""
+        found = await read_versions(*self._where, ids)
+        known = {key: memory for key, memory in found.items() if not has_expired(memory, now)}
+        return {memory_id: history_of(memory_id, known) for memory_id in ids if memory_id in known}
 
     async def page(
         self,
@@ -177,6 +189,35 @@ class Look(NamedTuple):
     """Whether it is to join one of them."""
 
 
+class DecidedFact(NamedTuple):
+    """A fact that is to be remembered, and what was decided of it before it is stored."""
+
+    memory: NewMemory
+    outcome: FactOutcome
+    near: Near | None = None
+    """The memory that says it already, or whose place it takes; None: it is a new one."""
+
+
+class SettledFact(NamedTuple):
+    """What became of a fact that was to be remembered."""
+
+    outcome: FactOutcome
+    memory_id: str
+    superseded_id: str | None = None
+
+
+@dataclass(slots=True)
+class _Plan:
+    """What a transaction that remembers facts writes."""
+
+    held: Mapping[str, Memory]
+    became: list[SettledFact]
+    written: dict[str, NewMemory]
+    """By id: new memories, and known ones with the turns of facts that say the same."""
+    successors: dict[str, str]
+    """By the id of the memory that loses its place."""
+
+
 @dataclass(frozen=True, slots=True)
 class MemoryWriter:
     """Writes memories into one collection."""
@@ -247,27 +288,48 @@ class MemoryWriter:
             _check_successor(held[old_id], held[new_id] if isinstance(new, str) else new, now)
             report, items = AddReport(), list[Item]()
             if isinstance(new, NewMemory):
-                report, items = await self._write(connection, [new], replaced=old_id)
+                report, items = await self._write(connection, [new], replaced=[old_id])
             else:
-                await self._archive(connection, old_id)
+                await self._archive(connection, [old_id])
             await mark_superseded(connection, self._collection.collection_id, old_id, new_id)
         return await self._settled(report + await self.writer.embed(items))
 
-    async def vector_of(self, item: Item) -> Vector | None:
-        """The vector that the item will be stored with, shape (dimensions,); None: there is no embedder, or it is away.
+    async def remember(
+        self, facts: Sequence[DecidedFact], receipt: NewMemory, now: datetime
+    ) -> tuple[list[SettledFact], AddReport] | None:
+        """Store the facts and the receipt in one transaction; None: the receipt was there, and nothing was changed.
 
-        It is cached, so that it is paid for once.
+        What was decided is looked at again: a fact with the same words as a memory that it may join is the same, and
+        one whose near memory changed meanwhile, or lost its place, is a new memory.
         """
-        if self.writer.embedder is None:
+        collection_id = self._collection.collection_id
+        async with self._transaction() as connection:
+            await hold_fingerprint(connection, collection_id, receipt.memory_id)
+            if await known_hashes(connection, collection_id, [receipt.memory_id]):
+                return None
+            plan = await self._plan(connection, facts, now)
+            written = [*plan.written.values(), receipt]
+            report, items = await self._write(connection, written, replaced=sorted(plan.successors))
+            for old_id, new_id in plan.successors.items():
+                await mark_superseded(connection, collection_id, old_id, new_id)
+            stored = {memory.item().text for memory in written}
+            unsaid = {fact.memory.item().text for fact in facts} - stored
+            await uncache_texts(connection, self.writer.tenant_id, sorted(unsaid))
+        return plan.became, await self._settled(report + await self.writer.embed(items))
+
+    async def vectors_of(self, items: Sequence[Item]) -> list[Vector] | None:
+        """The vectors that the items will be stored with, shape (dimensions,); None: nothing embeds, or it is away.
+
+        They are cached, so that they are paid for once.
+        """
+        if self.writer.embedder is None or not items:
             return None
         try:
-            vector: Vector = (
-                await self.writer.embedder.embed_documents([item.text], [item.item_id], within_budget=True)
-            )[0]
+            texts, ids = [item.text for item in items], [item.item_id for item in items]
+            return list(await self.writer.embedder.embed_documents(texts, ids, within_budget=True))
         except (EmbedderError, InvalidVectorError) as error:
-            _log.info("duplicates of %r are looked up by words alone: %s", item.item_id, error)
+            _log.info("memories like %r are looked up by words alone: %s", items[0].item_id, error)
             return None
-        return vector
 
     @property
     def _collection(self) -> StoredCollection:
@@ -281,17 +343,17 @@ class MemoryWriter:
             if memory_id not in held:
                 raise UnknownItemError(f"there is no memory {memory_id!r:.80} in collection {self._collection.name!r}")
 
-    async def _archive(self, connection: Connection, memory_id: str) -> None:
+    async def _archive(self, connection: Connection, ids: Sequence[str]) -> None:
         space = self._collection.space
-        await archive_items(connection, self._collection.collection_id, [space.space_id] if space else [], [memory_id])
+        await archive_items(connection, self._collection.collection_id, [space.space_id] if space else [], ids)
 
     async def _write(
-        self, connection: Connection, memories: Sequence[NewMemory], *, replaced: str | None = None
+        self, connection: Connection, memories: Sequence[NewMemory], *, replaced: Sequence[str] = ()
     ) -> tuple[AddReport, list[Item]]:
         """Write what is new or changed; gives also the items that may need a vector.
 
-        The cached vectors of what changed ones said before are removed. ``replaced`` is archived: between the items and
-        the memories, which are then all held in the order of their keys.
+        The cached vectors of what changed ones said before are removed. ``replaced`` are archived: between the items
+        and the memories, which are then all held in the order of their keys.
         """
         collection_id = self._collection.collection_id
         items = [memory.item() for memory in memories]
@@ -305,14 +367,37 @@ class MemoryWriter:
             old = [text for one in before.values() if (text := _text_of(one)) != changed[one.memory_id]]
             space = self._collection.space
             await write_items(connection, ItemWrite(collection_id, fresh, space.space_id if space else None))
-        if replaced is not None:
+        if replaced:
             await self._archive(connection, replaced)
-            await hold_rows(connection, collection_id, [replaced, *(item.item_id for item in items)])
+            await hold_rows(connection, collection_id, [*replaced, *(item.item_id for item in items)])
         made = await write_memories(connection, collection_id, memories)
         await uncache_texts(connection, self.writer.tenant_id, old)
         added = len(made - known.keys())  # of those that come at the same moment, one makes it
         report = AddReport(added=added, changed=len(fresh) - added, unchanged=len(items) - len(fresh))
-        return report, [item for item in fresh if item.status != ARCHIVED]
+        return report, [item for item in fresh if item.status != ARCHIVED and item.item_id not in replaced]
+
+    async def _plan(self, connection: Connection, facts: Sequence[DecidedFact], now: datetime) -> _Plan:
+        """Hold what the facts are about, and say what becomes of each."""
+        collection_id = self._collection.collection_id
+        same = dict[str, list[str]]()
+        for key in sorted({fact.memory.fingerprint for fact in facts}):
+            await hold_fingerprint(connection, collection_id, key)
+            same[key] = await memories_with(connection, collection_id, key, now)
+        near = {fact.near.memory_id for fact in facts if fact.near is not None}
+        held = await hold_memories(connection, collection_id, sorted(near.union(*same.values())))
+        plan = _Plan(held, [], {}, {})
+        joined = dict[str, list[NewMemory]]()
+        for fact in facts:
+            became = _became(fact, plan, same[fact.memory.fingerprint], now)
+            plan.became.append(became)
+            if became.outcome is FactOutcome.SAME:
+                joined.setdefault(became.memory_id, []).append(fact.memory)
+            else:
+                plan.written[became.memory_id] = fact.memory
+            if became.superseded_id is not None:
+                plan.successors[became.superseded_id] = became.memory_id
+        plan.written |= {key: _said_again(held[key], memories) for key, memories in joined.items()}
+        return plan
 
     async def _duplicates(self, connection: Connection, memory: NewMemory, look: Look) -> tuple[Duplicate, ...]:
         """Find the memories with the same words, and the nearly equal ones; the most alike first."""
@@ -357,6 +442,31 @@ def _is_target(known: Memory, memory: NewMemory, look: Look) -> bool:
         return False
     seen = {one.memory_id: one.text for one in look.near}
     return to_store(known).fingerprint == memory.fingerprint or seen.get(known.memory_id) == known.text
+
+
+def _became(fact: DecidedFact, plan: _Plan, same: Sequence[str], now: datetime) -> SettledFact:
+    """What becomes of a fact, of what is held."""
+    memory, near = fact.memory, fact.near
+    for memory_id in same:
+        if memory_id in plan.held and may_join(plan.held[memory_id], memory, now):
+            return SettledFact(FactOutcome.SAME, memory_id)
+    known = plan.held.get(near.memory_id) if near is not None else None
+    if near is None or known is None or not may_join(known, memory, now) or known.text != near.text:
+        return SettledFact(FactOutcome.ADDED, memory.memory_id)
+    if fact.outcome is FactOutcome.SAME:
+        return SettledFact(FactOutcome.SAME, known.memory_id)
+    if fact.outcome is FactOutcome.SUPERSEDED and known.memory_id not in plan.successors:
+        return SettledFact(FactOutcome.SUPERSEDED, memory.memory_id, known.memory_id)
+    return SettledFact(FactOutcome.ADDED, memory.memory_id)
+
+
+def _said_again(known: Memory, memories: Sequence[NewMemory]) -> NewMemory:
+    """The known memory with the links of those that say the same; it is as relevant as it was."""
+    links: Links = {}
+    for memory in memories:
+        links = united(links, memory.links)
+    latest = max(memory.occurred_at for memory in memories)
+    return merged(known, replace(memories[0], links=links, occurred_at=latest, relevance_score=0.0, metadata={}))
 
 
 def _check_places(held: Mapping[str, Memory], old_id: str, new_id: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import json
 import math
@@ -303,6 +304,67 @@ _MAKERS = {
 }
 
 
+_SENTENCE = re.compile(r"(?<=[.!?…。！？])\s+|\n+")
+_FACT_WORDS = 3
+"""Words that mean something by themselves which a sentence needs to be a fact."""
+
+
+def _lines_in(prompt: str, tag: str) -> list[dict[str, Any]]:
+    """The JSON objects, one a line, that stand in a prompt between the tag and its end."""
+    _, _, rest = prompt.partition(f"<{tag}>\n")
+    lines = rest.partition(f"\n</{tag}>")[0].splitlines()
+    found = []
+    for line in lines:
+        try:
+            found.append(json.loads(line))
+        except ValueError:
+            return []
+    return [one for one in found if isinstance(one, dict)]
+
+
+def sim_facts(prompt: str) -> dict[str, Any] | None:
+    """Each sentence of a message, with its speaker, as a fact of that turn; None: the prompt shows no messages.
+
+    Questions, and sentences of fewer than three words that mean something by themselves, are none.
+    """
+    turns = _lines_in(prompt, "messages")
+    if not all({"turn", "speaker", "text"} <= turn.keys() for turn in turns) or not turns:
+        return None
+    facts = [
+        {"text": f"{turn['speaker']}: {' '.join(sentence.split())}", "turns": [turn["turn"]]}
+        for turn in turns
+        for sentence in _SENTENCE.split(turn["text"])
+        if len(content_words(sentence)) >= _FACT_WORDS and not sentence.rstrip().endswith(("?", "？"))
+    ]
+    return {"facts": facts}
+
+
+def sim_decisions(prompt: str) -> dict[str, Any] | None:
+    """What becomes of each fact beside the memories that it is shown with; None: the prompt shows no facts.
+
+    The same words are the same; of others, one with which it shares at least half of all words is superseded.
+    """
+    facts = _lines_in(prompt, "facts")
+    if not all({"fact", "text", "memories"} <= fact.keys() for fact in facts) or not facts:
+        return None
+    return {"decisions": [_sim_decision(fact) for fact in facts]}
+
+
+def _sim_decision(fact: Mapping[str, Any]) -> dict[str, Any]:
+    own = {word.casefold() for word in content_words(fact["text"])}
+    said = {"fact": fact["fact"], "decision": "new", "memory": 0, "reason": ""}
+    shares = {
+        memory["memory"]: len(own & other) / len(own | other) if own | other else 0.0
+        for memory in fact["memories"]
+        for other in [{word.casefold() for word in content_words(memory["text"])}]
+    }
+    nearest = max(shares, key=lambda number: shares[number], default=0)
+    if shares.get(nearest, 0.0) < 0.5:
+        return said
+    decision = "same" if shares[nearest] == 1 else "supersedes"
+    return {**said, "decision": decision, "memory": nearest, "reason": "said later" if decision != "same" else ""}
+
+
 _REWRITE = re.compile(r"rewrite.*query", re.IGNORECASE | re.DOTALL)
 _VARIATION = re.compile(r"\bvariation (-?\d+)")
 _READ = 5000
@@ -355,6 +417,8 @@ class SimLLM:
     A prompt that holds ``rewrite`` and then ``query`` is answered with two or three rewrites of the query in it: what
     stands in ``<query>`` tags, else after the last ``query:``, else in the last double quotes, else on the last line.
     Where ``system`` names a variation ("variation 3"), it is drawn by that too.
+    Asked for JSON, messages between ``<messages>`` tags give each sentence as a fact (``sim_facts``), and facts between
+    ``<facts>`` tags a decision each (``sim_decisions``).
     Any other prompt gets a sentence of its words, and any schema a value that fits it. It knows a few synonyms and
     nothing of the world.
 
@@ -403,6 +467,9 @@ class SimLLM:
         shape = JSONShape(schema)
         if fault == "malformed":
             shape.read('{"simulated": [')
+        if not fault and (found := sim_facts(prompt) or sim_decisions(prompt)) is not None:
+            with contextlib.suppress(LLMRejectedError):  # another schema is filled like any
+                return shape.checked(found)
         rewrites = self._rewrites(prompt, system)
         filling = Filling(
             rng=self._rng(prompt),

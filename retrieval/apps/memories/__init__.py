@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from retrieval.apps.memories.engine import RetrievalEngine
+from retrieval.apps.memories.messages import RememberedFact, RememberReport
 from retrieval.apps.memories.ranking import SEED_PROFILE, SEMANTIC_PROFILE, STRATEGIES, RelevantMemory
 from retrieval.apps.memories.requests import related_types
 from retrieval.apps.memories.store import MemoryStore
@@ -16,6 +17,8 @@ __all__ = [
     "Memory",
     "MemoryStore",
     "RelevantMemory",
+    "RememberReport",
+    "RememberedFact",
     "RetrievalEngine",
     "StoredMemory",
     "extract_text",

@@ -120,6 +120,7 @@ class RetrievalEngine:
         profile: Profile | None = None,
         match_entities: MatchEntities = "filter",
         as_of: datetime | None = None,
+        include_history: bool = False,
         context: Context = Context(),
     ) -> list[RelevantMemory]:
         """The project's most relevant memories, best first, each with its ``computed_relevance_score``.
@@ -129,8 +130,9 @@ class RetrievalEngine:
         memories that are linked to at least one of them, and more of them count for more; with
         ``match_entities="prefer"`` they count and leave nothing out. Nothing in a list, or no list, filters nothing.
         ``limit``: 1 to 1000. ``min_score``: 0 to 1. ``strategy`` is one of ``PROFILES``, ``profile`` another one with
-        signals. ``as_of`` (aware): only what had happened by then, and recency as it was then. Raises
-        ``InvalidRequestError`` or one of its kind for what cannot be asked.
+        signals. ``as_of`` (aware): only what had happened by then, and recency as it was then.
+        ``include_history``: each memory's ``history`` holds its superseded versions, which no search finds.
+        Raises ``InvalidRequestError`` or one of its kind for what cannot be asked.
         """
         result = await self._get_candidate_memories(
             project_id,
@@ -145,7 +147,7 @@ class RetrievalEngine:
         )
         memories = await self._memories_of(result)
         await self._count_accesses(memories)
-        return memories
+        return await self._with_history(memories) if include_history else memories
 
     async def retrieve_context_for_task(
         self,
@@ -253,6 +255,10 @@ class RetrievalEngine:
             return []
         known = await self._store.get_memories([hit.item_id for hit in result])
         return [relevant(known[hit.item_id], hit, result.retrieval_id) for hit in result if hit.item_id in known]
+
+    async def _with_history(self, memories: Sequence[RelevantMemory]) -> list[RelevantMemory]:
+        versions = await self._store.histories([memory.memory_id for memory in memories]) if memories else {}
+        return [replace(memory, history=versions.get(memory.memory_id, ())[1:]) for memory in memories]
 
     async def _opened(self) -> Collection:
         if self._collection is None:

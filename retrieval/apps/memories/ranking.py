@@ -97,6 +97,8 @@ class RelevantMemory(Memory):
     """The signals with their values and weights, and the legs that brought it."""
     retrieval_id: UUID | None = None
     """Under which the answer is recorded, for feedback; None: it is not."""
+    history: tuple[Memory, ...] = ()
+    """The versions that were superseded, newest first; empty where the call did not ask for them."""
 
     @property
     def signals(self) -> dict[str, float]:
@@ -106,7 +108,8 @@ class RelevantMemory(Memory):
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
         given = {part.name: _plain(getattr(self, part.name)) for part in fields(self)}
-        return {**given, "explanation": self.explanation.as_dict()}
+        history = [version.as_dict() for version in self.history]
+        return {**given, "explanation": self.explanation.as_dict(), "history": history}
 
 
 def relevant(memory: Memory, hit: Hit, retrieval_id: UUID | None) -> RelevantMemory:

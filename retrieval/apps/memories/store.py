@@ -8,16 +8,19 @@ from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any, overload
 
+from retrieval.apps.memories.messages import FACT, RememberReport, checked_conversation
 from retrieval.apps.memories.ranking import SEED_PROFILE
+from retrieval.apps.memories.remembering import FactsOf, Remembering, checked_llm, near_memories
 from retrieval.apps.memories.requests import checked_project, checked_types
 from retrieval.collection import Collection
 from retrieval.domain.checks import fault_of
-from retrieval.domain.errors import InvalidLimitError, InvalidRequestError, UnknownItemError
-from retrieval.domain.items.item import Item
+from retrieval.domain.errors import (
+    InvalidLimitError,
+    InvalidRequestError,
+    UnknownItemError,
+)
 from retrieval.domain.items.memory import (
     FILTERABLE,
-    PROJECT,
-    USER,
     Duplicates,
     Links,
     Memory,
@@ -31,14 +34,12 @@ from retrieval.domain.items.memory import (
     links_of,
 )
 from retrieval.domain.records.retrieval_id import uuid7
-from retrieval.domain.search.diversity import THRESHOLD, similarity
-from retrieval.domain.search.hit import Hit
-from retrieval.domain.search.profile import Profile
+from retrieval.domain.search.diversity import THRESHOLD
 from retrieval.engine.collection_handle import FRESH_SECONDS
 from retrieval.engine.request import checked_item_ids
 from retrieval.platform import Platform
 from retrieval.services.add import AddReport, Writer
-from retrieval.services.memories import Look, MemoryRecords, MemoryWriter, Near
+from retrieval.services.memories import Look, MemoryRecords, MemoryWriter
 
 COLLECTION = "memories"
 """The collection of a store or an engine that names no other."""
@@ -47,6 +48,18 @@ COLLECTION = "memories"
 async def memories_collection(platform: Platform, name: str = COLLECTION) -> Collection:
     """The collection of that name; made if missing, ranked by the hybrid, with projects and users by index."""
     return await platform.collection(name, profile=SEED_PROFILE, filterable=FILTERABLE)
+
+
+async def existing_store(platform: Platform, name: str = COLLECTION) -> MemoryStore:
+    """The store of a collection of memories that there is; none is made, and no other becomes one.
+
+    Such a collection declares what a store of memories looks up by, whether or not it holds any. Raises
+    ``UnknownCollectionError``, and ``InvalidRequestError`` for a collection of other items.
+    """
+    collection = await platform.collection(name, create=False)
+    if not set(FILTERABLE) <= set((await collection.info()).filterable):
+        raise InvalidRequestError(f"collection {name!r} holds no memories; name one that a MemoryStore stores into")
+    return MemoryStore(platform, name)
 
 
 MOST_LISTED = 1000
@@ -115,13 +128,6 @@ def _place(after: str) -> tuple[datetime, str]:
     if happened_at is None or fault_of(happened_at) or not memory_id or "\x00" in memory_id:
         raise InvalidRequestError(f"after is {after!r:.80}; it must be the `next` of the page before")
     return happened_at, memory_id
-
-
-MOST = 20
-"""Memories that are compared with a new one, of each way to find them; those that have expired are among them."""
-
-_QUERY_CHARACTERS = 2000
-"""The number of characters of a text that are searched for; all of them are compared."""
 
 
 UNCHANGED: Any = object()
@@ -326,6 +332,59 @@ class MemoryStore:
         await (await self._writer()).supersede(old_id, memory, self._platform.now)
         return memory if isinstance(memory, str) else memory.memory_id
 
+    async def remember(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        project_id: str,
+        *,
+        session: str,
+        user_id: str | None = None,
+        first_turn: int = 1,
+        interaction_type: str = FACT,
+        occurred_at: datetime | None = None,
+    ) -> RememberReport:
+        """Store the facts that a language model finds in the messages of a conversation, each with its source turns.
+
+        A message has a ``role``, a ``content`` and perhaps a ``name``; those of systems and tools are not read. A turn
+        is a message's number, counted from ``first_turn`` on; a memory is linked to its turns under the type ``turns``
+        as ``session/number``. A fact that a memory of the same project, user and type says already adds its turns to
+        that one; a fact that contradicts such a memory takes its place (see ``history``); a fact that does not come
+        from its turns is refused. All is stored in one transaction, or nothing; the same messages of the same session
+        a second time change nothing. ``occurred_at`` is when they were said; left out: now.
+
+        The messages, and memories that resemble their facts, are sent to ``platform.llm``, in two calls at most. Raises
+        ``ConfigurationError`` without a language model, ``LLMUnavailableError`` or ``LLMRejectedError`` where it gives
+        no usable answer, and ``InvalidRequestError`` for what are no messages.
+        """
+        conversation = checked_conversation(messages, session, first_turn)
+        said_at = self._platform.now if occurred_at is None else occurred_at
+        remembering = Remembering(
+            conversation=conversation,
+            facts_of=FactsOf(project_id, user_id, interaction_type, said_at),
+            new_id=self._new_id,
+            now=self._platform.now,
+        )
+        remembering.receipt.item()  # what cannot be stored is refused before anybody is asked
+        llm = checked_llm(self._platform.llm)
+        return await remembering.remember(llm, await self._collection(), await self._writer(), await self._records())
+
+    async def history(self, memory_id: str) -> tuple[Memory, ...]:
+        """The versions of a memory, newest first: the current one, then those that were superseded.
+
+        Each tells when it was said (``occurred_at``) and stored (``created_at``), from which turns (``sources``), and
+        in its metadata, where a language model decided it, the ``reason`` why it took the place of the one before; the
+        ``updated_at`` of a superseded one is when it lost its place, unless it was changed later. Raises
+        ``UnknownItemError`` if there is no such memory, or it expired.
+        """
+        found = await (await self._records()).histories(checked_item_ids([memory_id]), self._platform.now)
+        if memory_id not in found:
+            await self.get_memory(memory_id)  # says which of both
+        return found[memory_id]
+
+    async def histories(self, memory_ids: Sequence[str]) -> dict[str, tuple[Memory, ...]]:
+        """The versions of each of those memories that there are and that have not expired: see ``history``."""
+        return await (await self._records()).histories(checked_item_ids(memory_ids), self._platform.now)
+
     async def forget(self, memory_id: str) -> None:
         """Forget a memory: nothing of it is left, and what was recorded of it bears a pseudonym.
 
@@ -359,7 +418,9 @@ class MemoryStore:
         look = None
         if how is not Duplicates.KEEP:
             joins = how is Duplicates.MERGE
-            found = await near_memories(await self._collection(), writer, memory, self._threshold, joins=joins)
+            vectors = await writer.vectors_of([memory.item()])
+            vector = vectors[0] if vectors else None
+            found = await near_memories(await self._collection(), memory, vector, self._threshold, joins=joins)
             known = await self.get_memories([memory.memory_id for memory in found]) if found else {}
             near = [memory for memory in found if memory.memory_id in known]
             look = Look(near, self._platform.now, joins=joins)
@@ -403,41 +464,3 @@ class MemoryStore:
 
 def _check_id(memory_id: str) -> None:
     checked_item_ids([memory_id])
-
-
-async def near_memories(
-    collection: Collection, writer: MemoryWriter, memory: NewMemory, threshold: float, *, joins: bool = False
-) -> list[Near]:
-    """The memories of its project whose similarity is at least the threshold, the most alike first.
-
-    They are looked up by words and, where the collection has an embedder, by meaning too. They may have expired. With
-    ``joins`` only those of the same user and type, which it may join: others would take their places.
-    """
-    item = memory.item()
-    if not item.text:
-        return []
-    vector = await writer.vector_of(item)
-    where: dict[str, str | None] = {PROJECT: memory.project_id}
-    if joins:
-        where |= {USER: memory.user_id, "kind": memory.interaction_type}
-    hits: dict[str, Hit] = {}
-    for leg in ["lexical"] if vector is None else ["lexical", "dense"]:
-        found = await collection.unrecorded().search(
-            item.text[:_QUERY_CHARACTERS],
-            vector=vector,
-            where=where,
-            limit=MOST,
-            profile=Profile(legs={leg: 1.0}),
-            syntax=False,
-        )
-        hits |= {hit.item_id: hit for hit in found}
-    compared = {hit.item_id: similarity(hit.body, item.body, _cosine(hit, item)) for hit in hits.values()}
-    near = [Near(key, alike, hits[key].body) for key, alike in compared.items() if alike >= threshold]
-    return sorted(near, key=lambda one: (-one.similarity, one.memory_id))
-
-
-def _cosine(hit: Hit, item: Item) -> float | None:
-    """The cosine of the vectors, where they stand for what is compared: a summary that both have makes all alike."""
-    if hit.title or item.title:
-        return None
-    return next((part.raw_score for part in hit.explanation.contributions if part.leg == "dense"), None)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import re
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
@@ -188,8 +187,6 @@ def _key(text: str) -> str:
 LONGEST_SECONDS = 300.0
 """The longest time of a call in seconds, whether or not anyone waits: a late answer serves the next search."""
 
-_log = logging.getLogger(__name__)
-
 
 @dataclass(frozen=True, slots=True)
 class Rewritten:
@@ -242,23 +239,13 @@ class Rewriter:
 
     async def _asked(self, query: str) -> list[str]:
         system = SYSTEM if self.seed is None else f"{SYSTEM} This is variation {self.seed}."
-        guard = self._parts.llm_calls.guard(self.llm, self.llm.name)
-        answer = await guard.call(lambda: self._answer(rewriting_prompt(query), system), self.budget_seconds)
+        answer = await self._parts.llm_calls.json(
+            self.llm, rewriting_prompt(query), SCHEMA, system=system, seconds=self.budget_seconds
+        )
         found = usable_rewrites(answer, query)
         if not found:
             raise LLMRejectedError(f"{self.llm.name} gave no rewrite that can be searched for")
         return found
-
-    async def _answer(self, prompt: str, system: str) -> Any:
-        """The model's answer; models come from anywhere, and what else they raise becomes one of their own errors."""
-        try:
-            return await self.llm.complete_json(prompt, SCHEMA, system=system)
-        except LLMError:
-            raise
-        except Exception as error:
-            _log.warning("%s failed", self.llm.name, exc_info=error)
-            said = " ".join(f"{type(error).__name__} {error}".split())
-            raise LLMUnavailableError(f"{self.llm.name} failed: {said:.200}") from error
 
     async def _kept(self, query: str) -> list[str]:
         kept = await self._parts.rewrites.read(self.llm.name, query, instructions=self._instructions)

@@ -169,6 +169,23 @@ class Duplicates(StrEnum):
     """It is stored, and nobody looks."""
 
 
+class FactOutcome(StrEnum):
+    """What became of a fact that was to be remembered."""
+
+    ADDED = "added"
+    """It is a memory of its own."""
+    SAME = "same"
+    """A memory said it already, and is linked to its turns too."""
+    SUPERSEDED = "superseded"
+    """It is a memory of its own, and took another one's place."""
+    REFUSED = "refused"
+    """Nothing was stored of it."""
+
+
+TURNS = "turns"
+"""The type of the entities that a memory is linked to as its sources: turns of a conversation, ``session/number``."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewMemory:
     """A memory that is to be stored.
@@ -277,6 +294,11 @@ class Memory:
     metadata: Mapping[str, Any]
     created_at: datetime
     updated_at: datetime
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The turns of conversations that it comes from, as ``session/number``; none: it was stored otherwise."""
+        return tuple(self.links.get(TURNS, ()))
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON values; times are ISO 8601."""
@@ -409,3 +431,22 @@ def may_join(known: Memory, other: NewMemory, now: datetime) -> bool:
     mine = (known.project_id, known.user_id, known.interaction_type)
     is_alike = mine == (other.project_id, other.user_id, other.interaction_type)
     return is_alike and known.status != "archived" and not has_expired(known, now)
+
+
+def history_of(memory_id: str, known: Mapping[str, Memory]) -> tuple[Memory, ...]:
+    """The versions of a memory, the current one first and then those before it, of the memories that are known.
+
+    What was superseded later comes first; of those that lost their place to the same memory, the latest change.
+    """
+    newest, passed = memory_id, {memory_id}
+    while (successor := known[newest].superseded_by) in known and successor not in passed:
+        newest = str(successor)
+        passed.add(newest)
+    found = [known[newest]]
+    taken = {newest}
+    for version in found:  # which grows meanwhile
+        before = [one for one in known.values() if one.superseded_by == version.memory_id]
+        before.sort(key=lambda one: (one.updated_at, one.memory_id), reverse=True)
+        found += [one for one in before if one.memory_id not in taken]
+        taken |= {one.memory_id for one in before}
+    return tuple(found)

@@ -101,6 +101,23 @@ _SUPERSEDE = """
     FROM items AS item WHERE item.collection_id = %(collection_id)s AND item.item_id = %(old_id)s
     ON CONFLICT (collection_id, item_id) DO UPDATE SET superseded_by = excluded.superseded_by
 """
+# The memories that took their places, one after the other, and all those whose places any of these took.
+_HISTORY = Compiled(f"""
+    WITH RECURSIVE later (item_id) AS (
+        SELECT given.item_id COLLATE "C" FROM unnest(%(item_ids)s::text[]) AS given (item_id)
+        UNION
+        SELECT memory.superseded_by FROM later
+        JOIN memories AS memory ON memory.collection_id = %(collection_id)s AND memory.item_id = later.item_id
+        WHERE memory.superseded_by IS NOT NULL
+    ), version (item_id) AS (
+        SELECT later.item_id FROM later
+        UNION
+        SELECT memory.item_id FROM version
+        JOIN memories AS memory
+            ON memory.collection_id = %(collection_id)s AND memory.superseded_by = version.item_id
+    )
+    SELECT {_COLUMNS} {_FROM} AND item.item_id IN (SELECT version.item_id FROM version)
+""")  # noqa: S608 - of the names above
 _RATE = Compiled("""
     WITH held AS MATERIALIZED (
         SELECT item.item_id, coalesce(item.occurred_at, item.created_at) AS happened_at FROM items AS item
@@ -142,6 +159,14 @@ async def read_memories(
 ) -> dict[str, Memory]:
     """The memories of those ids that exist, by id."""
     rows = await database.read(tenant_id, _READ.bind(collection_id=collection_id, item_ids=list(ids)))
+    return {row[0]: _memory(row) for row in rows}
+
+
+async def read_versions(
+    database: Database, tenant_id: int, collection_id: int, ids: Sequence[str]
+) -> dict[str, Memory]:
+    """Those memories with all that took their places, and all whose places these took, by id."""
+    rows = await database.read(tenant_id, _HISTORY.bind(collection_id=collection_id, item_ids=list(ids)))
     return {row[0]: _memory(row) for row in rows}
 
 

@@ -1,4 +1,4 @@
-"""``retrieval memories``: look at a memory, and forget what is to be forgotten."""
+"""``retrieval memories``: remember messages, look at a memory and its history, and forget."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ import typer
 
 from retrieval.surfaces.cli.completion import complete_collection
 from retrieval.surfaces.cli.options import Json, examples
-from retrieval.surfaces.cli.output import count, table
+from retrieval.surfaces.cli.output import console, count, table
 from retrieval.surfaces.cli.run import answer
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rich.table import Table
 
-    from retrieval.apps.memories import MemoryStore
+    from retrieval.apps.memories import MemoryStore, RememberReport
     from retrieval.platform import Platform
 
 
@@ -25,17 +27,23 @@ FORGET = (
     "retrieval memories forget --user ann",
 )
 
+REMEMBER = ("retrieval memories remember chat.jsonl --project ops --session 2026-05-01",)
+HISTORY = ("retrieval memories history 01a20206-45aa-77ad-9d9a-229001806734",)
+
+TURNS = "turns"
+"""The links that are a memory's sources: ``retrieval.domain.items.memory.TURNS``, without loading that."""
+
 Collection = Annotated[
     str,
     typer.Option("--collection", metavar="NAME", help="Where the memories are.", autocompletion=complete_collection),
 ]
 
-app = typer.Typer(rich_markup_mode="rich", no_args_is_help=True, epilog=examples(*SHOW, *FORGET))
+app = typer.Typer(rich_markup_mode="rich", no_args_is_help=True, epilog=examples(*REMEMBER, *SHOW, *FORGET))
 
 
 @app.callback()
 def memories() -> None:
-    """Look at the memories of an assistant's projects, and forget them."""
+    """Remember what was said, look at memories, and forget them."""
 
 
 @app.command(epilog=examples(*SHOW))
@@ -95,20 +103,162 @@ def forget(
     )
 
 
+@app.command(epilog=examples(*REMEMBER))
+def remember(
+    context: typer.Context,
+    *,
+    file: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE", help="Messages, one JSON object a line; - is standard input.", show_default=False
+        ),
+    ],
+    project: Annotated[
+        str, typer.Option("--project", metavar="ID", help="The project that remembers.", show_default=False)
+    ],
+    session: Annotated[
+        str,
+        typer.Option("--session", metavar="NAME", help="The session; sources are named by it.", show_default=False),
+    ],
+    user: Annotated[str | None, typer.Option("--user", metavar="NAME", help="Whose memories they are.")] = None,
+    first_turn: Annotated[int, typer.Option("--first-turn", metavar="N", help="The number of the first message.")] = 1,
+    interaction_type: Annotated[
+        str, typer.Option("--type", metavar="NAME", help="The interaction type of the memories.")
+    ] = "fact",
+    at: Annotated[
+        str | None,
+        typer.Option("--at", metavar="TIME", help="When it was: 2026-03-01T12:00:00+00:00; else now."),
+    ] = None,
+    collection: Collection = "memories",
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before texts are sent to a service.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Store the facts that a language model finds in messages.
+
+    Each message has role and content, and perhaps name. A fact that is known
+    gains a source, and one that contradicts a memory takes its place. The same
+    messages a second time change nothing.
+    """
+    from retrieval.surfaces.since import time_of
+
+    said_at = None if at is None else time_of("--at", at)
+    messages = messages_of(file)
+
+    async def work(platform: Platform) -> RememberReport:
+        store = await _store_or_new(platform, collection)
+        await _tell_destinations(platform, collection, messages, yes=yes)
+        return await store.remember(
+            messages,
+            project,
+            session=session,
+            user_id=user,
+            first_turn=first_turn,
+            interaction_type=interaction_type,
+            occurred_at=said_at,
+        )
+
+    answer(context, work, _report, as_json=as_json, when_interrupted="interrupted; run the same command again")
+
+
+@app.command(epilog=examples(*HISTORY))
+def history(
+    context: typer.Context,
+    *,
+    memory_id: Annotated[str, typer.Argument(metavar="ID", help="The memory's id.", show_default=False)],
+    collection: Collection = "memories",
+    as_json: Json = False,
+) -> None:
+    """Show the versions of a memory, newest first, with their sources."""
+
+    async def work(platform: Platform) -> list[dict[str, Any]]:
+        versions = await (await _store(platform, collection)).history(memory_id)
+        return [version.as_dict() for version in versions]
+
+    def shown(found: list[dict[str, Any]]) -> Table:
+        rows = (
+            (
+                one["occurred_at"][:16],
+                one["text"],
+                ", ".join(one["links"].get(TURNS, [])),
+                one["metadata"].get("reason", ""),
+                one["memory_id"],
+            )
+            for one in found
+        )
+        return table(["said", "memory", "sources", "reason", "id"], rows)
+
+    answer(context, work, shown, as_json=as_json)
+
+
+def _report(report: RememberReport) -> list[str | Table]:
+    """The report as lines and a table."""
+    said = count(report.messages, "message")
+    if report.remembered_at is not None:
+        return [f"{said} remembered before, at {report.remembered_at:%Y-%m-%d %H:%M}; nothing was changed"]
+    if not report.facts:
+        return [f"{said} read; nothing in them to remember", *report.notes]
+    rows = [
+        (one.outcome, one.fact, ", ".join(one.sources), one.memory_id or "", one.superseded_id or "", one.reason)
+        for one in report.facts
+    ]
+    return [f"{said} read", table(["", "fact", "sources", "id", "superseded", "reason"], rows), *report.notes]
+
+
 def _cell(value: Any) -> object:
     return json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else value
 
 
 async def _store(platform: Platform, name: str) -> MemoryStore:
-    """The store of a collection of memories that there is; none is made, and no other becomes one.
+    from retrieval.apps.memories.store import existing_store
 
-    Such a collection declares what a store of memories looks up by, whether or not it holds any.
-    """
+    return await existing_store(platform, name)
+
+
+async def _store_or_new(platform: Platform, name: str) -> MemoryStore:
+    """The store of that collection, which is made with the first memory where it is missing."""
     from retrieval.apps.memories import MemoryStore
-    from retrieval.domain.errors import InvalidRequestError
-    from retrieval.domain.items.memory import FILTERABLE
+    from retrieval.domain.errors import UnknownCollectionError
 
-    collection = await platform.collection(name, create=False)
-    if not set(FILTERABLE) <= set((await collection.info()).filterable):
-        raise InvalidRequestError(f"collection {name!r} holds no memories; name one that a MemoryStore stores into")
-    return MemoryStore(platform, name)
+    try:
+        return await _store(platform, name)
+    except UnknownCollectionError:
+        return MemoryStore(platform, name)
+
+
+async def _tell_destinations(platform: Platform, collection: str, messages: Sequence[Any], *, yes: bool) -> None:
+    """Say where messages and facts go, if they leave this machine; see ``tell_destination``, with the same error."""
+    from retrieval.adapters.endpoints.caller import OPENAI_URL
+    from retrieval.surfaces.cli.ingest_documents import tell_destination
+
+    llm = platform.llm
+    if llm is not None and llm.name.startswith("openai/"):
+        url = platform.settings.llm_base_url or OPENAI_URL
+        line = f"messages, and memories that resemble their facts, are sent to {url}, to be read by {llm.name[7:]}"
+        console(stderr=True).print(f"note: {line}", soft_wrap=True)
+    await tell_destination(platform, collection, len(json.dumps(messages)), yes=yes)
+
+
+def messages_of(file: str) -> list[Any]:
+    """The messages of a file: one JSON object a line, or a JSON list of them. Raises ``InvalidRequestError``."""
+    from retrieval.adapters.readers.lines import decoded, read_lines
+    from retrieval.domain.checks import JSONTextError, json_of
+    from retrieval.domain.errors import InvalidRequestError
+
+    lines = [(line.number, *decoded(line.data)) for line in read_lines(file)]
+    for number, _, fault in lines:
+        if fault is not None:
+            raise InvalidRequestError(f"{file}:{number}: {fault}")
+    whole = "".join(text for _, text, _ in lines)
+    texts = [(1, whole)] if whole.lstrip().startswith("[") else [(number, text) for number, text, _ in lines]
+    found = list[Any]()
+    for number, text in texts:
+        if not text.strip():
+            continue
+        try:
+            value = json_of(text)
+        except JSONTextError as error:
+            raise InvalidRequestError(
+                f'{file}:{number}: {error}; give {{"role": "user", "content": "..."}}, one a line, or a list of them'
+            ) from None
+        found += value if isinstance(value, list) else [value]
+    return found

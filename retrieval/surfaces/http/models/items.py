@@ -6,12 +6,14 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, JsonValue
 
+from retrieval.apps.memories.messages import FACT, MOST_MESSAGES, RememberedFact, RememberReport
 from retrieval.domain.errors import InvalidItemError
 from retrieval.domain.items.collection import MAX_NEIGHBOURS, MAX_OWN_WEIGHT, OCCURRED_AT, CollectionInfo, Neighbours
 from retrieval.domain.items.embedding import MAX_DIMENSIONS, MAX_LABEL_LENGTH, EmbeddingSpace
 from retrieval.domain.items.item import Item, StoredItem
+from retrieval.domain.items.memory import Memory
 from retrieval.services.add import AddReport
-from retrieval.surfaces.http.models.base import AnswerPart, InlineProfile, Sent, Vector
+from retrieval.surfaces.http.models.base import AnswerPart, InlineProfile, Moment, Sent, Vector
 
 _EXAMPLE: dict[str, JsonValue] = {
     "name": "tickets",
@@ -244,3 +246,94 @@ class DeletedTold(AnswerPart):
     model_config = ConfigDict(json_schema_extra={"examples": [{"deleted": 2}]})
 
     deleted: int
+
+
+class RememberRequest(Sent):
+    """Messages of a conversation, whose facts are to be remembered."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "messages": [{"role": "user", "name": "Ann", "content": "I moved: I live in Munich."}],
+                    "project_id": "ops",
+                    "session": "2026-05-01",
+                    "user_id": "ann",
+                }
+            ]
+        }
+    )
+
+    messages: Annotated[list[dict[str, Any]], Field(max_length=MOST_MESSAGES)]
+    """Each with `role` and `content`, and perhaps `name`; at most 500."""
+    project_id: str
+    session: str
+    """The session that they are from: sources are called `session/number`."""
+    user_id: str | None = None
+    first_turn: int = 1
+    """The number of the first message."""
+    interaction_type: str = FACT
+    """Of the memories."""
+    occurred_at: Moment | None = None
+    """When they were said; left out: now."""
+
+
+_REMEMBERED: dict[str, JsonValue] = {
+    "outcome": "superseded",
+    "fact": "Ann lives in Munich.",
+    "sources": ["2026-05-01/1"],
+    "memory_id": "01a20206-45aa-77ad-9d9a-229001806734",
+    "superseded_id": "01a1f0c2-9a31-7d5e-8f02-6f0f4dca1b20",
+    "reason": "she moved",
+}
+
+
+class RememberedFactTold(AnswerPart, of=RememberedFact):
+    """What became of one fact."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [_REMEMBERED]})
+
+
+class RememberReportTold(AnswerPart, of=RememberReport):
+    """What became of the messages of a conversation."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"facts": [_REMEMBERED], "messages": 1, "remembered_at": None, "notes": []}]}
+    )
+
+
+_MEMORY: dict[str, JsonValue] = {
+    "memory_id": "01a20206-45aa-77ad-9d9a-229001806734",
+    "project_id": "ops",
+    "interaction_type": "fact",
+    "content": "Ann lives in Munich.",
+    "text": "Ann lives in Munich.",
+    "summary": "",
+    "user_id": "ann",
+    "links": {"turns": ["2026-05-01/1"]},
+    "relevance_score": 1.0,
+    "accesses": 0,
+    "last_accessed_at": None,
+    "occurred_at": "2026-05-01T12:00:00+00:00",
+    "expires_at": None,
+    "superseded_by": None,
+    "status": "active",
+    "metadata": {"reason": "she moved"},
+    "created_at": "2026-05-01T12:00:01.123456+00:00",
+    "updated_at": "2026-05-01T12:00:01.123456+00:00",
+}
+
+
+class MemoryTold(AnswerPart, of=Memory):
+    """A memory."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [_MEMORY]})
+
+
+class HistoryTold(AnswerPart):
+    """The versions of a memory, newest first."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"versions": [_MEMORY]}]})
+
+    versions: list[MemoryTold]
+    """The current one, then those that were superseded."""

@@ -1,4 +1,4 @@
-"""The routes of collections and items."""
+"""The routes of collections and items, and of the items that are memories."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from fastapi import APIRouter, Body, Query
 from fastapi.responses import JSONResponse, Response
 
 from retrieval.adapters.aside import aside
+from retrieval.apps.memories.store import existing_store
 from retrieval.collection import Collection
 from retrieval.domain.api_key import Scope
 from retrieval.domain.errors import ConflictError, UnknownCollectionError, UnknownItemError
@@ -264,6 +265,40 @@ async def remove(collection: NamedCollection, item_id: ItemId, if_match: IfMatch
     if not await collection.remove(item_id, version=wanted_version(if_match)):
         raise _unknown(item_id)
     return Response(status_code=204)
+
+
+memories_router = APIRouter(prefix="/v1/collections/{name}/memories", tags=["memories"], route_class=JSONBodies)
+
+
+@memories_router.post(
+    "", dependencies=_WRITE, response_model=models.RememberReportTold, summary="Remember the facts of messages"
+)
+async def remember(name: CollectionName, platform: CurrentPlatform, body: models.RememberRequest) -> JSONResponse:
+    """Store the facts that a language model finds in the messages of a conversation, with their source turns.
+
+    What is known already gains a source, and what contradicts a memory takes its place. All is stored, or nothing; the
+    same messages a second time change nothing. The collection is one of memories.
+    """
+    store = await existing_store(platform, name)
+    report = await store.remember(
+        body.messages,
+        body.project_id,
+        session=body.session,
+        user_id=body.user_id,
+        first_turn=body.first_turn,
+        interaction_type=body.interaction_type,
+        occurred_at=body.occurred_at,
+    )
+    return JSONResponse(report.as_dict())
+
+
+@memories_router.get(
+    "/{item_id:path}/history", dependencies=_ITEM_READ, response_model=models.HistoryTold, summary="Read the versions"
+)
+async def history(name: CollectionName, platform: CurrentPlatform, item_id: ItemId) -> JSONResponse:
+    """The versions of a memory, newest first: the current one, then those that were superseded."""
+    versions = await (await existing_store(platform, name)).history(item_id)
+    return JSONResponse({"versions": [version.as_dict() for version in versions]})
 
 
 def _sent(body: models.AddRequest) -> list[Item]:

@@ -1,0 +1,266 @@
+"""Remembering a conversation: a language model finds its facts, each is compared with what is known, all are stored."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from retrieval.apps.memories.messages import (
+    DECISION_SCHEMA,
+    DECISION_SYSTEM,
+    EXTRACTION_SCHEMA,
+    EXTRACTION_SYSTEM,
+    NEW,
+    RECEIPT,
+    Conversation,
+    FactDecision,
+    FactQuestion,
+    FoundFact,
+    RememberedFact,
+    RememberReport,
+    decided,
+    decision_prompt,
+    extraction_prompt,
+    found_facts,
+)
+from retrieval.collection import Collection, handle_of
+from retrieval.domain.errors import ConfigurationError, LLMError
+from retrieval.domain.items.embedding import Vector
+from retrieval.domain.items.item import Item
+from retrieval.domain.items.memory import (
+    PROJECT,
+    TURNS,
+    USER,
+    FactOutcome,
+    NewMemory,
+    has_expired,
+    normalised,
+    words,
+)
+from retrieval.domain.llm import LLM
+from retrieval.domain.search.diversity import jaccard, similarity
+from retrieval.domain.search.hit import Hit
+from retrieval.domain.search.profile import Profile
+from retrieval.services.memories import DecidedFact, MemoryRecords, MemoryWriter, Near
+
+MOST = 20
+"""Memories that are compared with a new one, of each way to find them; those that have expired are among them."""
+
+_QUERY_CHARACTERS = 2000
+"""The number of characters of a text that are searched for; all of them are compared."""
+
+
+async def near_memories(
+    collection: Collection,
+    memory: NewMemory,
+    vector: Vector | None,
+    threshold: float,
+    *,
+    joins: bool = False,
+    alike: Callable[[str, str, float | None], float] = similarity,
+) -> list[Near]:
+    """The memories of its project whose similarity is at least the threshold, the most alike first.
+
+    They are looked up by words and, with the memory's ``vector``, by meaning too. They may have expired. With
+    ``joins`` only those of the same user and type, which it may join: others would take their places. ``alike`` gives
+    the similarity of two texts and the cosine of their vectors.
+    """
+    item = memory.item()
+    if not item.text:
+        return []
+    where: dict[str, str | None] = {PROJECT: memory.project_id}
+    if joins:
+        where |= {USER: memory.user_id, "kind": memory.interaction_type}
+    hits: dict[str, Hit] = {}
+    for leg in ["lexical"] if vector is None else ["lexical", "dense"]:
+        found = await collection.unrecorded().search(
+            item.text[:_QUERY_CHARACTERS],
+            vector=vector,
+            where=where,
+            limit=MOST,
+            profile=Profile(legs={leg: 1.0}),
+            syntax=False,
+        )
+        hits |= {hit.item_id: hit for hit in found}
+    compared = {hit.item_id: alike(hit.body, item.body, _cosine(hit, item)) for hit in hits.values()}
+    near = [Near(key, one, hits[key].body) for key, one in compared.items() if one >= threshold]
+    return sorted(near, key=lambda one: (-one.similarity, one.memory_id))
+
+
+def topical(one: str, other: str, cosine: float | None = None) -> float:
+    """The overlap of the texts' words or the cosine of their vectors, whichever is greater, 0 to 1.
+
+    Texts about one thing are alike even if they contradict each other, unlike in ``similarity``.
+    """
+    return max(jaccard(frozenset(words(one)), frozenset(words(other))), min(1.0, cosine or 0.0))
+
+
+def _cosine(hit: Hit, item: Item) -> float | None:
+    """The cosine of the vectors, where they stand for what is compared: a summary that both have makes all alike."""
+    if hit.title or item.title:
+        return None
+    return next((part.raw_score for part in hit.explanation.contributions if part.leg == "dense"), None)
+
+
+NEAR_FROM = 0.2
+"""The least similarity (see ``topical``) of a fact and a memory that a language model is asked about."""
+
+NEAR_EACH = 5
+"""Memories that it is shown with each fact, at most."""
+
+SEARCHES_AT_ONCE = 4
+
+
+class FactsOf(NamedTuple):
+    """Whose the facts of one call are, their interaction type, and when they were said."""
+
+    project_id: str
+    user_id: str | None
+    interaction_type: str
+    occurred_at: datetime
+
+    def memory(self, memory_id: str, content: str, **others: Any) -> NewMemory:
+        """A memory of that content. Raises ``InvalidRequestError`` for what cannot be stored."""
+        return NewMemory(memory_id=memory_id, content=content, **{**self._asdict(), **others})
+
+
+def checked_llm(llm: LLM | None) -> LLM:
+    """The language model that reads messages. Raises ``ConfigurationError`` where none is configured."""
+    if llm is None:
+        raise ConfigurationError(
+            "messages are read by a language model, and none is configured; set RETRIEVAL_LLM=openai, "
+            "RETRIEVAL_LLM_MODEL, and RETRIEVAL_LLM_API_KEY or RETRIEVAL_LLM_BASE_URL"
+        )
+    return llm
+
+
+@dataclass(frozen=True)
+class Remembering:
+    """One call that remembers messages."""
+
+    conversation: Conversation
+    facts_of: FactsOf
+    new_id: Callable[[], str]
+    now: datetime
+
+    @cached_property
+    def receipt(self) -> NewMemory:
+        """The archived memory that says that the messages were remembered. Raises ``InvalidRequestError``."""
+        whose = self.facts_of
+        return whose.memory(
+            self.conversation.key(whose.project_id, whose.user_id, whose.interaction_type),
+            f"{self.conversation.messages} messages of session {self.conversation.session}",
+            interaction_type=RECEIPT,
+            status="archived",
+        )
+
+    async def remember(
+        self, llm: LLM, collection: Collection, writer: MemoryWriter, records: MemoryRecords
+    ) -> RememberReport:
+        """Find the facts, compare them, store them: see ``MemoryStore.remember``, with the same errors."""
+        if before := await self._remembered(records):
+            return before
+        asking = _Asking(llm, collection, writer, records)
+        try:
+            found, refused = await asking.found_facts(self.conversation)
+            memories = [self._memory(fact) for fact in found]
+            decisions = await asking.decisions(memories, self.now)
+        except LLMError as error:
+            raise type(error)(f"nothing of the messages was stored: {error}") from error
+        facts = list(zip(memories, decisions, strict=True))
+        stored = await writer.remember([_decided(*fact) for fact in facts], self.receipt, self.now)
+        if stored is None:  # another call remembered the same messages meanwhile
+            return await self._remembered(records) or self._report((), remembered_at=self.now)
+        settled, report = stored
+        told = [
+            RememberedFact(
+                outcome=became.outcome,
+                fact=memory.content,
+                sources=tuple(memory.links[TURNS]),
+                memory_id=became.memory_id,
+                superseded_id=became.superseded_id,
+                reason=decision.reason if decision.outcome is became.outcome else "",
+            )
+            for (memory, decision), became in zip(facts, settled, strict=True)
+        ]
+        return self._report((*told, *refused), notes=report.notes)
+
+    async def _remembered(self, records: MemoryRecords) -> RememberReport | None:
+        """The report on messages that were remembered before; None: they were not."""
+        known = (await records.read([self.receipt.memory_id])).get(self.receipt.memory_id)
+        return None if known is None else self._report((), remembered_at=known.created_at)
+
+    def _memory(self, fact: FoundFact) -> NewMemory:
+        return self.facts_of.memory(
+            self.new_id(), fact.text, links={TURNS: [*map(self.conversation.source, fact.turns)]}
+        )
+
+    def _report(self, facts: tuple[RememberedFact, ...], **others: Any) -> RememberReport:
+        return RememberReport(facts=facts, messages=self.conversation.messages, **others)
+
+
+@dataclass(frozen=True, slots=True)
+class _Asking:
+    """What a language model is asked, and about which memories."""
+
+    llm: LLM
+    collection: Collection
+    writer: MemoryWriter
+    records: MemoryRecords
+
+    async def found_facts(self, conversation: Conversation) -> tuple[list[FoundFact], list[RememberedFact]]:
+        """The facts of the messages: those to be stored, and those that are refused."""
+        answer = await self._answer(extraction_prompt(conversation.turns), EXTRACTION_SCHEMA, EXTRACTION_SYSTEM)
+        return found_facts(answer, conversation)
+
+    async def decisions(self, facts: Sequence[NewMemory], now: datetime) -> list[FactDecision]:
+        """What becomes of each fact.
+
+        It is new where nothing is near, and the same where the words are; of the others the language model decides.
+        """
+        near = await self._near(facts, now)
+        decisions = [_plain_decision(fact, known) for fact, known in zip(facts, near, strict=True)]
+        open_ones = [place for place, decision in enumerate(decisions) if decision is None]
+        questions = [FactQuestion(facts[place].content, near[place][:NEAR_EACH]) for place in open_ones]
+        if questions:
+            answer = await self._answer(decision_prompt(questions), DECISION_SCHEMA, DECISION_SYSTEM)
+            for place, decision in zip(open_ones, decided(answer, questions), strict=True):
+                decisions[place] = decision
+        return [decision or NEW for decision in decisions]
+
+    async def _near(self, facts: Sequence[NewMemory], now: datetime) -> list[list[Near]]:
+        """The memories that each fact may join or supersede, the most alike first."""
+        vectors = await self.writer.vectors_of([fact.item() for fact in facts])
+        gate = asyncio.Semaphore(SEARCHES_AT_ONCE)
+
+        async def near(place: int) -> list[Near]:
+            async with gate:
+                vector = vectors[place] if vectors else None
+                return await near_memories(self.collection, facts[place], vector, NEAR_FROM, joins=True, alike=topical)
+
+        found = await asyncio.gather(*map(near, range(len(facts))))
+        known = await self.records.read(sorted({one.memory_id for each in found for one in each}))
+        current = {key for key, memory in known.items() if not has_expired(memory, now)}
+        return [[one for one in each if one.memory_id in current] for each in found]
+
+    async def _answer(self, prompt: str, schema: Any, system: str) -> Any:
+        return await handle_of(self.collection).parts.llm_calls.json(self.llm, prompt, schema, system=system)
+
+
+def _plain_decision(fact: NewMemory, near: Sequence[Near]) -> FactDecision | None:
+    """What becomes of a fact that nobody needs to be asked about; None: somebody does."""
+    same = next((one for one in near if normalised(one.text) == normalised(fact.content)), None)
+    if same is not None:
+        return FactDecision(FactOutcome.SAME, same)
+    return None if near else NEW
+
+
+def _decided(memory: NewMemory, decision: FactDecision) -> DecidedFact:
+    """The fact to be stored, which keeps the reason why it takes another's place."""
+    if decision.outcome is FactOutcome.SUPERSEDED and decision.reason:
+        memory = replace(memory, metadata={"reason": decision.reason})
+    return DecidedFact(memory, decision.outcome, decision.near)

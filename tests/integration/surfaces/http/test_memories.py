@@ -1,0 +1,106 @@
+"""Messages remembered over HTTP, by the simulated language model."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from fastapi import FastAPI
+from httpx2 import AsyncClient
+from pydantic import SecretStr
+
+from retrieval import Platform, Settings
+from retrieval.adapters.embedders.hashing import HashingEmbedder
+from retrieval.adapters.llms.sim import SimFaults, SimLLM
+from retrieval.apps.memories.store import memories_collection
+from retrieval.surfaces.http.app import create_app
+from tests.support.database import SCHEMA
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+PATH = "/v1/collections/memories/memories"
+LLM = SimLLM()
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def app(database_url: str) -> AsyncIterator[FastAPI]:
+    """The application with that language model, open."""
+    settings = Settings(
+        tenant=f"tenant-{uuid.uuid4()}", database_schema=SCHEMA, embedder="none", database_url=SecretStr(database_url)
+    )
+    app = create_app(settings, embedder=HashingEmbedder(), llm=LLM, insecure_local=True)
+    async with app.router.lifespan_context(app):
+        yield app
+
+
+def sent(text: str, session: str = "s1", **others: Any) -> dict[str, Any]:
+    """A body of one message."""
+    message = {"role": "user", "name": "Ann", "content": text}
+    return {"messages": [message], "project_id": "p1", "session": session, **others}
+
+
+async def test_facts_are_remembered_once_and_their_versions_are_read(client: AsyncClient, platform: Platform) -> None:
+    """The answers are those of Python."""
+    assert (await client.post(PATH, json=sent("I live in lovely Berlin."))).status_code == 404
+    await memories_collection(platform)
+    first = (await client.post(PATH, json=sent("I live in lovely Berlin."))).json()
+    again = (await client.post(PATH, json=sent("I live in lovely Berlin."))).json()
+    moved = (await client.post(PATH, json=sent("I live in lovely Munich.", "s2", first_turn=3))).json()
+
+    assert [one["outcome"] for one in first["facts"]] == ["added"]
+    assert (again["facts"], again["remembered_at"] is None) == ([], False)
+    old, new = first["facts"][0]["memory_id"], moved["facts"][0]["memory_id"]
+    assert (moved["facts"][0]["superseded_id"], moved["facts"][0]["sources"]) == (old, ["s2/3"])
+    versions = (await client.get(f"{PATH}/{old}/history")).json()["versions"]
+    assert [one["memory_id"] for one in versions] == [new, old]
+    assert versions[1]["superseded_by"] == new
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        sent("x", messages=[]),
+        sent("x", messages="x"),
+        sent("x", messages=[{"role": 3}]),
+        sent("x", session=""),
+        sent("x", first_turn=-1),
+        sent("x", occurred_at="yesterday"),
+        sent("x", unknown=1),
+        sent("x" * 300_000),
+    ],
+)
+async def test_what_are_no_messages_is_refused(client: AsyncClient, platform: Platform, body: dict[str, Any]) -> None:
+    """With a problem document, and before the language model is asked."""
+    await memories_collection(platform)
+    calls = LLM.calls
+    answer = await client.post(PATH, json=body)
+
+    assert answer.status_code == 422
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert LLM.calls == calls
+
+
+async def test_other_collections_and_unknown_memories_are_refused(client: AsyncClient, platform: Platform) -> None:
+    """No collection of other items becomes one of memories."""
+    await memories_collection(platform)
+    await platform.collection("plain")
+    assert (await client.post("/v1/collections/plain/memories", json=sent("I like tea."))).status_code == 422
+    assert (await client.get("/v1/collections/plain/memories/x/history")).status_code == 422
+    assert (await client.get(f"{PATH}/nobody/history")).status_code == 404
+
+
+async def test_a_language_model_that_is_away_is_told(
+    client: AsyncClient, platform: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a failure that passes; nothing is stored."""
+    await memories_collection(platform)
+    monkeypatch.setattr(LLM, "_faults", SimFaults(fail_rate=1.0))
+    answer = await client.post(PATH, json=sent("I like green tea.", "away"))
+    monkeypatch.undo()
+
+    assert answer.status_code == 503
+    assert (await client.post(PATH, json=sent("I like green tea.", "away"))).json()["facts"]

@@ -1,0 +1,147 @@
+"""Facts of messages: what is asked, what is taken of an answer, what is refused."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from retrieval.adapters.llms.sim import sim_decisions, sim_facts
+from retrieval.apps.memories.messages import (
+    MOST_FACTS,
+    NEW,
+    FactDecision,
+    FactQuestion,
+    Turn,
+    checked_conversation,
+    decided,
+    decision_prompt,
+    extraction_prompt,
+    found_facts,
+    grounded_share,
+)
+from retrieval.domain.items.memory import FactOutcome
+from retrieval.services.memories import Near
+
+ANN = Turn(1, "Ann", "I moved to Munich, and I'm living near the Isar.")
+
+
+@pytest.mark.parametrize(
+    ("fact", "share"),
+    [
+        ("Ann moved to Munich", 1.0),
+        ("Ann lives near the Isar in Munich", 0.8),
+        ("Ann moves to Vienna", 2 / 3),
+        ("Bob owns a bakery", 0.0),
+        ("the", 1.0),
+        ("of", 0.0),
+        ("...", 0.0),
+    ],
+)
+def test_a_fact_is_grounded_in_the_words_of_its_turns(fact: str, share: float) -> None:
+    """Stop words apart, by the first four characters; the speaker's name counts."""
+    assert grounded_share(fact, [ANN]) == pytest.approx(share)
+
+
+@pytest.mark.parametrize(
+    ("fact", "said", "is_enough"),
+    [
+        ("我住在柏林", "我上个月搬到柏林", True),
+        ("他喜欢音乐", "我上个月搬到柏林", False),
+        ("Анна живёт в Риме", "Анна: живу в Риме", True),
+    ],
+)
+def test_other_scripts_are_compared_too(fact: str, said: str, is_enough: bool) -> None:  # noqa: FBT001
+    """Where words have no spaces between them, by characters."""
+    assert (grounded_share(fact, [Turn(1, "user", said)]) >= 0.5) is is_enough
+
+
+@given(st.text())
+def test_nothing_in_a_message_ends_the_marks_around_it(text: str) -> None:
+    """Whatever is said stays one JSON object on its line."""
+    prompt = extraction_prompt([Turn(1, "user", f"</messages>{text}<messages>")])
+    inside = prompt.partition("<messages>\n")[2].removesuffix("\n</messages>")
+
+    assert (prompt.count("<messages>"), prompt.count("</messages>")) == (1, 1)
+    assert json.loads(inside)["text"] == f"</messages>{text}<messages>"
+
+
+def test_memories_are_shown_by_number() -> None:
+    """Their ids go nowhere."""
+    prompt = decision_prompt([FactQuestion("Ann lives in Rome", [Near("secret-id", 0.5, "Ann lives in Rome</facts>")])])
+
+    assert "secret-id" not in prompt
+    assert prompt.count("</facts>") == 1
+    assert sim_decisions(prompt) == {
+        "decisions": [{"fact": 1, "decision": "supersedes", "memory": 1, "reason": "said later"}]
+    }
+
+
+def test_facts_with_the_same_words_become_one_and_too_many_are_refused() -> None:
+    """With the turns of both."""
+    conversation = checked_conversation(
+        [{"role": "user", "content": "tea " + " ".join(map(str, range(300)))}] * 2, "s", 1
+    )
+    offered: list[dict[str, Any]] = [{"text": "Tea 1", "turns": [1]}, {"text": "tea: 1!", "turns": [2, 2]}]
+    offered += [{"text": f"tea {number}", "turns": [1]} for number in range(2, MOST_FACTS + 5)]
+    kept, refused = found_facts({"facts": offered}, conversation)
+
+    assert (kept[0].text, kept[0].turns) == ("Tea 1", (1, 2))
+    assert (len(kept), len(refused)) == (MOST_FACTS, 4)
+    assert all("fewer messages" in one.reason for one in refused)
+
+
+def test_the_first_decision_on_a_fact_counts_and_reasons_are_short() -> None:
+    """What is missing, or about another memory, is new."""
+    near = [Near("a", 1.0, "x"), Near("b", 0.5, "y")]
+    questions = [FactQuestion("x", near)] * 4
+    said = [
+        {"fact": 1, "decision": "same", "memory": 2, "reason": "r\n" * 500},
+        {"fact": 1, "decision": "supersedes", "memory": 1, "reason": ""},
+        {"fact": 2, "decision": "supersedes", "memory": 3, "reason": ""},
+        {"fact": 3, "decision": "supersedes", "memory": -1, "reason": ""},
+        {"fact": 9, "decision": "supersedes", "memory": 1, "reason": ""},
+    ]
+    first, *others = decided({"decisions": said}, questions)
+
+    assert others == [NEW] * 3
+    assert first == FactDecision(FactOutcome.SAME, near[1], first.reason)
+    assert len(first.reason) <= 200
+    assert "\n" not in first.reason
+
+
+def test_the_key_of_messages_is_of_what_was_said_where() -> None:
+    """Another session, project, user, type, number, name or text gives another one; messages nobody said do not."""
+    message = {"role": "user", "content": "tea"}
+
+    def key(*, session: str = "s", first: int = 1, whose: tuple[Any, ...] = ("p", None, "fact"), **others: Any) -> str:
+        return checked_conversation([{**message, **others}], session, first).key(*whose)
+
+    others = [
+        key(session="t"),
+        key(first=2),
+        key(whose=("q", None, "fact")),
+        key(whose=("p", "u", "fact")),
+        key(whose=("p", None, "note")),
+        key(name="Ann"),
+        key(content="coffee"),
+    ]
+    assert len({key(), *others}) == 8
+    with_system = checked_conversation([message, {"role": "system", "content": "x"}], "s", 1)
+    assert with_system.key("p", None, "fact") == key()
+
+
+def test_the_simulated_model_takes_sentences_for_facts() -> None:
+    """Questions and short sentences are none; prompts about other things are not read."""
+    turns = [ANN, Turn(2, "Bob", "Nice! Where do you live now exactly? My brother works at Siemens. Ok.")]
+    assert sim_facts(extraction_prompt(turns)) == {
+        "facts": [
+            {"text": "Ann: I moved to Munich, and I'm living near the Isar.", "turns": [1]},
+            {"text": "Bob: My brother works at Siemens.", "turns": [2]},
+        ]
+    }
+    assert sim_facts("Rewrite this query: <messages>\nnonsense\n</messages>") is None
+    assert sim_decisions("no facts") is None
