@@ -3,7 +3,7 @@
 import { connect, ok, ProblemError } from "../src/index.js";
 
 const [baseUrl = "http://127.0.0.1:8000", key] = process.argv.slice(2);
-const client = connect(key === undefined ? { baseUrl } : { baseUrl, key });
+const client = connect({ baseUrl, key });
 const name = "typescript-tickets";
 
 await ok(client.PUT("/v1/collections/{name}", { params: { path: { name } }, body: {} }));

@@ -15,7 +15,7 @@ export interface Options {
   /** Where the service is, such as `https://search.example`. */
   baseUrl: string;
   /** An API key; a service that was started with `--insecure-local` needs none. */
-  key?: string;
+  key?: string | undefined;
   /** How often a request is sent again where the service is away, overloaded or asks to wait. Default: 2. */
   retries?: number;
   /** The longest time that one attempt may take, in seconds. Default: 30. */
