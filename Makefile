@@ -67,6 +67,7 @@ client: $(VENV)/.dev ## Make the TypeScript client's types from the service, and
 
 check-package: $(VENV)/.dev ## Try the wheel, the sdist, each extra and the image's steps in empty environments; takes minutes
 	@PYTHONPATH=. $(BIN)/python scripts/check_package.py
+	@PYTHONPATH=. $(BIN)/python scripts/check_image.py
 
 lock: ## Renew constraints.txt from pyproject.toml, on the oldest supported Python
 	@scripts/lock $(LOCK_PYTHON)

@@ -39,6 +39,9 @@ PYTHON = "/opt/image"
 PASSED_ON = re.compile(r"PIP_\w+|SSL_CERT_\w+|REQUESTS_CA_BUNDLE|(?:https?|no)_proxy", re.IGNORECASE)
 """What a step sees of this machine's environment: how pip reaches its packages."""
 
+NOBODY = 65534
+"""Whom the database runs as: PostgreSQL wants a user that has a name."""
+
 NEW_NETWORK = 0x40000000
 """CLONE_NEWNET of the kernel."""
 
@@ -175,9 +178,11 @@ def database(image: Stage, service: Mapping[str, Any]) -> Iterator[None]:
     inside = f"/{binaries.relative_to(image.root)}"
     server = Stage(image.folder)
     server.environment = image.environment | {"PATH": f"{inside}:/usr/bin:/bin"}
-    server.user = image.user + 1
+    server.user = NOBODY
     data = {"PGDATA": "/tmp/data"}  # noqa: S108 - in the root file system of the trial
-    run(server.enter(["initdb", "--username=postgres", "--auth-local=trust", "--auth-host=scram-sha-256"], data))
+    options = "--username=postgres --encoding=UTF8 --locale=C.UTF-8 --auth-local=trust --auth-host=scram-sha-256"
+    make = f'printf %s "$POSTGRES_PASSWORD" > /tmp/password && initdb {options} --pwfile=/tmp/password'
+    run(server.enter(["sh", "-c", make], data | dict(service["environment"])))
     command = [*service["command"], "-c", "unix_socket_directories=/tmp"]
     process = subprocess.Popen(server.enter(command, data), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
@@ -314,7 +319,10 @@ def serve(image: Stage, nginx: str | None) -> None:
                 return
             configuration = (DOCKER / "proxy" / "nginx.conf").read_text(encoding="utf-8")
             (image.root / "tmp/nginx.conf").write_text(configuration)
-            proxy = image.enter([nginx, "-c", "/tmp/nginx.conf", "-g", "daemon off;"])
+            configured = ["-c", "/tmp/nginx.conf", "-g", "daemon off;"]  # noqa: S108 - in the root file system of the trial
+            # The system's own programs are seen in there; one of /tmp is not.
+            shutil.copy2(nginx, image.root / "tmp/nginx")
+            proxy = image.enter(["/tmp/nginx", *configured])  # noqa: S108 - as above
             address = "http://127.0.0.1:8080"
             ready = [sys.executable, "-c", f"from urllib.request import urlopen; urlopen('{address}/readyz')"]
             with running("proxy", proxy, ready):
