@@ -7,6 +7,7 @@ import subprocess
 from contextlib import ExitStack
 
 import httpx2
+
 from scripts.container_files import command_of, compose
 from tests.acceptance.conftest import SECONDS, Program
 
