@@ -37,7 +37,7 @@ with connect() as platform:
 PROGRAMS: Mapping[str, str] = {
     CORE: _FOUND,
     "local": f"""{_FOUND}
-    assert notes.search("nobody gets in")[0].item_id == "login"
+    assert notes.search("no room left on the drive")[0].item_id == "disk"
     assert notes.info().space.model
 """,
     "documents": """
