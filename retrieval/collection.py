@@ -6,11 +6,12 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from retrieval.domain.checks import check_flags
 from retrieval.domain.items.chunking import Chunking
 from retrieval.domain.items.embedding import TextRole
 from retrieval.domain.learning.context import Context
 from retrieval.engine import collection_search
-from retrieval.engine.collection_handle import CollectionHandle
+from retrieval.engine.collection_handle import CollectionHandle, names_told
 from retrieval.engine.request import checked_item_ids
 
 if TYPE_CHECKING:
@@ -68,6 +69,7 @@ class Collection:
 
     # Search.
 
+    @names_told
     async def search(
         self,
         query: str | None = None,
@@ -150,6 +152,7 @@ class Collection:
             min_relevance=min_relevance,
         )
 
+    @names_told
     async def search_each(
         self,
         queries: Sequence[str],
@@ -247,7 +250,14 @@ class Collection:
             min_relevance=min_relevance,
         )
 
-    async def complete(self, text: str, *, where: Where | Filter | None = None, limit: int = 10) -> Completions:
+    @names_told
+    async def complete(
+        self,
+        text: str,
+        *,
+        where: Where | Filter | None = None,
+        limit: int = 10,
+    ) -> Completions:
         """Complete a text that is being typed: its last word, and the titles that hold that word.
 
         Both come from the 200 best items by the text's words among those that the filter lets through. ``limit``, 1 to
@@ -256,6 +266,7 @@ class Collection:
         """
         return await collection_search.complete(self._handle, text, where=where, limit=limit)
 
+    @names_told
     async def passages(
         self,
         query: str,
@@ -291,7 +302,13 @@ class Collection:
 
     # Add.
 
-    async def add(self, items: Iterable[Item | Mapping[str, Any]], *, embeddings: object = None) -> AddReport:
+    @names_told
+    async def add(
+        self,
+        items: Iterable[Item | Mapping[str, Any]],
+        *,
+        embeddings: object = None,
+    ) -> AddReport:
         """Store items, given as ``Item`` values or as dictionaries in the ingest format; unchanged ones cost nothing.
 
         Of items with the same key the last counts. ``embeddings``: precomputed vectors, shape (number of items,
@@ -332,27 +349,35 @@ class Collection:
 
         return await ingest(self._handle, lines, rejected=rejected, prune=prune, progress=progress)
 
+    @names_told
     async def ingest_documents(
         self,
         paths: Paths,
         *,
         chunking: Chunking = Chunking(),
+        name: str | None = None,
         prune: bool = False,
         progress: DocumentProgress | None = None,
     ) -> DocumentsReport:
         """Store the documents of files and folders as chunks; unchanged documents cost nothing.
 
         Markdown, HTML, PDF, DOCX, source code and plain text, by their endings. Of a changed document only new chunks
-        are embedded. A document that cannot be read is told in ``report.failed``, and stops no other. ``prune`` removes
-        the documents that the folders no longer hold, which ``report.vanished`` names; not where a folder could not be
-        listed. Raises ``InvalidRequestError`` for a path that is not there or whose name tells no format.
+        are embedded. A document that cannot be read is told in ``report.failed``, and stops no other. ``name`` is what
+        the one folder is called in the collection, wherever it lies, in place of its own name. ``prune`` removes the
+        documents that the folders no longer hold, which ``report.vanished`` names; not where a folder could not be
+        listed, and not those of a folder that holds none. Raises ``InvalidRequestError`` for a path that is not there
+        or whose name tells no format, and for a folder whose name is that of another one's documents.
         """
         from retrieval.services.document_calls import ingest_documents
 
-        return await ingest_documents(self._handle, paths, chunking, prune=prune, progress=progress)
+        return await ingest_documents(self._handle, paths, chunking, name=name, prune=prune, progress=progress)
 
+    @names_told
     async def add_documents(
-        self, documents: Iterable[RawDocument | Mapping[str, Any]], *, chunking: Chunking = Chunking()
+        self,
+        documents: Iterable[RawDocument | Mapping[str, Any]],
+        *,
+        chunking: Chunking = Chunking(),
     ) -> DocumentsReport:
         """Store documents as chunks: ``{"id": "faq", "text": "# Questions ..."}``; unchanged documents cost nothing.
 
@@ -549,6 +574,7 @@ class Collection:
         """
         from retrieval.services.calibrate import calibrate, calibrate_by_feedback, judged_of
 
+        check_flags(apply=apply)
         if relevant is None:
             return await calibrate_by_feedback(self._handle, apply=apply)
         return await calibrate(self._handle, *judged_of(relevant), apply=apply)

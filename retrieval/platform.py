@@ -13,7 +13,7 @@ from contextlib import AsyncExitStack
 from copy import copy
 from datetime import UTC, datetime, timedelta
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, NoReturn, Self
 from uuid import UUID
 
 from pydantic import ValidationError
@@ -33,6 +33,7 @@ from retrieval.adapters.store.items.collections import (
 from retrieval.adapters.store.records.forgetting import ensure_months
 from retrieval.adapters.store.search.vectors import StoredSpace
 from retrieval.collection import Collection
+from retrieval.domain.checks import check_flags
 from retrieval.domain.errors import DatabaseError, InvalidRequestError
 from retrieval.domain.items.attribute import checked_filterable
 from retrieval.domain.items.collection import Neighbours, check_collection_name, checked_neighbours
@@ -43,11 +44,16 @@ from retrieval.domain.llm import LLM
 from retrieval.domain.observer import Observer
 from retrieval.domain.search.profile import Profile
 from retrieval.engine.accesses import AccessCounter
-from retrieval.engine.collection_handle import CollectionHandle, CollectionParts
+from retrieval.engine.collection_handle import (
+    CollectionHandle,
+    CollectionParts,
+    names_told,
+)
 from retrieval.engine.decide import Decider
 from retrieval.engine.feedback import checked_events, quarantine, take_feedback
 from retrieval.engine.models import Models
 from retrieval.engine.recorder import Recorder, RecordingState, Sampler
+from retrieval.engine.request import check_profile
 from retrieval.engine.shared_calls import RewriteCache, SharedCalls
 from retrieval.engine.stopwatch import Clock
 from retrieval.services.opening import find, find_or_make
@@ -68,6 +74,11 @@ _log = logging.getLogger(__name__)
 _NOT_OPEN = "the platform is not open; use: async with connect() as platform, or: platform = await retrieval.open()"
 
 _CLOSED = "the platform is closed; open it again: async with platform, or: await platform.open()"
+
+_AWAITED = (
+    "this platform is awaited: write async with retrieval.connect() as platform; or, without async, "
+    "from retrieval.sync import connect and: with connect() as platform"
+)
 
 
 class Platform:
@@ -111,6 +122,12 @@ class Platform:
     ) -> None:
         await self.close()
 
+    def __enter__(self) -> NoReturn:
+        raise InvalidRequestError(_AWAITED)
+
+    def __exit__(self, *_: object) -> None:
+        """Does nothing; ``with`` looks for it before it enters."""
+
     async def open(self) -> Self:
         """Open the platform, as ``async with`` does, and give it back; ``close`` ends it.
 
@@ -144,13 +161,17 @@ class Platform:
         It is opened with ``async with``, after this one and closed before it.
         """
         other = copy(self)
-        other.settings = self.settings.changed(tenant=tenant)
+        try:
+            other.settings = self.settings.changed(tenant=tenant)
+        except ValidationError as error:
+            raise InvalidRequestError(refused(error, {"tenant": "tenant"})) from None
         other._host = self  # noqa: SLF001 - another of the same class
         other._database, other._parts, other._stack = None, None, AsyncExitStack()  # noqa: SLF001 - the same
         return other
 
     # Collections.
 
+    @names_told
     async def collection(
         self,
         name: str,
@@ -170,7 +191,14 @@ class Platform:
         yet. With ``create=False`` a missing collection raises ``UnknownCollectionError``.
         """
         check_collection_name(name)
-        checked_filterable(filterable or {})
+        check_flags(create=create)
+        if profile is not None:
+            check_profile(profile)
+        if not isinstance(language, str):
+            raise InvalidRequestError(f"language is {language!r:.80}; it must be a name, such as english")
+        if space is not None and not isinstance(space, EmbeddingSpace):
+            raise InvalidRequestError(f"space is {space!r:.80}; it must be a retrieval.EmbeddingSpace")
+        checked_filterable({} if filterable is None else filterable)
         checked_neighbours(neighbours)
         place = (self.database, self._tenant_id)
         if create:
@@ -211,6 +239,7 @@ class Platform:
 
     # Feedback.
 
+    @names_told
     async def feedback(
         self,
         retrieval_id: UUID | str | None = None,
@@ -542,6 +571,7 @@ def loop_of(platform: Platform) -> asyncio.AbstractEventLoop | None:
     return None if database is None else database.loop
 
 
+@names_told
 def connect(
     url: str | None = None,
     *,
@@ -561,6 +591,8 @@ def connect(
             f"embedder is the text {embedder!r:.40}; give an embedder, or name one by RETRIEVAL_EMBEDDER or "
             f"settings=Settings(embedder={embedder!r:.40})"
         )
+    if embedder is not None and not isinstance(getattr(embedder, "space", None), EmbeddingSpace):
+        raise InvalidRequestError(f"embedder is {embedder!r:.80}; give an embedder, or set RETRIEVAL_EMBEDDER")
     if settings is not None and not isinstance(settings, Settings):
         raise InvalidRequestError(f"settings is a {type(settings).__name__}; give a Settings, such as Settings()")
     given = {"database_url": url, "tenant": tenant}
@@ -573,6 +605,7 @@ def connect(
     return Platform(chosen, embedder=embedder, llm=llm)
 
 
+@names_told
 async def open(  # noqa: A001 - what users call it, as they call retrieval.open()
     url: str | None = None,
     *,

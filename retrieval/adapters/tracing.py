@@ -6,12 +6,14 @@ into spans; what is asked, what is found and what errors say do not, for errors 
 
 from __future__ import annotations
 
+import os
 from functools import lru_cache
 from types import TracebackType
 from typing import Final, Protocol
 
 from opentelemetry import trace
 from opentelemetry.context import Context
+from opentelemetry.environment_variables import OTEL_PYTHON_TRACER_PROVIDER
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer, TracerProvider
 
 
@@ -25,8 +27,15 @@ class Traced(Protocol):
     ) -> None: ...
 
 
+_IS_NAMED = OTEL_PYTHON_TRACER_PROVIDER in os.environ
+"""Whether the environment names the provider of spans."""
+
+
 def tracer() -> Tracer | None:
     """The tracer; None where nobody keeps spans."""
+    # Where nobody set a provider, the library would look for one in the environment, at every span.
+    if not _IS_NAMED and getattr(trace, "_TRACER_PROVIDER", trace) is None:
+        return None
     provider = trace.get_tracer_provider()
     return None if isinstance(provider, trace.ProxyTracerProvider) else _tracer_of(provider)
 

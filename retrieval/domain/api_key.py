@@ -17,6 +17,7 @@ from enum import StrEnum
 from hashlib import sha256
 from typing import Any
 
+from retrieval.domain.checks import checked_list
 from retrieval.domain.errors import InvalidRequestError
 
 
@@ -141,14 +142,14 @@ def is_key(text: str, stored_hash: bytes) -> bool:
 
 def checked_key_name(name: str) -> str:
     """The name. Raises ``InvalidRequestError`` unless it has 1 to 200 printable characters."""
-    if not name.strip() or len(name) > _LONGEST_NAME or not name.isprintable():
+    if not isinstance(name, str) or not name.strip() or len(name) > _LONGEST_NAME or not name.isprintable():
         raise InvalidRequestError(f"a key's name says what it is for, in 1 to {_LONGEST_NAME} printable characters")
     return name
 
 
 def checked_scopes(scopes: Iterable[str]) -> frozenset[Scope]:
     """The scopes of those names, at least one. Raises ``InvalidRequestError``."""
-    given = [scopes] if isinstance(scopes, str) else list(scopes)
+    given = [scopes] if isinstance(scopes, str) else checked_list("scopes", scopes, "['read']")
     known = [scope.value for scope in Scope]
     if not given or not set(given) <= set(known):
         wrong = next((repr(str(one)) for one in given if one not in known), "a key without a scope")
@@ -158,8 +159,10 @@ def checked_scopes(scopes: Iterable[str]) -> frozenset[Scope]:
 
 def checked_per_minute(requests: int | None) -> int | None:
     """The number of requests. Raises ``InvalidRequestError`` below 1 and above ``MOST_PER_MINUTE``."""
-    if requests is not None and not 1 <= requests <= MOST_PER_MINUTE:
-        raise InvalidRequestError(f"a key may make 1 to {MOST_PER_MINUTE:,} requests a minute, not {requests:,}")
+    if requests is None:
+        return None
+    if isinstance(requests, bool) or not isinstance(requests, int) or not 1 <= requests <= MOST_PER_MINUTE:
+        raise InvalidRequestError(f"a key may make 1 to {MOST_PER_MINUTE:,} requests a minute, not {requests!r:.40}")
     return requests
 
 
@@ -181,7 +184,7 @@ def checked_expiry(expires_at: datetime | None, now: datetime) -> datetime | Non
     """The time. Raises ``InvalidRequestError`` where it has no time zone or is over."""
     if expires_at is None:
         return None
-    if expires_at.tzinfo is None:
+    if not isinstance(expires_at, datetime) or expires_at.tzinfo is None:
         raise InvalidRequestError("the time when a key expires needs a time zone, such as 2027-01-31T00:00:00+00:00")
     if expires_at <= now:
         raise InvalidRequestError("a key that has expired already lets nobody in; name a time to come")

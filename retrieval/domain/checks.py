@@ -22,9 +22,32 @@ import math
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, NoReturn, TypeGuard
+
+from retrieval.domain.errors import InvalidRequestError
+
+
+def check_flags(**given: object) -> None:
+    """Raise ``InvalidRequestError`` for an argument, by its name, that is neither True nor False."""
+    for name, value in given.items():
+        if value is not True and value is not False:
+            raise InvalidRequestError(f"{name} is {value!r:.80}; it must be True or False")
+
+
+def check_functions(**given: object) -> None:
+    """Raise ``InvalidRequestError`` for an argument, by its name, that is neither a function nor None."""
+    for name, value in given.items():
+        if value is not None and not callable(value):
+            raise InvalidRequestError(f"{name} is {value!r:.80}; it must be a function")
+
+
+def checked_list(name: str, value: object, such_as: str) -> list[Any]:
+    """The elements of a list or another iterable. Raises ``InvalidRequestError`` for a text, a mapping and the rest."""
+    if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
+        raise InvalidRequestError(f"{name} come in a list, such as {such_as}, not as {value!r:.80}")
+    return list(value)
 
 
 def is_storable(text: object) -> TypeGuard[str]:

@@ -16,11 +16,11 @@ from retrieval.domain.items.embedding import Vector
 from retrieval.domain.learning.context import MAX_NAME_LENGTH, Context, checked_context
 from retrieval.domain.records.recorded import RecordedAnswer
 from retrieval.domain.records.retrieval_id import time_of, uuid7
-from retrieval.domain.records.search_record import SearchRecord, shown_columns, unusual
+from retrieval.domain.records.search_record import SearchRecord, score_spread, shown_columns, unusual
 from retrieval.domain.records.slate import ShownItem, Slot
 from retrieval.domain.search.hit import Path
 from retrieval.engine.collection_handle import CollectionHandle
-from retrieval.engine.ranking import score_spread, top_score
+from retrieval.engine.ranking import top_score
 from retrieval.engine.reading import check_limit
 from retrieval.engine.record import NO_POLICY, recorded_request
 from retrieval.engine.recorder import Recorder
@@ -79,7 +79,7 @@ class ComposedAnswer:
             timings_ms={},
             retrieval_time_ms=self.retrieval_time_ms,
             top_score=top_score(self.shown),
-            score_spread=score_spread(self.shown),
+            score_spread=score_spread([one.score for one in self.shown]),
             generation_triggered=self.context.generated,
             backtrack_count=self.context.backtracks,
             pool_items=[one.item_id for one in pool],

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import difflib
+import inspect
 import random
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from copy import copy
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -16,15 +18,17 @@ from retrieval.adapters.embedders.cached import CachedEmbedder
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.items.collections import StoredCollection, find_collection
 from retrieval.adapters.store.search.vectors import StoredSpace
+from retrieval.domain.checks import is_finite
 from retrieval.domain.errors import (
     DatabaseError,
+    InvalidRequestError,
     MissingPrivilegeError,
     UnknownCollectionError,
     UnknownFieldError,
 )
 from retrieval.domain.observer import Observer
 from retrieval.domain.search.filters import Extent, Filter, Where, mapping_extent, parse_where
-from retrieval.domain.search.profile import LegName, Profile
+from retrieval.domain.search.profile import Profile, leg_name
 from retrieval.domain.search.query import SearchBounds
 from retrieval.engine.accesses import AccessCounter
 from retrieval.engine.decide import Decider
@@ -86,7 +90,7 @@ class CollectionHandle:
         self.embedder = parts.embedders(stored.space)
         self.is_recorded = True
         """Whether its searches are kept, counted and told to the observer."""
-        self._narrowed: tuple[Profile, tuple[LegName, ...], Profile] | None = None
+        self._narrowed: tuple[Profile, tuple[str, ...], Profile] | None = None
         self._read_at = parts.clock()
         self._reading: asyncio.Event | None = None
 
@@ -110,6 +114,8 @@ class CollectionHandle:
         """Read the collection again if it was read longer ago than that. See ``Collection.refresh``."""
         if not older_than_seconds:
             return await self._read_again()
+        if older_than_seconds is not FRESH_SECONDS and not is_finite(older_than_seconds):
+            raise InvalidRequestError(f"older_than_seconds is {older_than_seconds!r:.80}; it must be a number")
         if not self._is_fresh(older_than_seconds) and self._reading is not None:
             # Many calls find it old at the same moment: one of them reads for all.
             await self._reading.wait()
@@ -148,11 +154,11 @@ class CollectionHandle:
             _check(wanted, stored)
         return stored, wanted
 
-    def narrowed(self, whole: Profile, legs: tuple[LegName, ...]) -> Profile:
-        """The profile with these legs alone; the last one is kept."""
+    def narrowed(self, whole: Profile, legs: tuple[str, ...]) -> Profile:
+        """The profile with these legs alone; the last one is kept. Raises ``InvalidProfileError`` for no leg's name."""
         # Callers name the same legs again and again, and a profile is checked anew whenever it is made.
         if self._narrowed is None or self._narrowed[0] is not whole or self._narrowed[1] != legs:
-            self._narrowed = whole, legs, whole.only(legs)
+            self._narrowed = whole, legs, whole.only(tuple(map(leg_name, legs)))
         return self._narrowed[2]
 
     def _is_fresh(self, seconds: float) -> bool:
@@ -203,6 +209,65 @@ def told_if_gone(
             raise
 
     return told
+
+
+OTHER_NAMES: Mapping[str, tuple[str, ...]] = {
+    "limit": ("k", "n", "top_k", "topk", "top", "size", "count", "n_results", "num_results", "max_results"),
+    "where": ("filter", "filters", "condition", "conditions"),
+    "query": ("q", "question", "search_query", "text", "words"),
+    "queries": ("query", "texts", "questions"),
+    "items": ("documents", "docs", "texts", "records", "rows", "data"),
+    "documents": ("items", "docs", "texts"),
+    "paths": ("path", "folder", "folders", "file", "files", "directory"),
+    "vector": ("embedding", "query_vector", "query_embedding"),
+    "vectors": ("embeddings",),
+    "embeddings": ("vectors", "vector", "embedding"),
+    "facets": ("aggs", "aggregations"),
+    "typos": ("fuzzy", "spelling"),
+    "snippet": ("highlight", "highlights"),
+    "after": ("cursor", "offset", "page"),
+    "group_by": ("group", "groupby", "collapse"),
+    "min_score": ("score_threshold", "threshold", "cutoff"),
+    "chunking": ("chunk_size", "chunk_tokens", "chunk_overlap", "overlap"),
+    "language": ("lang", "text_search_config"),
+    "space": ("embedding_space", "dimensions"),
+    "filterable": ("attributes", "indexes", "schema"),
+    "create": ("create_if_missing",),
+    "name": ("collection", "collection_name"),
+    "item_id": ("id", "item", "document_id"),
+    "reward": ("score", "rating", "value"),
+    "actor": ("user", "user_id"),
+    "note": ("comment",),
+    "url": ("database_url", "dsn", "database"),
+    "tenant": ("tenant_id",),
+}
+"""The arguments of calls, and what other libraries call them."""
+
+
+def names_told(call: Callable[_Given, _Answer]) -> Callable[_Given, _Answer]:
+    """The call, which answers a wrong name of an argument with the right one: it raises ``InvalidRequestError``."""
+
+    @wraps(call)
+    def told(*given: _Given.args, **named: _Given.kwargs) -> _Answer:
+        try:
+            return call(*given, **named)
+        except TypeError:
+            _check_names(call, named)
+            raise
+
+    return told
+
+
+def _check_names(call: Callable[..., object], given: Iterable[str]) -> None:
+    known = [name for name in inspect.signature(call).parameters if name != "self"]
+    for name in given:
+        if name not in known:
+            meant = [one for one in known if name in OTHER_NAMES.get(one, ())]
+            meant = meant or difflib.get_close_matches(name, known, n=1)
+            hint = f"; did you mean {meant[0]}? It" if meant else "; it"
+            said = call.__qualname__.rpartition(".")[2]
+            message = f"{said} has no argument {name!r:.80}{hint} takes {', '.join(known)}"
+            raise InvalidRequestError(message) from None
 
 
 def _check(wanted: Filter | None, stored: StoredCollection) -> None:

@@ -17,6 +17,7 @@ from retrieval.adapters.store.search.words import (
     terms_beginning,
     unknown_words,
 )
+from retrieval.domain.checks import check_flags
 from retrieval.domain.errors import InvalidLimitError, InvalidRequestError, UnknownFieldError
 from retrieval.domain.items.collection import counted_field
 from retrieval.domain.learning.context import Context, checked_context
@@ -65,13 +66,15 @@ async def search(
 ) -> SearchResult:
     """See ``Collection.search``; ``asked`` is for ``checked_request`` as it stands."""
     checked_context(context)
+    if typos is not False:
+        check_flags(typos=typos)
     size = None if snippet is None else checked_size(snippet)
-    counted = await _counted_fields(handle, facets) if facets else {}
+    counted = {} if facets == () else await _counted_fields(handle, facets)
     stored, bounds = await handle.fresh(), handle.parts.bounds
     chosen = _chosen(handle, stored, legs, profile)
     condition = await parsed_filter(where, bounds)
     each = () if prefer is None else prefer if isinstance(prefer, list | tuple) else (prefer,)
-    preferred = tuple([await parsed_filter(one, bounds) for one in each[: MAX_PREFERRED + 1]])
+    preferred = tuple([await parsed_filter(one, bounds) for one in each[: MAX_PREFERRED + 1]]) if each else ()
     needs_question = (chosen or stored.profile).needs_question
 
     def make(words: str | None) -> SearchRequest:
@@ -397,10 +400,12 @@ def _chosen(
         raise InvalidRequestError(f"legs must be a list of names such as ['dense', 'lexical'], not {legs!r:.80}")
     if len(legs) > len(LegName):
         raise InvalidRequestError(f"{len(legs)} legs; there are {len(LegName)}, name each once")
-    return handle.narrowed(profile or stored.profile, tuple(map(leg_name, legs)))
+    return handle.narrowed(profile or stored.profile, tuple(legs))
 
 
 def _is_long(query: object, more: object) -> bool:
     """Whether it takes long to read the query and the others."""
+    if more is None:
+        return isinstance(query, str) and len(query) >= LONG_TEXT
     texts = [one for one in (query, *(more if isinstance(more, list | tuple) else ())) if isinstance(one, str)]
     return len(texts) >= LONG or sum(map(len, texts)) >= LONG_TEXT

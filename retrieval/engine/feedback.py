@@ -16,6 +16,7 @@ from retrieval.adapters.store.learning.feedback import (
 )
 from retrieval.adapters.tracing import span
 from retrieval.domain.api_key import ApiKey
+from retrieval.domain.checks import checked_list
 from retrieval.domain.errors import (
     InvalidRequestError,
     RetrievalError,
@@ -48,6 +49,8 @@ async def take_feedback(
     of something unknown, and ``InvalidRequestError`` for an event of the future, more than 10,000 of them, or one that
     names an actor where the key may not.
     """
+    if key is not None and not isinstance(key, ApiKey):
+        raise InvalidRequestError(f"api_key is a {type(key).__name__}; it must be an ApiKey")
     with span("retrieval.feedback") as traced:
         report = await _taken(database, tenant_id, events, now, key)
         if traced is not None:
@@ -142,7 +145,7 @@ def refusal(outcome: StoredOutcome, event: Feedback) -> RetrievalError | None:
 
 def checked_events(events: Iterable[Feedback]) -> list[Feedback]:
     """The events. Raises ``InvalidRequestError`` for anything else."""
-    given = list(events)
+    given = checked_list("events", events, "[Feedback(...)]")
     for event in given:
         if not isinstance(event, Feedback):
             raise InvalidRequestError(f"events are retrieval.Feedback values, not a {type(event).__name__}")
@@ -151,6 +154,8 @@ def checked_events(events: Iterable[Feedback]) -> list[Feedback]:
 
 async def quarantine(database: Database, tenant_id: int, actor: str, reason: str = "", *, is_held: bool) -> int:
     """Keep an actor's feedback from counting, or let it count again; gives how many events that changed."""
+    if not isinstance(reason, str):
+        raise InvalidRequestError(f"reason is {reason!r:.80}; it must be a text")
     if not actor:
         raise InvalidRequestError("name an actor; feedback without one cannot be told apart")
     return await quarantine_actor(database, tenant_id, Context(actor=actor).actor, reason, is_held=is_held)

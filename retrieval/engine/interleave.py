@@ -16,11 +16,11 @@ from retrieval.adapters.store.records.recordings import store_recordings
 from retrieval.domain.errors import InvalidRequestError, RetrievalError
 from retrieval.domain.learning.context import Context
 from retrieval.domain.records.retrieval_id import time_of, uuid7
-from retrieval.domain.records.search_record import TOTAL, SearchRecord, shown_columns, unusual
+from retrieval.domain.records.search_record import TOTAL, SearchRecord, score_spread, shown_columns, unusual
 from retrieval.domain.search.hit import Hit, SearchResult
 from retrieval.domain.search.profile import Profile
 from retrieval.domain.search.profile_parts import Exploration, Recording
-from retrieval.engine.ranking import score_spread, signals_of, top_score
+from retrieval.engine.ranking import signals_of, top_score
 from retrieval.engine.record import recorded_request
 from retrieval.engine.request import SearchRequest
 from retrieval.engine.stopwatch import Clock
@@ -119,7 +119,7 @@ class Interleaved:
             timings_ms={stage: ms for stage, ms in self.timings_ms.items() if stage != TOTAL},
             retrieval_time_ms=self.timings_ms.get(TOTAL, 0.0),
             top_score=top_score(hits),
-            score_spread=score_spread(hits),
+            score_spread=score_spread([one.score for one in hits]),
             generation_triggered=self.context.generated,
             backtrack_count=self.context.backtracks,
             **shown_columns(
@@ -141,7 +141,8 @@ def two_profiles(profiles: Mapping[str, Profile]) -> tuple[tuple[str, Profile], 
 
     Raises ``InvalidRequestError`` for more or fewer than two, or an empty name.
     """
-    if len(profiles) != 2 or not all(isinstance(name, str) and name for name in profiles):
+    is_pair = isinstance(profiles, Mapping) and len(profiles) == 2
+    if not is_pair or not all(isinstance(name, str) and name for name in profiles):
         raise InvalidRequestError("interleaving takes two profiles by name, such as {'now': ..., 'candidate': ...}")
     for name, one in profiles.items():
         if not isinstance(one, Profile):

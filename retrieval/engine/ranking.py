@@ -299,10 +299,6 @@ def _why_none(request: SearchRequest, shown: Sequence[Fused], relevance: Mapping
     return (f"nothing found: none of the best {len(shown)} items has {' and '.join(said)}",)
 
 
-SPREAD_HITS = 5
-"""The spread of the scores is that of so many hits."""
-
-
 class WithScore(Protocol):
     """An item that was shown, with its score."""
 
@@ -314,11 +310,6 @@ class WithScore(Protocol):
 def top_score(hits: Sequence[WithScore]) -> float | None:
     """The first score; None without hits."""
     return hits[0].score if hits else None
-
-
-def score_spread(hits: Sequence[WithScore]) -> float | None:
-    """The first score minus the fifth one, or the last where there are fewer; None without hits."""
-    return hits[0].score - hits[:SPREAD_HITS][-1].score if hits else None
 
 
 def signals_of(contributions: Sequence[Contribution]) -> dict[str, Any]:

@@ -110,6 +110,8 @@ async def value_counts(
 
 async def vectors_of(handle: CollectionHandle, queries: Sequence[str], role: TextRole) -> Vectors:
     """See ``Collection.vectors_of``."""
+    if not isinstance(role, TextRole):
+        raise InvalidRequestError(f"role is {role!r:.80}; it must be TextRole.QUERY or TextRole.DOCUMENT")
     stored = await handle.fresh()
     if stored.space is None or handle.embedder is None:
         raise InvalidRequestError(f"collection {handle.name!r} has no vectors of words: {NO_SPACE}")

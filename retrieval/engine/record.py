@@ -19,14 +19,14 @@ from retrieval.domain.errors import InvalidFilterError
 from retrieval.domain.learning.context import Context
 from retrieval.domain.records.recorded import RecordedSearch
 from retrieval.domain.records.retrieval_id import time_of
-from retrieval.domain.records.search_record import TOTAL, SearchRecord, shown_columns, unusual
+from retrieval.domain.records.search_record import TOTAL, SearchRecord, score_spread, shown_columns, unusual
 from retrieval.domain.records.slate import Placed
 from retrieval.domain.search.filters import And, Contains, Filter, Not, as_mapping, field_name, parse_field, parse_where
 from retrieval.domain.search.fusion import Candidate, Fused
 from retrieval.domain.search.profile import Profile
 from retrieval.domain.search.refining import REFINING, in_steps
 from retrieval.engine.plan import SearchPlan
-from retrieval.engine.ranking import bests_of, ranked_scores, score_spread, signals_of, top_score
+from retrieval.engine.ranking import bests_of, ranked_scores, signals_of, top_score
 from retrieval.engine.request import SearchRequest, checked_preferred
 
 
@@ -254,7 +254,7 @@ def record(answered: Answered) -> SearchRecord:
         timings_ms={stage: ms for stage, ms in answered.timings_ms.items() if stage != TOTAL},
         retrieval_time_ms=answered.timings_ms[TOTAL],
         top_score=top_score(hits),
-        score_spread=score_spread(hits),
+        score_spread=score_spread([one.score for one in hits]),
         generation_triggered=context.generated,
         backtrack_count=context.backtracks,
         **_pool(pool, answered),

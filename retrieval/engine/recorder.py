@@ -49,6 +49,9 @@ _PIECE = 8
 LINGER_SECONDS = 0.05
 """Time that the first record of a batch waits for others."""
 
+MOST_LINGERS = 20
+"""How many such times it waits while the database is in use: a search is to be answered before records are stored."""
+
 WAIT_SECONDS = 5.0
 """Time that a search waits for its record, where its profile asks for that."""
 
@@ -181,7 +184,7 @@ class Recorder:
         """Store until nothing waits."""
         self._pause = 0.0
         while self._queue:
-            await self._wait(self._pause or LINGER_SECONDS)
+            await self._linger()
             try:
                 await self._store_some()
                 self._pause = 0.0
@@ -190,14 +193,26 @@ class Recorder:
                 self._put_off(error)
             self._tell_flushes()
 
-    async def _wait(self, seconds: float) -> None:
+    async def _linger(self) -> None:
+        """Wait for more records, and for a moment when nothing else uses the database, unless it is urgent.
+
+        Between the calls of a program that runs its event loop for one search at a time there is no such moment.
+        """
+        for _ in range(MOST_LINGERS):
+            is_urgent = await self._wait(self._pause or LINGER_SECONDS)
+            if is_urgent or self._pause or not self.database.is_used:
+                return
+
+    async def _wait(self, seconds: float) -> bool:
+        """Wait so long, or until it is urgent; tells whether it is."""
         if not self._is_closing:
             try:
                 async with asyncio.timeout(seconds):
                     await self._hurry.wait()
             except TimeoutError:
-                pass
+                return False
         self._hurry.clear()
+        return True
 
     async def _store_some(self) -> None:
         """Store the first that wait; they stay in the queue until they are stored."""

@@ -14,7 +14,7 @@ import numpy as np
 
 from retrieval.adapters.embedders.cached import CachedEmbedder
 from retrieval.adapters.store.items.collections import StoredCollection
-from retrieval.domain.checks import fault_of, is_finite, is_storable
+from retrieval.domain.checks import check_flags, checked_list, fault_of, is_finite, is_storable
 from retrieval.domain.errors import (
     EmptyQueryError,
     IncomparableValueError,
@@ -129,11 +129,15 @@ class SearchRequest:
     @property
     def wordings(self) -> tuple[SearchRequest, ...]:
         """The request itself, and one for each rewritten query."""
+        if not self.rewrites:
+            return (self,)
         return (self, *(replace(self, query=words, prefixes=(), rewrites=()) for words in self.rewrites))
 
     @property
     def narrowed(self) -> tuple[SearchRequest, ...]:
         """The request for each thing that is preferred, alone."""
+        if not self.preferred:
+            return ()
         always = () if self.condition is None else (self.condition,)
         return tuple(replace(self, condition=And((*always, wanted)), preferred=()) for wanted in self.preferred)
 
@@ -164,6 +168,8 @@ def checked_request(
     bring; those of a filter are checked where it is parsed.
     Raises ``EmptyQueryError``, ``InvalidLimitError``, ``InvalidVectorError`` or ``InvalidRequestError``.
     """
+    if syntax is not True:
+        check_flags(syntax=syntax)
     if isinstance(limit, bool) or not isinstance(limit, int | np.integer) or not 1 <= limit <= MAX_LIMIT:
         raise InvalidLimitError(f"limit is {limit!r}; it must be a whole number from 1 to {MAX_LIMIT}")
     words = checked_words(query, bounds)
@@ -273,7 +279,7 @@ def checked_requests(
     if len(queries) > MAX_QUERIES:
         raise InvalidRequestError(f"{len(queries)} queries in one call; at most {MAX_QUERIES}, send them in parts")
     bounds.check_queries(query for query in queries if isinstance(query, str))
-    given = [None] * len(queries) if vectors is None else list(vectors)  # type: ignore[call-overload]
+    given = [None] * len(queries) if vectors is None else checked_list("vectors", vectors, "[[0.1, 0.9]]")
     if len(given) != len(queries):
         raise InvalidRequestError(f"{len(queries)} queries and {len(given)} vectors; give one vector a query")
     requests = []

@@ -75,6 +75,8 @@ class AddReport(Told):
     """Vectors stored."""
     pending: int = 0
     """Items stored and searchable by words, that wait for their vector."""
+    repeated: int = 0
+    """Ids that stood more than once in what was given, of which the last item each counts."""
     cut: int = 0
     """Items embedded whose text is longer than their model reads: their vector is that of its beginning."""
     stopped: bool = False
@@ -90,6 +92,7 @@ class AddReport(Told):
             unchanged=self.unchanged + other.unchanged,
             embedded=self.embedded + other.embedded,
             pending=self.pending + other.pending,
+            repeated=self.repeated + other.repeated,
             cut=self.cut + other.cut,
             stopped=self.stopped or other.stopped,
             notes=tuple(dict.fromkeys(self.notes + other.notes)),
@@ -97,7 +100,19 @@ class AddReport(Told):
         )
 
 
-_NO_COUNTS = {"notes", "stopped", "settled"}
+def repeated_among(ids: Iterable[str]) -> AddReport:
+    """The report of the ids that are given more than once, which says that the last of each counts."""
+    twice = [item_id for item_id, times in Counter(ids).items() if times > 1]
+    return repeated_report(len(twice), twice[0] if twice else "")
+
+
+def repeated_report(number: int, example: str = "") -> AddReport:
+    """The report of so many ids that are given more than once."""
+    if not number:
+        return AddReport()
+    said = "1 id stands" if number == 1 else f"{number:,} ids stand"
+    such_as = f", such as {example!r:.80}," if example and number > 1 else f" ({example!r:.80})" if example else ""
+    return AddReport(repeated=number, notes=(f"{said} more than once{such_as}; the last of each was kept",))
 
 
 @dataclass(frozen=True, slots=True)
@@ -408,9 +423,14 @@ def outcomes_of(given: Sequence[Item | InvalidItemError], known: Mapping[str, by
 
 def as_items(items: object) -> list[Item]:
     """The items of a list or another iterable. Raises ``InvalidItemError``."""
+    return [as_item(one) for one in checked_items(items)]
+
+
+def checked_items(items: object) -> list[Any]:
+    """What stands in a list or another iterable of items. Raises ``InvalidItemError`` for anything else."""
     if isinstance(items, Mapping | Item | str | bytes) or not isinstance(items, Iterable):
         raise InvalidItemError(f'items come in a list, such as [{{"_id": "1", "text": "..."}}], not {_kind(items)}')
-    return [as_item(one) for one in items]
+    return list(items)
 
 
 def _kind(given: object) -> str:

@@ -17,7 +17,7 @@ from retrieval.adapters.store.items.removal import remove_itself, remove_next_it
 from retrieval.adapters.store.records.job_runs import JobRun
 from retrieval.adapters.store.search.indexes import IndexStatus
 from retrieval.adapters.store.search.recall import Measurement
-from retrieval.domain.errors import InvalidRequestError
+from retrieval.domain.checks import checked_list
 from retrieval.domain.items.attribute import checked_filterable, checked_name
 from retrieval.domain.items.collection import Neighbours, checked_neighbours
 from retrieval.domain.told import Told
@@ -127,9 +127,8 @@ async def make_filterable(handle: CollectionHandle, attributes: Mapping[str, str
 @told_if_gone
 async def make_unfilterable(handle: CollectionHandle, names: Sequence[str]) -> None:
     """See ``Collection.make_unfilterable``."""
-    if isinstance(names, str):
-        raise InvalidRequestError(f"names come in a list such as ['priority'], not {names!r:.80}")
-    wanted, collection_id = [checked_name(name) for name in names], (await handle.fresh()).collection_id
+    wanted = [checked_name(name) for name in checked_list("names", names, "['priority']")]
+    collection_id = (await handle.fresh()).collection_id
     async with handle.database.transaction(handle.tenant_id) as connection:
         await indexing.undeclare(connection, collection_id, wanted)
     await handle.refresh()

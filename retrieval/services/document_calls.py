@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from retrieval.domain.checks import check_flags, check_functions
 from retrieval.domain.errors import InvalidLimitError, InvalidRequestError
 from retrieval.domain.items.chunking import Chunking
 from retrieval.engine.collection_handle import CollectionHandle, told_if_gone
@@ -26,11 +27,20 @@ MAX_PASSAGE_TOKENS = 10_000_000
 
 @told_if_gone
 async def ingest_documents(
-    handle: CollectionHandle, paths: Paths, chunking: Chunking, *, prune: bool, progress: DocumentProgress | None
+    handle: CollectionHandle,
+    paths: Paths,
+    chunking: Chunking,
+    *,
+    name: str | None,
+    prune: bool,
+    progress: DocumentProgress | None,
 ) -> DocumentsReport:
     """See ``Collection.ingest_documents``."""
+    check_flags(prune=prune)
+    check_functions(progress=progress)
     documents = await _documents(handle, chunking)
-    return await _indexed(handle, await documents.ingest(paths, chunking, prune=prune, progress=progress))
+    report = await documents.ingest(paths, chunking, name=name, prune=prune, progress=progress)
+    return await _indexed(handle, report)
 
 
 @told_if_gone
@@ -65,8 +75,7 @@ def check_passages(max_tokens: int, around: int, count_tokens: object) -> None:
 
     Raises ``InvalidRequestError`` for a ``count_tokens`` that cannot be called.
     """
-    if count_tokens is not None and not callable(count_tokens):
-        raise InvalidRequestError(f"count_tokens is {count_tokens!r:.80}; give a function that counts a text's tokens")
+    check_functions(count_tokens=count_tokens)
     for name, value, most in (("max_tokens", max_tokens, MAX_PASSAGE_TOKENS), ("around", around, MAX_AROUND)):
         if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most:
             raise InvalidLimitError(f"{name} is {value!r:.80}; it must be a whole number from 0 to {most:,}")

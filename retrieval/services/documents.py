@@ -7,14 +7,14 @@ import hashlib
 import json
 import os
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
 
 from retrieval.adapters.embedders.batching import measure_of
 from retrieval.adapters.readers.documents import RawDocument, read_document
-from retrieval.adapters.readers.folders import DocumentFile, FoundFiles, find_documents
+from retrieval.adapters.readers.folders import DocumentFile, FoundFiles, FoundFolder, find_documents
 from retrieval.adapters.store.items.listing import attributes_after, items_after
 from retrieval.domain.errors import InvalidItemError, InvalidRequestError, MissingExtraError
 from retrieval.domain.items.chunking import CHUNK, Chunking, chunk_items, chunks_of
@@ -24,7 +24,7 @@ from retrieval.domain.items.passages import Passages, Place, passages_of, place_
 from retrieval.domain.search.filters import And, Field, Filter, OneOf, Or
 from retrieval.domain.search.hit import SearchResult
 from retrieval.engine.request import checked_item_ids
-from retrieval.services.add import AddReport, Writer, add_in_parts
+from retrieval.services.add import AddReport, Writer, add_in_parts, repeated_among
 from retrieval.services.ingest import embed_pending
 from retrieval.services.textsearch import refresh_weights
 
@@ -36,6 +36,9 @@ _BATCH_CHUNKS = 500
 _PAGE = 10_000
 _TELLS = 1000
 """The most names that a report lists."""
+
+_PLACE = "@"
+"""Stands in a fingerprint before the place of the folder that the document was found in."""
 
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 DocumentProgress = Callable[["DocumentsReport", int, int | None], None]
@@ -160,6 +163,8 @@ class _Reading:
         try:
             raw = source.read() if isinstance(source, DocumentFile) else source
             fingerprint = self._fingerprint(raw)
+            if isinstance(source, DocumentFile) and source.place:
+                fingerprint += f"{_PLACE}{source.place}"
             if self.known.get(name) == fingerprint:
                 return _Looked(name)
             found = read_document(raw)
@@ -193,24 +198,29 @@ class Documents:
     """Removes items, and gives how many there were."""
 
     async def ingest(
-        self, paths: Paths, chunking: Chunking, *, prune: bool, progress: DocumentProgress | None
+        self, paths: Paths, chunking: Chunking, *, name: str | None, prune: bool, progress: DocumentProgress | None
     ) -> DocumentsReport:
         """See ``Collection.ingest_documents``."""
         if not isinstance(paths, str | os.PathLike | Sequence) or isinstance(paths, bytes):
             raise InvalidRequestError(f"paths are names of files and folders, not {type(paths).__name__}")
         given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
-        found = await asyncio.to_thread(find_documents, given)
+        found = await asyncio.to_thread(find_documents, given, name)
         known = await self._fingerprints(_chunks_where(OneOf(_NUMBER, (0,))))
+        if name is None:
+            _refuse_other_folders(found.folders, known)
         report = DocumentsReport(failed=found.unreadable, skipped=found.skipped)
         report += await self._store(found.files, known, chunking, progress)
-        return report + await self._vanished(found, known, prune=prune)
+        return report + await self._vanished(found, known, prune=prune, is_named=name is not None)
 
     async def add(self, documents: object, chunking: Chunking) -> DocumentsReport:
         """See ``Collection.add_documents``."""
         if isinstance(documents, str | bytes | Mapping | RawDocument) or not isinstance(documents, Iterable):
             raise InvalidItemError("documents come in a list, such as [{'id': 'faq', 'text': '...'}]")
-        raw = list({one.document_id: one for one in map(raw_document, documents)}.values())
-        return await self._store(raw, await self._known([one.document_id for one in raw]), chunking, None)
+        given = list(map(raw_document, documents))
+        raw = list({one.document_id: one for one in given}.values())
+        report = await self._store(raw, await self._known([one.document_id for one in raw]), chunking, None)
+        repeated = repeated_among(one.document_id for one in given)
+        return report + DocumentsReport(chunks=AddReport(notes=repeated.notes))
 
     async def remove(self, document_ids: Sequence[str]) -> int:
         """See ``Collection.delete_documents``."""
@@ -280,20 +290,26 @@ class Documents:
             chunks=chunks,
         )
 
-    async def _vanished(self, found: FoundFiles, known: Mapping[str, str], *, prune: bool) -> DocumentsReport:
+    async def _vanished(
+        self, found: FoundFiles, known: Mapping[str, str], *, prune: bool, is_named: bool
+    ) -> DocumentsReport:
         there = {file.document_id for file in found.files}
-        gone = sorted(name for name in known if name.startswith(found.prefixes) and name not in there)
-        report = DocumentsReport(vanished=tuple(gone[:_TELLS]))
-        if not prune or not gone:
+        each = {folder: _gone(folder, known, there, is_named=is_named) for folder in found.folders}
+        report = DocumentsReport(vanished=tuple(sorted(name for gone in each.values() for name in gone)[:_TELLS]))
+        if not prune or not any(each.values()):
             return report
-        if found.unreadable or not found.files:
-            why = "a folder could not be listed" if found.unreadable else "the folders hold no document"
-            return replace(report, chunks=AddReport(notes=(f"nothing was pruned, because {why}",)))
-        removed = 0
-        for start in range(0, len(gone), _BATCH_FILES):
-            chunks = await self._chunk_ids(gone[start : start + _BATCH_FILES])
-            removed += await self.delete([item_id for ids in chunks.values() for item_id in ids])
-        return replace(report, removed=len(gone), chunks_removed=removed)
+        if found.unreadable:
+            return report + DocumentsReport(chunks=AddReport(notes=(_NOT_LISTED,)))
+        removed = chunks_removed = 0
+        for folder, gone in each.items():
+            if gone and not any(file.place == folder.place for file in found.files):
+                report += DocumentsReport(failed=((folder.name, _HOLDS_NONE.format(f"{len(gone):,}")),))
+                continue
+            for start in range(0, len(gone), _BATCH_FILES):
+                chunks = await self._chunk_ids(gone[start : start + _BATCH_FILES])
+                chunks_removed += await self.delete([item_id for ids in chunks.values() for item_id in ids])
+            removed += len(gone)
+        return replace(report, removed=removed, chunks_removed=chunks_removed)
 
     async def _known(self, document_ids: Sequence[str]) -> dict[str, str]:
         known: dict[str, str] = {}
@@ -303,11 +319,12 @@ class Documents:
         return known
 
     async def _fingerprints(self, wanted: Filter) -> dict[str, str]:
-        """The fingerprint of each document, by id; empty where two chunks say that they are its first."""
+        """The fingerprint of each document, by id; its place alone where two chunks say that they are its first."""
         known: dict[str, str] = {}
         async for _, told in self._attributes(wanted):
             name = str(told.get("document"))
-            known[name] = "" if name in known else str(told.get("fingerprint"))
+            fingerprint = str(told.get("fingerprint"))
+            known[name] = f"{_PLACE}{_place_in(fingerprint)}" if name in known else fingerprint
         return known
 
     async def _chunk_ids(self, document_ids: Sequence[str]) -> dict[str, list[str]]:
@@ -339,6 +356,42 @@ class Documents:
             page = await attributes_after(at.database, at.tenant_id, at.collection, wanted, after=after, limit=_PAGE)
             for one in page:
                 yield one
+
+
+_NOT_LISTED = "nothing was pruned, because a folder could not be listed"
+_HOLDS_NONE = (
+    "the folder holds no document, as where a disk is not mounted, so nothing of it was pruned; delete_documents "
+    "removes the {0} stored ones"
+)
+_OTHER_FOLDER = (
+    "the documents {0}/… of the collection are of another folder of that name, or of this one before it moved; "
+    "if {1} is that folder, give --name {0} (name={0!r}), from then on each time; to store it beside the other, "
+    "give it another --name"
+)
+
+
+def _place_in(fingerprint: str) -> str:
+    """The place of the folder that a document was found in; empty where it is of none."""
+    return fingerprint.partition(_PLACE)[2]
+
+
+def _refuse_other_folders(folders: Iterable[FoundFolder], known: Mapping[str, str]) -> None:
+    """Raise ``InvalidRequestError`` where a folder's name is that of another folder's documents."""
+    for folder in folders:
+        for name, fingerprint in known.items():
+            if name.startswith(f"{folder.name}/") and _place_in(fingerprint) not in ("", folder.place):
+                raise InvalidRequestError(_OTHER_FOLDER.format(folder.name, folder.path))
+
+
+def _gone(folder: FoundFolder, known: Mapping[str, str], there: Collection[str], *, is_named: bool) -> list[str]:
+    """The stored documents of the folder that it does not hold; one that was given its name has all under that name."""
+    return sorted(
+        name
+        for name, fingerprint in known.items()
+        if name not in there
+        and (place := _place_in(fingerprint))
+        and (name.startswith(f"{folder.name}/") if is_named else place == folder.place)
+    )
 
 
 def _next_batch(reading: _Reading, sources: Iterator[DocumentFile | RawDocument]) -> list[_Looked]:

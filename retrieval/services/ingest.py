@@ -18,7 +18,7 @@ from retrieval.adapters.readers import InputLine
 from retrieval.adapters.store.items.items import archive_items, item_ids_after
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.item import Item
-from retrieval.services.add import BATCH_ITEMS, AddReport, Writer
+from retrieval.services.add import BATCH_ITEMS, AddReport, Writer, repeated_report
 from retrieval.services.textsearch import refresh_weights
 
 _MOST_NAMES = 1000
@@ -75,6 +75,28 @@ BATCH_BYTES = 16 * 1024 * 1024
 """A batch ends at whichever comes first, so that memory does not follow the items' size."""
 
 _PRUNE_PAGE = 2000
+
+
+class SeenIds:
+    """The ids of a run, by eight bytes each: what a run over any number of items can keep in memory."""
+
+    def __init__(self) -> None:
+        self._seen = array("Q")
+
+    def extend(self, ids: Iterable[str]) -> None:
+        """Take in further ids."""
+        self._seen.extend(map(fingerprint, ids))
+
+    @property
+    def distinct(self) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
+        """The fingerprints of the ids, each once, in order."""
+        return np.unique(np.frombuffer(self._seen, dtype=np.uint64))
+
+    def report(self) -> AddReport:
+        """The report of the ids that were taken in more than once."""
+        _, times = np.unique(np.frombuffer(self._seen, dtype=np.uint64), return_counts=True)
+        return repeated_report(int((times > 1).sum()))
+
 
 Rejected = Callable[[InputLine], None]
 Progress = Callable[["IngestReport", int], None]
@@ -147,7 +169,7 @@ async def ingest(
     completed by running it again.
     """
     report = IngestReport()
-    seen = array("Q")
+    seen = SeenIds()
     offset = 0
     if progress:
         progress(report, offset)
@@ -155,8 +177,7 @@ async def ingest(
         for line in batch.rejected:
             if rejected is not None:
                 rejected(line)
-        if prune:
-            seen.extend(_fingerprint(item.item_id) for item in batch.items)
+        seen.extend(item.item_id for item in batch.items)
         follower = _followed(writer, report, offset, batch, progress)
         report = replace(
             report,
@@ -170,12 +191,13 @@ async def ingest(
         if progress:
             progress(report, offset)
     report = replace(report, items=await embed_pending(writer, report.items))
+    report = replace(report, items=report.items + seen.report())
     if prune and report.rejected:
         report = _with_note(report, "nothing was pruned, because lines were rejected; mend them and run again")
     elif prune and not report.read:
         report = _with_note(report, "nothing was pruned, because the input held no item")
     elif prune:
-        report = replace(report, archived=await _prune(writer, np.sort(np.frombuffer(seen, dtype=np.uint64))))
+        report = replace(report, archived=await _prune(writer, seen))
     await refresh_weights(writer.database, writer.tenant_id, writer.collection.collection_id)
     return report
 
@@ -231,15 +253,16 @@ async def embed_pending(writer: Writer, report: AddReport) -> AddReport:
     return report
 
 
-async def _prune(writer: Writer, seen: np.ndarray[tuple[int], np.dtype[np.uint64]]) -> int:
-    """Archive the active items whose fingerprint was not seen; gives how many."""
+async def _prune(writer: Writer, seen: SeenIds) -> int:
+    """Archive the active items that were not seen; gives how many."""
+    known = seen.distinct
     collection = writer.collection
     spaces = [collection.space.space_id] if collection.space else []
     after, archived = "", 0
     while True:
         async with writer.database.transaction(writer.tenant_id) as connection:
             page = await item_ids_after(connection, collection.collection_id, after, _PRUNE_PAGE)
-            gone = [item_id for item_id in page if not _contains(seen, _fingerprint(item_id))]
+            gone = [item_id for item_id in page if not _contains(known, fingerprint(item_id))]
             if gone:
                 await archive_items(connection, collection.collection_id, spaces, gone)
         if not page:
@@ -253,8 +276,8 @@ def _contains(sorted_values: np.ndarray[tuple[int], np.dtype[np.uint64]], value:
     return place < len(sorted_values) and int(sorted_values[place]) == value
 
 
-def _fingerprint(item_id: str) -> int:
-    """Eight bytes an item: what a run over any number of items can keep in memory."""
+def fingerprint(item_id: str) -> int:
+    """Eight bytes that tell an id from others."""
     return int.from_bytes(hashlib.blake2b(item_id.encode(), digest_size=8).digest(), "big")
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from retrieval.adapters.readers import InputLine
 from retrieval.adapters.readers.records import item_from_fields
 from retrieval.adapters.store.items.items import ARCHIVED, BULK_ITEMS, Settled, change_status, remove_items
+from retrieval.domain.checks import check_flags, check_functions
 from retrieval.domain.errors import InvalidRequestError, UnknownItemError
 from retrieval.domain.items.embedding import checked_vectors
 from retrieval.domain.items.item import Item, StoredItem, check_key, checked_changes, merged
@@ -16,7 +17,7 @@ from retrieval.engine.collection_handle import CollectionHandle, told_if_gone
 from retrieval.engine.request import checked_item_ids
 from retrieval.services import add as adding
 from retrieval.services import change as changing
-from retrieval.services.add import AddedEach, AddReport, Writer, as_item, as_items
+from retrieval.services.add import AddedEach, AddReport, Writer, as_item, as_items, checked_items
 from retrieval.services.change import ChangeReport, Decide, Make, RemovalError
 from retrieval.services.indexes import IndexOutcome, flush_lexical, is_index_off, keep_index
 from retrieval.services.ingest import IngestReport, Progress, Rejected, checked_lines, without_text_notes
@@ -41,6 +42,7 @@ async def add(handle: CollectionHandle, items: Iterable[Item | Mapping[str, Any]
             )
         vectors = checked_vectors(embeddings, space.space, [item.item_id for item in batch])
     report = await adding.add_in_parts(await writer_of(handle), batch, vectors)
+    report += adding.repeated_among(item.item_id for item in batch)
     told = without_text_notes(batch) if vectors is None else ()
     return replace(report, notes=(*report.notes, *told, *await keep_indexed(handle, report)))
 
@@ -58,11 +60,13 @@ async def add_new(handle: CollectionHandle, items: Iterable[Item | Mapping[str, 
 @told_if_gone
 async def add_each(handle: CollectionHandle, items: Sequence[Item | Mapping[str, Any]], *, more: bool) -> AddedEach:
     """See ``Collection.add_each``."""
-    added = await adding.add_each(await writer_of(handle), items)
+    check_flags(more=more)
+    added = await adding.add_each(await writer_of(handle), checked_items(items))
     if more:
         return added
+    repeated = adding.repeated_among(one.item_id for one in added.outcomes if one.item_id and one.error is None)
     notes = await keep_indexed(handle, added.report)
-    return replace(added, report=added.report + AddReport(notes=notes))
+    return replace(added, report=added.report + repeated + AddReport(notes=notes))
 
 
 @told_if_gone
@@ -76,6 +80,8 @@ async def ingest(
 ) -> IngestReport:
     """See ``Collection.ingest``."""
     checked_lines(lines)
+    check_flags(prune=prune)
+    check_functions(rejected=rejected, progress=progress)
     report = await ingest_lines(await writer_of(handle), lines, rejected=rejected, prune=prune, progress=progress)
     notes = await keep_indexed(handle, report.items)
     return replace(report, items=report.items + AddReport(notes=notes))
@@ -120,6 +126,9 @@ async def change(
     handle: CollectionHandle, item_ids: Sequence[str], decide: Decide, *, keeps_time: bool
 ) -> ChangeReport:
     """See ``Collection.change``."""
+    check_flags(keeps_time=keeps_time)
+    if not callable(decide):
+        raise InvalidRequestError(f"decide is {decide!r:.80}; it must be a function")
     keys, writer = checked_item_ids(item_ids), await writer_of(handle)
     if not keys:
         return ChangeReport()

@@ -1,4 +1,4 @@
-"""Where a server listens, and how it runs inside a program that takes the signals itself."""
+"""Listening: a server's address, and how it runs inside a program that handles signals itself."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def listening(host: str, port: int) -> socket.socket:
 
 
 def url_of(listener: socket.socket, path: str = "") -> str:
-    """What a client on this machine calls the server by."""
+    """The URL of the server for a client on this machine."""
     host, port = listener.getsockname()[:2]
     if ipaddress.ip_address(host).is_unspecified:
         host = "127.0.0.1"

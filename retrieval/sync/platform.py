@@ -11,7 +11,7 @@ from copy import copy
 from datetime import datetime
 from functools import cache
 from types import TracebackType
-from typing import Self
+from typing import NoReturn, Self
 
 from anyio.from_thread import start_blocking_portal
 
@@ -20,6 +20,7 @@ from retrieval.collection import Collection
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.embedding import Embedder
 from retrieval.domain.llm import LLM
+from retrieval.engine.collection_handle import names_told
 from retrieval.engine.recorder import RecordingState
 from retrieval.engine.stopwatch import Clock
 from retrieval.platform import Platform
@@ -35,6 +36,12 @@ _OPEN: dict[int, SyncPlatform] = {}
 
 def _collections(found: list[Collection], door: Door) -> list[SyncCollection]:
     return [SyncCollection(one, door) for one in found]
+
+
+_NOT_AWAITED = (
+    "this platform is not awaited: write with connect() as platform; in an async program import retrieval, and: "
+    "async with retrieval.connect() as platform"
+)
 
 
 class SyncPlatform(Mirror[Platform]):
@@ -64,6 +71,12 @@ class SyncPlatform(Mirror[Platform]):
         self.door.portal = None
         _OPEN.pop(id(self), None)
         self._stack.__exit__(kind, error, trace)
+
+    async def __aenter__(self) -> NoReturn:
+        raise InvalidRequestError(_NOT_AWAITED)
+
+    async def __aexit__(self, *_: object) -> None:
+        """Does nothing; ``async with`` looks for it before it enters."""
 
     def open(self) -> Self:
         """Open the platform, as ``with`` does, and give it back; ``close``, or the end of the program, ends it.
@@ -140,6 +153,7 @@ def checked_platform(db: object) -> SyncPlatform:
     return db
 
 
+@names_told
 def connect(
     url: str | None = None,
     *,
@@ -149,10 +163,11 @@ def connect(
     llm: LLM | None = None,
 ) -> SyncPlatform:
     """The platform, to be opened with ``with``, or by ``open``. See ``retrieval.connect``."""
-    opened = connect_async(url, tenant=tenant, settings=settings)
+    opened = connect_async(url, tenant=tenant, settings=settings, embedder=embedder, llm=llm)
     return SyncPlatform(opened.settings, embedder=embedder, llm=llm)
 
 
+@names_told
 def open(  # noqa: A001 - what users call it, as they call retrieval.sync.open()
     url: str | None = None,
     *,

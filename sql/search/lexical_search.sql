@@ -26,12 +26,13 @@ REVOKE ALL ON FUNCTION lexical_query(bigint, text, text[]) FROM PUBLIC;
 -- match_budget, if given, replaces all this: the items with one of the rarest parts that match so many together.
 -- A lexeme's number is its collection's own, so the index alone finds the collection's items; adding 0 keeps the planner
 -- from also reading the collection's whole key, and the collection is still checked, because two numbers can collide. The
--- plan is the same for all arrays and kept. It owns its rights, because `&&` is not leakproof and a policy would keep the
+-- plan is the same for all arrays and kept. weights: the query's side, the same in each row, for who weighs further
+-- items; NULL where the extension found them. It owns its rights, because `&&` is not leakproof and a policy would keep the
 -- planner from the index; so it checks the tenant first.
 CREATE OR REPLACE FUNCTION lexical_search(
     collection bigint, query text, prefixes text[], match_budget integer, result_limit integer
 )
-RETURNS TABLE (item_id text, score real)
+RETURNS TABLE (item_id text, score real, weights sparsevec)
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path FROM CURRENT SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
@@ -53,7 +54,9 @@ BEGIN
 
     IF cardinality(prefixes) = 0 AND current_setting('retrieval.textsearch', true) IS DISTINCT FROM 'off'
         AND has_textsearch(collection) THEN
-        RETURN QUERY SELECT found.item_id, found.score FROM textsearch_search(collection, query, result_limit) AS found;
+        RETURN QUERY
+        SELECT found.item_id, found.score, NULL::sparsevec
+        FROM textsearch_search(collection, query, result_limit) AS found;
         RETURN;
     END IF;
 
@@ -126,7 +129,7 @@ BEGIN
         EXIT WHEN is_everything OR match_budget IS NOT NULL OR cardinality(ids) >= result_limit;
         few := few * 8;
     END LOOP;
-    RETURN QUERY SELECT found.item_id, found.score FROM unnest(ids, scores) AS found (item_id, score);
+    RETURN QUERY SELECT found.item_id, found.score, query_weights FROM unnest(ids, scores) AS found (item_id, score);
 END
 $$;
 ALTER FUNCTION lexical_search(bigint, text, text[], integer, integer) OWNER TO @definer@;

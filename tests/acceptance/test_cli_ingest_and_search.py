@@ -126,6 +126,18 @@ def test_json_lines_are_mapped_and_usual_names_need_no_mapping(program: Program)
     assert found == ["1", "2", "3"]
 
 
+def test_items_without_ids_get_them_by_their_content(program: Program, tmp_path: Path) -> None:
+    """When that is asked for; the refusal says how."""
+    file = tmp_path / "notes.jsonl"
+    file.write_text('{"text": "first note"}\n{"_id": "b", "text": "second note"}\n{"text": "first note"}\n')
+    assert "make ids of the texts by --id-from text" in program.fails("ingest", "notes", file)
+    said = program.succeeds("ingest", "notes", file, "--id-from", "text")
+    assert "has a hash of text as its id" in said
+    assert "1 id stands more than once" in said
+    again = program.json("ingest", "notes", file, "--id-from", "text")
+    assert (again["added"], again["unchanged"], again["repeated"]) == (0, 2, 1)
+
+
 def test_a_bad_line_stops_the_run_and_says_how_to_go_on(program: Program) -> None:
     """What stood in batches before it is stored."""
     lines = [{"_id": str(number)} for number in range(600)]
@@ -447,6 +459,7 @@ def test_a_folder_of_documents_is_ingested_and_gives_passages(program: Program, 
     [
         (["gone.md"], 1, "gone.md: there is no such file or folder"),
         (["handbook", "--map", "text=x"], 1, "--map is for files of items"),
+        (["handbook", "--name", "a/"], 1, "name is 'a/'; it must be a text on one line"),
         (["handbook", "--overlap", "100"], 2, "overlap is 100; it must be a whole number from 0 to 64"),
         (["handbook", "--chunk-tokens", "3"], 2, "max_tokens is 3; it must be a whole number from 32"),
         (["handbook", "notes.jsonl"], 1, "notes.jsonl: the name does not tell what document it is"),

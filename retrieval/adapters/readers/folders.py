@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import stat
 from collections import Counter
@@ -10,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 
 from retrieval.adapters.readers.documents import RawDocument, format_of
+from retrieval.domain.checks import is_storable, text_fault
 from retrieval.domain.errors import InvalidItemError, InvalidRequestError
 
 MAX_FILE_BYTES = 64 * 1024 * 1024
@@ -27,6 +29,8 @@ class DocumentFile:
     format: str
     within: Path | None = None
     """The folder that it may not lie outside of; None: it was named itself."""
+    place: str = ""
+    """The place of its folder, see ``FoundFolder``; empty: it was named itself."""
 
     def read(self, *, most_bytes: int = MAX_FILE_BYTES) -> RawDocument:
         """Its bytes. Raises ``InvalidItemError`` with the reason where it cannot be read, or may not."""
@@ -52,52 +56,88 @@ class DocumentFile:
         return data
 
 
+@dataclass(frozen=True, slots=True)
+class FoundFolder:
+    """A folder of documents."""
+
+    path: Path
+    name: str
+    """The name with which the ids of its documents begin, before a slash."""
+    place: str
+    """A hash that tells it from other folders of that name: of its path, or of the name that it was given."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundFiles:
     """The documents found in files and folders."""
 
     files: tuple[DocumentFile, ...]
     """The files in order of their ids."""
-    prefixes: tuple[str, ...] = ()
-    """The beginnings of the ids of each folder's documents."""
+    folders: tuple[FoundFolder, ...] = ()
     skipped: Mapping[str, int] = field(default_factory=dict)
     """How many were left out, by their ending or by why."""
     unreadable: tuple[tuple[str, str], ...] = ()
     """Folders that could not be listed, each with the reason."""
 
 
-def find_documents(paths: Sequence[str | os.PathLike[str]]) -> FoundFiles:
+def find_documents(paths: Sequence[str | os.PathLike[str]], name: str | None = None) -> FoundFiles:
     """The documents among the files, and below the folders.
 
-    A folder's document has the folder's name and its path from there as its id, a file's its name. Below a folder
-    hidden files, links, folders of tools and files of other endings are left out and counted. Raises
-    ``InvalidRequestError`` for a path that is not there, a file of another ending, and two documents of one id.
+    A folder's document has the folder's name and its path from there as its id, a file's its name; ``name`` is another
+    name for the one folder, or stands before a slash and the name of the one file. Below a folder hidden files, links,
+    folders of tools and files of other endings are left out and counted. Raises ``InvalidRequestError`` for a path that
+    is not there, a file of another ending, two folders of one name, two documents of one id, and a name that cannot be.
     """
+    _check_name(name, paths)
     found: dict[str, DocumentFile] = {}
     skipped: Counter[str] = Counter()
-    prefixes: list[str] = []
+    folders: dict[str, FoundFolder] = {}
     unreadable: list[tuple[str, str]] = []
     for given in paths:
         if not isinstance(given, str | os.PathLike) or not os.fspath(given):
             raise InvalidRequestError(f"{given!r:.80} is no path; name a file or a folder, such as '.' for this one")
         path = Path(given)
         if path.is_dir():
-            root = path.resolve()
-            prefixes.append(f"{root.name}/")
-            new = list(_below(root, skipped, unreadable))
+            folder = _folder(path.resolve(), name)
+            other_folder = folders.setdefault(folder.name, folder)
+            if other_folder != folder:
+                raise InvalidRequestError(
+                    f"{other_folder.path} and {folder.path} are both called {folder.name!r}; ingest them one by one, "
+                    "one of them under another name (--name, name=), or a folder above both"
+                )
+            new = list(_below(folder, skipped, unreadable))
         else:
-            new = [_named(path)]
+            new = [_named(path, name)]
         for file in new:
             other = found.setdefault(file.document_id, file)
             if other is not file and not other.path.samefile(file.path):
                 raise InvalidRequestError(
                     f"{other.path} and {file.path} would both be the document {file.document_id!r}; "
-                    "ingest them into two collections, or from a folder above both"
+                    "ingest them one by one, one of them under another name (--name, name=), or a folder above both"
                 )
     ordered = tuple(found[key] for key in sorted(found))
     return FoundFiles(
-        files=ordered, prefixes=tuple(prefixes), skipped=dict(skipped.most_common()), unreadable=tuple(unreadable)
+        files=ordered,
+        folders=tuple(folders.values()),
+        skipped=dict(skipped.most_common()),
+        unreadable=tuple(unreadable),
     )
+
+
+def _check_name(name: object, paths: Sequence[object]) -> None:
+    if name is None:
+        return
+    if not is_storable(name) or not name.strip("/ ") or name != name.strip("/ ") or text_fault(name, is_line=True):
+        raise InvalidRequestError(f"name is {name!r:.80}; it must be a text on one line, with no slash at its ends")
+    if len(paths) != 1:
+        raise InvalidRequestError(f"name is for one folder or file, and there are {len(paths)}; ingest them one by one")
+
+
+def _folder(root: Path, name: str | None) -> FoundFolder:
+    # The path itself stays on this machine: stored attributes are shown with hits.
+    known_by = f"path {root}" if name is None else f"name {name}"
+    place = hashlib.sha256(known_by.encode(errors="surrogateescape")).hexdigest()[:12]
+    return FoundFolder(root, root.name if name is None else name, place)
 
 
 def holds_documents(path: str | os.PathLike[str]) -> bool:
@@ -105,7 +145,7 @@ def holds_documents(path: str | os.PathLike[str]) -> bool:
     return Path(path).is_dir() or format_of(os.fspath(path)) is not None
 
 
-def _named(path: Path) -> DocumentFile:
+def _named(path: Path, name: str | None) -> DocumentFile:
     found = format_of(path.name)
     if not path.exists():
         raise InvalidRequestError(f"{path}: there is no such file or folder")
@@ -114,14 +154,14 @@ def _named(path: Path) -> DocumentFile:
             f"{path}: the name does not tell what document it is; call it .txt if it is a text, and ingest "
             "items (.jsonl, .csv) by a run of their own"
         )
-    return DocumentFile(path, path.name, found)
+    return DocumentFile(path, path.name if name is None else f"{name}/{path.name}", found)
 
 
-def _below(root: Path, skipped: Counter[str], unreadable: list[tuple[str, str]]) -> Iterator[DocumentFile]:
+def _below(root: FoundFolder, skipped: Counter[str], unreadable: list[tuple[str, str]]) -> Iterator[DocumentFile]:
     def refused(error: OSError) -> None:
         unreadable.append((str(error.filename), f"cannot be listed: {error.strerror}"))
 
-    for folder, folders, files in os.walk(root, onerror=refused):
+    for folder, folders, files in os.walk(root.path, onerror=refused):
         for name in list(folders):
             if (reason := _left_out(Path(folder, name))) is not None:
                 skipped[reason] += 1
@@ -132,7 +172,8 @@ def _below(root: Path, skipped: Counter[str], unreadable: list[tuple[str, str]])
             kind = format_of(name)
             reason = _left_out(path)
             if reason is None and kind is not None:
-                yield DocumentFile(path, f"{root.name}/{path.relative_to(root).as_posix()}", kind, root)
+                key = f"{root.name}/{path.relative_to(root.path).as_posix()}"
+                yield DocumentFile(path, key, kind, root.path, root.place)
             else:
                 skipped[reason or PurePath(name).suffix.lower() or "no ending"] += 1
 

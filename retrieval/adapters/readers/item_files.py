@@ -21,14 +21,25 @@ from retrieval.adapters.readers.lines import (
     readable_status,
     too_long_reason,
 )
-from retrieval.adapters.readers.records import item_as_it_is_or_cleaned, item_from_record, mapped_record, target_of
-from retrieval.domain.checks import JSONSyntaxError, JSONTextError, json_of
-from retrieval.domain.errors import ConfigurationError, InvalidItemError
+from retrieval.adapters.readers.records import (
+    item_as_it_is_or_cleaned,
+    item_from_record,
+    lacks_id,
+    mapped_record,
+    target_of,
+    with_hashed_id,
+)
+from retrieval.domain.checks import JSONSyntaxError, JSONTextError, check_flags, check_functions, checked_list, json_of
+from retrieval.domain.errors import ConfigurationError, InvalidItemError, InvalidRequestError
 from retrieval.domain.items.item import Item
 
 _NAMES_TOLD = 20
 """Most names of entries that a message lists."""
 
+_NO_ID = (
+    "no '_id' (or 'item_id', 'id'); name the entry that is one by --map _id=NAME (columns=), or make ids of the texts "
+    "by --id-from text (id_from=)"
+)
 _ARRAY = "a list over several items is not read; write one object a line (jq -c '.[]' does that)"
 
 
@@ -36,10 +47,11 @@ def read_json_lines(
     file: str,
     *,
     columns: Mapping[str, str] | None = None,
+    id_from: str | None = None,
     max_line_bytes: int = MAX_LINE_BYTES,
     clean: bool = True,
 ) -> Iterator[InputLine]:
-    """Every line that is not blank, as an item (``columns``, ``clean``: see ``read_items``) or an error.
+    """Every line that is not blank, as an item (``columns``, ``id_from``, ``clean``: see ``read_items``) or an error.
 
     Raises what ``read_lines`` raises, and at the end ``ConfigurationError`` for a mapped entry that no line has.
     """
@@ -54,13 +66,22 @@ def read_json_lines(
             yield bad_line(file, line, raw, fault)
             continue
         try:
-            read = partial(item_from_record, wanted.mapped(_parsed(raw)))
+            read = partial(item_from_record, _with_id(wanted.mapped(_parsed(raw)), id_from))
             item, is_cleaned = item_as_it_is_or_cleaned(read, clean=clean)
         except (JSONTextError, InvalidItemError) as error:
             yield bad_line(file, line, raw, str(error))
         else:
             yield good_line(file, line, raw, item, is_cleaned=is_cleaned)
     wanted.check_seen(file)
+
+
+def _with_id(record: Any, id_from: str | None) -> Any:
+    """The record with its id, or with one made of the entry. Raises ``InvalidItemError`` where it gets none."""
+    if id_from is not None:
+        return with_hashed_id(record, id_from)
+    if lacks_id(record):
+        raise InvalidItemError(_NO_ID)
+    return record
 
 
 class _Wanted:
@@ -128,6 +149,7 @@ def read_items(
     path: str | os.PathLike[str],
     *,
     columns: Mapping[str, str] | None = None,
+    id_from: str | None = None,
     texts: Collection[str] = (),
     format: str | None = None,  # noqa: A002 - what users call it
     max_line_bytes: int = MAX_LINE_BYTES,
@@ -144,7 +166,10 @@ def read_items(
 
     ``columns`` maps an item's field (``_id``, ``title``, ``text``, ``tags`` …), or an attribute as ``attributes.name``,
     to a column of CSV, or to an entry of JSON's objects (at the top, else in the metadata); see ``plan_columns`` and
-    ``mapped_record`` for the others. In CSV, an empty value is missing. Tags are a JSON list, or
+    ``mapped_record`` for the others. ``id_from`` names an entry of JSON's objects, such as ``text`` (``*``: all),
+    whose hash becomes the id where there is none: an item whose entry changes is then another item.
+
+    In CSV, an empty value is missing. Tags are a JSON list, or
     texts between semicolons, or between commas where there is no semicolon. Attributes that read as a JSON
     number, ``true`` or ``false`` are that; everything else, the id above all, is text, and so are the attributes that
     ``texts`` names, without space around them. ``header`` is called
@@ -157,12 +182,21 @@ def read_items(
     reading begins). Raises ``InvalidRequestError`` while reading when the data ends too early or is damaged;
     what stood before that has then been given.
     """
-    file = os.fspath(path)
+    file = _checked_file(path)
     chosen = _chosen_format(file, format)
-    _check_targets(columns or {})
+    check_flags(clean=clean)
+    if id_from is not None and (not isinstance(id_from, str) or not id_from):
+        raise ConfigurationError(f"id_from is {id_from!r:.80}; give the name of an entry, such as text")
+    check_functions(header=header)
+    texts = checked_list("texts", texts, "['number']")
+    if isinstance(max_line_bytes, bool) or not isinstance(max_line_bytes, int) or max_line_bytes < 1:
+        raise InvalidRequestError(f"max_line_bytes is {max_line_bytes!r:.80}; it must be a number of bytes")
+    _check_targets({} if columns is None else columns)
     known_size = size_of(file)
     if chosen == "jsonl":
-        return read_json_lines(file, columns=columns, max_line_bytes=max_line_bytes, clean=clean)
+        return read_json_lines(file, columns=columns, id_from=id_from, max_line_bytes=max_line_bytes, clean=clean)
+    if id_from is not None:
+        raise ConfigurationError("id_from is for JSON Lines; of CSV, map a column: --map _id=NAME")
     # What has no size is a pipe, which can be read only once.
     if known_size is not None:
         check_header(file, columns)
@@ -192,8 +226,16 @@ def size_of(path: str | os.PathLike[str]) -> int | None:
     return status.st_size if stat.S_ISREG(status.st_mode) else None
 
 
+def _checked_file(path: object) -> str:
+    if isinstance(path, str | os.PathLike) and isinstance(file := os.fspath(path), str) and file:
+        return file
+    raise InvalidRequestError(f"{path!r:.80} is no path; name a file, or '-' for standard input")
+
+
 def _check_targets(columns: Mapping[str, str]) -> None:
     """Refuse what is no field, and a field that is mapped twice. Raises ``ConfigurationError``."""
+    if not isinstance(columns, Mapping) or not all(isinstance(one, str) for pair in columns.items() for one in pair):
+        raise ConfigurationError(f"columns is {columns!r:.80}; give names by field, such as {{'text': 'description'}}")
     taken: dict[tuple[str | None, str], str] = {}
     for target, column in columns.items():
         other = taken.setdefault(target_of(target, column), target)

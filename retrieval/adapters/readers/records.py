@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import difflib
+import hashlib
+import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, date, datetime, time
@@ -107,6 +109,27 @@ def mapped_record(record: Mapping[str, Any], columns: Mapping[str, str]) -> Mapp
     others = {other for name in fields for names in FIELD_NAMES.values() if name in names for other in names}
     left = {name: top.pop(name) for name in list(top) if name in others}
     return {**top, inner: {**within, **left, **attributes}, **fields}
+
+
+def lacks_id(record: Any) -> bool:
+    """True if it is a record without an id."""
+    return isinstance(record, Mapping) and all(record.get(name) is None for name in FIELD_NAMES["item_id"])
+
+
+def with_hashed_id(record: Any, entry: str) -> Any:
+    """The record with a hash of an entry, or of all entries (``*``), as its id, where it has none.
+
+    ``entry`` is a field of ``FIELD_NAMES``, by any of its names, or another entry. Equal contents have equal ids. What
+    is no record is given back. Raises ``InvalidItemError`` where the entry is missing or empty.
+    """
+    if not lacks_id(record):
+        return record
+    names = next((names for names in FIELD_NAMES.values() if entry in names), (entry,))
+    said = record if entry == "*" else next((record[name] for name in names if record.get(name)), None)
+    if not said:
+        raise InvalidItemError(f"no '_id', and no {entry!r:.80} to make one of")
+    content = said if isinstance(said, str) else json.dumps(said, sort_keys=True, default=str)
+    return {"_id": hashlib.sha256(content.encode(errors="replace")).hexdigest()[:24], **record}
 
 
 def item_as_it_is_or_cleaned(make: Callable[..., Item], *, clean: bool) -> tuple[Item, bool]:

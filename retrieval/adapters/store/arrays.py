@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from struct import pack
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from psycopg.abc import Buffer
-from psycopg.adapt import AdaptersMap, Dumper
+from psycopg.adapt import AdaptersMap, Dumper, Loader
 from psycopg.pq import Format
 from psycopg.types import TypeInfo
 
@@ -21,6 +21,8 @@ _JSONB = 3802
 
 _JSONB_VERSION = b"\x01"
 """The first byte of JSON in PostgreSQL's binary format."""
+
+_DECODE: Callable[[str, int], tuple[Any, int]] = json.JSONDecoder().scan_once  # type: ignore[attr-defined]
 
 _NULL = b"\xff\xff\xff\xff"
 
@@ -92,6 +94,18 @@ def half_vectors(vectors: Vectors | Sequence[Vector | None]) -> HalfVectors:
     return HalfVectors(number, rows.tobytes())
 
 
+@dataclass(frozen=True, slots=True)
+class HalfVector:
+    """A ``halfvec``."""
+
+    data: bytes
+
+
+def half_vector(vector: Vector) -> HalfVector:
+    """The vector, shape (dimensions,), rounded to half precision."""
+    return HalfVector(pack(">HH", len(vector), 0) + vector.astype(">f2").tobytes())
+
+
 def _packed(values: Iterable[bytes | None]) -> tuple[int, bytes, bool]:
     parts: list[bytes] = []
     has_null = False
@@ -125,15 +139,35 @@ class _BlobsDumper(_ArrayDumper):
     oid, element = 1001, 17
 
 
-class _JsonbsDumper(Dumper):
-    format, oid = Format.BINARY, 3807
+class _ReadyDumper(Dumper):
+    format = Format.BINARY
 
-    def dump(self, obj: Jsonbs) -> Buffer:
+    def dump(self, obj: Jsonbs | HalfVector) -> Buffer:
         return obj.data
 
 
+class _JsonbsDumper(_ReadyDumper):
+    oid = 3807
+
+
+class _JsonbLoader(Loader):
+    """JSON as the server writes it: in UTF-8, without spaces before a value. ``json.loads`` would look for both."""
+
+    format = Format.BINARY
+
+    def load(self, data: Buffer) -> Any:
+        return _DECODE(str(data, "utf-8"), len(_JSONB_VERSION))[0]
+
+
 def register_arrays(adapters: AdaptersMap, halfvec: TypeInfo) -> None:
-    """Let a connection send them; the number of pgvector's type is the database's own."""
-    dumper = type("_HalfVectorsDumper", (_ArrayDumper,), {"oid": halfvec.array_oid, "element": halfvec.oid})
-    for kind, how in ((Texts, _TextsDumper), (Blobs, _BlobsDumper), (Jsonbs, _JsonbsDumper), (HalfVectors, dumper)):
+    """Let a connection send them, and read JSON; the number of pgvector's type is the database's own."""
+    adapters.register_loader(_JSONB, _JsonbLoader)
+    dumpers = {
+        Texts: _TextsDumper,
+        Blobs: _BlobsDumper,
+        Jsonbs: _JsonbsDumper,
+        HalfVector: type("_HalfVectorDumper", (_ReadyDumper,), {"oid": halfvec.oid}),
+        HalfVectors: type("_HalfVectorsDumper", (_ArrayDumper,), {"oid": halfvec.array_oid, "element": halfvec.oid}),
+    }
+    for kind, how in dumpers.items():
         adapters.register_dumper(kind, how)

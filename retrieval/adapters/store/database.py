@@ -7,7 +7,6 @@ A connection is set up for a tenant when it serves another one than before, and 
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import select
 import sys
@@ -15,7 +14,6 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from typing import Any
 
 import psycopg
 from opentelemetry.trace import SpanKind
@@ -23,7 +21,6 @@ from pgvector.psycopg.halfvec import register_halfvec_info
 from pgvector.psycopg.sparsevec import register_sparsevec_info
 from psycopg import sql
 from psycopg.types import TypeInfo
-from psycopg.types.json import set_json_loads
 from psycopg_pool import AsyncConnectionPool, PoolTimeout, TooManyRequests
 
 from retrieval.adapters.store.arrays import register_arrays
@@ -61,10 +58,10 @@ async def wait_for_connection(
     seconds meanwhile: then ``check_reachable`` raises, or there is a server again and the pool is asked anew. Raises
     ``PoolTimeout`` and ``TooManyRequests`` as the pool does.
     """
-    until = time.monotonic() + pool.timeout
-    if pool.get_stats().get("pool_available"):
+    if pool._pool:  # noqa: SLF001 - the pool's own count comes with all of its others
         with suppress(PoolTimeout):
             return await pool.getconn(min(every, pool.timeout))
+    until = time.monotonic() + pool.timeout
     while True:
         if _gave_up(pool):
             await check_reachable()
@@ -163,8 +160,6 @@ RECONNECT_SECONDS = 1.0
 _NO_LIMIT = 2**31 - 1
 """Milliseconds: the most that PostgreSQL takes."""
 
-_DECODE: Callable[[str, int], tuple[Any, int]] = json.JSONDecoder().scan_once  # type: ignore[attr-defined]
-
 _OF_SESSION = ("enable_", "hnsw.", "jit", "plan_cache_mode")
 """Settings of a search, by their beginning, that stay set until a search asks for others."""
 
@@ -191,6 +186,7 @@ class Database:
         self.loop: asyncio.AbstractEventLoop | None = None
         """The event loop that opened it, which alone can use it; None: not known."""
         self._pool = pool
+        self._taken = 0
         self._looking: asyncio.Task[None] | None = None
         self._looked_at = 0.0
         # A limit that the login has already is never raised.
@@ -251,6 +247,11 @@ class Database:
     def pool(self) -> PoolState:
         """How the pool of connections stands."""
         return PoolState.of(self._pool.get_stats())
+
+    @property
+    def is_used(self) -> bool:
+        """Whether a connection is taken."""
+        return self._taken > 0
 
     async def close(self) -> None:
         """Close every connection."""
@@ -370,10 +371,12 @@ class Database:
         except (PoolTimeout, TooManyRequests):
             await self._check_reachable_lately()
             raise
+        self._taken += 1
         return connection
 
     async def give_back(self, connection: Connection) -> None:
         """Give a connection back to the pool."""
+        self._taken -= 1
         try:
             if connection.pgconn.pipeline_status:
                 # Cut off in the middle of a pipeline, it would take the next caller's statements for more of the same.
@@ -469,11 +472,6 @@ class _Acquired:
         await self._database.give_back(self._connection)
 
 
-def _json(data: str | bytes) -> Any:
-    # The server sends UTF-8, and no spaces before a value: json.loads would look for both in each.
-    return _DECODE(data if isinstance(data, str) else str(data, "utf-8"), 0)[0]
-
-
 async def _is_direct(connection: Connection) -> bool:
     """Whether the server itself answers: a pooler tells a process number of its own making."""
     row = await (await connection.execute("SELECT pg_backend_pid()")).fetchone()
@@ -514,7 +512,6 @@ async def _vector_types(connection: Connection, schema: str) -> tuple[TypeInfo, 
 def _register(connection: Connection, types: tuple[TypeInfo, TypeInfo]) -> None:
     """Vectors travel binary; the types' numbers were looked up once for all connections."""
     halfvec, sparsevec = types
-    set_json_loads(_json, connection)
     register_halfvec_info(connection, halfvec)
     register_sparsevec_info(connection, sparsevec)
     register_arrays(connection.adapters, halfvec)

@@ -19,7 +19,6 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
-from itertools import accumulate
 from typing import Any, NamedTuple
 
 import psycopg
@@ -173,14 +172,26 @@ async def written(statements: Sequence[Compiled]) -> Sequence[Compiled]:
 
     Where a statement has many parameters, all its lists are written so.
     """
-    if not any(map(_lists_to_write, statements)):
+    if not any(_has_long_list(statement) for statement in statements):
         return statements
     return await aside(lambda: _with_lists_written(statements), is_long=True)
 
 
+def _has_long_list(statement: Compiled) -> bool:
+    least = _least_size(statement)
+    for value in statement.parameters.values():
+        if (type(value) is list and len(value) >= least) or (type(value) is Jsonb and _size(value) >= least):
+            return True
+    return False
+
+
+def _least_size(statement: Compiled) -> int:
+    return 0 if len(statement.parameters) >= MANY_PARAMETERS else LONG
+
+
 def _lists_to_write(statement: Compiled) -> dict[str, object]:
+    least = _least_size(statement)
     lists = [(name, value) for name, value in statement.parameters.items() if type(value) in _LISTS]
-    least = 0 if len(statement.parameters) >= MANY_PARAMETERS else LONG
     return {name: value for name, value in lists if _size(value) >= least}
 
 
@@ -236,8 +247,7 @@ async def run_together(
     for answer in answers:
         if answer[-1].status == pq.ExecStatus.FATAL_ERROR:
             raise errors.error_from_result(answer[-1], encoding=connection.info.encoding)
-    places = accumulate(each.messages for each in sent)
-    return [Answer(each.reader, answers[place - 1][-1]) for each, place in zip(sent, places, strict=True)]
+    return [Answer(each.reader, answers[each.messages - 1][-1]) for each in sent]
 
 
 def _exchanged(
@@ -245,15 +255,18 @@ def _exchanged(
 ) -> abc.PQGen[tuple[list[_Sent], list[list[pq.abc.PGresult]]]]:
     """Send the statements and give every answer."""
     server = connection.pgconn
-    sent = []
+    sent: list[_Sent] = []
+    messages = 0
     for place, statement in enumerate(statements, 1):
-        sent.append(_sent(connection, statement, plan))
+        reader, count = _sent(connection, statement, plan)
+        messages += count
+        sent.append(_Sent(reader, messages))
         if place % SENT_AT_ONCE == 0:
             yield from generators.send(server)
     server.pipeline_sync()
     yield from generators.send(server)
     answers = []
-    for _ in range(sum(each.messages for each in sent) + 1):  # one a message, and one to the end of the pipeline
+    for _ in range(messages + 1):  # one a message, and one to the end of the pipeline
         answers.append((yield from generators.fetch_many(server)))  # noqa: PERF401 - no comprehension may yield
     if answers[-1][-1].status != pq.ExecStatus.PIPELINE_SYNC:
         # The transaction ends with the pipeline, and could not be committed: the end comes after the error.
@@ -267,11 +280,11 @@ class _Sent(NamedTuple):
     reader: abc.Transformer
     """Reads its answer."""
     messages: int
-    """How many messages it took, each of which is answered; the last one's answer is the statement's."""
+    """How many messages the pipeline has with it, each of which is answered; the last answer is the statement's."""
 
 
-def _sent(connection: SessionConnection, statement: Compiled, plan: Hashable | None) -> _Sent:
-    """Put the statement into libpq's pipeline."""
+def _sent(connection: SessionConnection, statement: Compiled, plan: Hashable | None) -> tuple[abc.Transformer, int]:
+    """Put the statement into libpq's pipeline. Gives the reader of its answer, and the messages that it took."""
     server = connection.pgconn
     text, names = _numbered(statement.text)
     reader = Transformer(connection)
@@ -285,14 +298,14 @@ def _sent(connection: SessionConnection, statement: Compiled, plan: Hashable | N
         values[place], types[place], formats[place] = one.data, one.oid, one.format
     if plan is None or statement.keep is None:
         server.send_query_params(text, values, param_types=types, param_formats=formats, result_format=pq.Format.BINARY)
-        return _Sent(reader, 1)
+        return reader, 1
     kept = connection.session.keep((text, tuple(types), statement.keep, plan))
     if kept.dropped:
         server.send_query_params(b"DEALLOCATE " + kept.dropped, None)
     if kept.is_new:
         server.send_prepare(kept.name, text, param_types=types)
     server.send_query_prepared(kept.name, values, param_formats=formats, result_format=pq.Format.BINARY)
-    return _Sent(reader, 1 + kept.is_new + bool(kept.dropped))
+    return reader, 1 + kept.is_new + bool(kept.dropped)
 
 
 @lru_cache(maxsize=1024)

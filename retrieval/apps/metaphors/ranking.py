@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,9 +24,6 @@ SIMILARITY_SHARE, LEARNED_SHARE = 0.4, 0.6
 
 UNTRIED_SHARE = 0.9
 """The factor of a candidate's similarity until the candidate has proved itself."""
-
-SPREAD_RANK = 5
-"""The rank whose distance from the first tells how sure a ranking is."""
 
 
 def combine_scores(
@@ -71,11 +68,6 @@ def untried_explanation(similarity: float, rank: int) -> Explanation:
     """Explains a candidate's score; ``rank`` is its place among the candidates, from 1."""
     part = Contribution("generated", rank, similarity, UNTRIED_SHARE, untried_score(similarity))
     return Explanation("generated", (part,))
-
-
-def spread(scores: Sequence[float]) -> float:
-    """The first score minus the fifth, or the last where there are fewer; 0 without any. Best first."""
-    return scores[0] - scores[min(SPREAD_RANK, len(scores)) - 1] if scores else 0.0
 
 
 TRUSTED_FROM = 20

@@ -9,9 +9,10 @@ from uuid import UUID
 from retrieval.apps.metaphors.corpus import MetaphorCorpus
 from retrieval.apps.metaphors.metaphor import Metaphor
 from retrieval.apps.metaphors.problem import Problem, checked_metaphor, checked_problem, situation_of
-from retrieval.apps.metaphors.ranking import Scored, spread
+from retrieval.apps.metaphors.ranking import Scored
 from retrieval.domain.errors import UnknownItemError
 from retrieval.domain.learning.arm import Expectation
+from retrieval.domain.records.search_record import score_spread
 from retrieval.domain.search.hit import Explanation
 from retrieval.domain.told import Told
 
@@ -42,7 +43,7 @@ class RetrievalMetrics(Told):
         return cls(
             retrieval_time_ms=retrieval_time_ms,
             top_score=scores[0] if scores else 0.0,
-            score_spread=spread(scores),
+            score_spread=score_spread(scores) or 0.0,
             generation_triggered=generation_triggered,
             backtrack_count=backtrack_count,
         )

@@ -135,5 +135,7 @@ def counted_field(name: object) -> Field:
     """
     field = parse_field(name)
     if not field.is_attribute and field.name not in COUNTED_FIELDS:
-        checked_name(name)  # which says what it is instead
+        raise InvalidRequestError(
+            f"the values of {name!r:.80} are not counted; name an attribute, or one of {', '.join(COUNTED_FIELDS)}"
+        )
     return field

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from retrieval.domain.checks import is_finite
+from retrieval.domain.checks import check_flags, is_finite
 from retrieval.domain.errors import InvalidRequestError
 
 MAX_NAME_LENGTH = 200
@@ -53,6 +53,8 @@ class Context:
         if self.complexity is not None:
             _check_complexity(self.complexity)
         _check_backtracks(self.backtracks)
+        if self.generated is not False:
+            check_flags(generated=self.generated)
 
     def buckets(self, cluster: int | None = None) -> tuple[str, ...]:
         """The context buckets that an event in this context counts in; the first is ``ANYWHERE``.

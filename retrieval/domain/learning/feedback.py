@@ -10,7 +10,7 @@ from dataclasses import InitVar, dataclass, field
 from datetime import UTC, datetime, timedelta
 from uuid import UUID, uuid5
 
-from retrieval.domain.checks import fault_of
+from retrieval.domain.checks import checked_list, fault_of
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.item import MAX_KEY_BYTES
 from retrieval.domain.learning.context import MAX_NAME_LENGTH, Context
@@ -173,9 +173,7 @@ def outcome_events(
     at: datetime | None = None,
 ) -> list[Feedback]:  # fmt: skip
     """The outcome of a task, in equal shares, for the items it used. Raises ``InvalidRequestError`` for none."""
-    if isinstance(used, str):
-        raise InvalidRequestError(f"used is a list of item ids such as ['a', 'b'], not {used!r:.80}")
-    items = list(dict.fromkeys(used))
+    items = list(dict.fromkeys(checked_list("used items", used, "['a', 'b']")))
     if not items:
         raise InvalidRequestError("an outcome is spread over the items that were used; name at least one")
     return [

@@ -17,6 +17,15 @@ Matrix = Sequence[Sequence[float | None]]
 TOTAL = "total"
 """The time of a whole search among those of its stages."""
 
+SPREAD_HITS = 5
+"""The spread of the scores is that of so many hits."""
+
+
+def score_spread(scores: Sequence[float]) -> float | None:
+    """The first score minus the fifth one, or the last where there are fewer; None without any. Best first."""
+    return scores[0] - scores[:SPREAD_HITS][-1] if scores else None
+
+
 USUAL: Mapping[str, Any] = MappingProxyType(
     {
         "group_by": None,

@@ -54,9 +54,7 @@ class LegName(StrEnum):
     """The items with the best verdicts; those without any stand in the middle, the latest stored first."""
 
 
-_ASKED_NOTHING = (
-    LegName.RECENT, LegName.POPULAR, LegName.RELEVANT, LegName.LINKED, LegName.TAGGED, LegName.RATED,
-)  # fmt: skip
+_ASKED_NOTHING = frozenset(LegName) - {LegName.DENSE, LegName.LEXICAL}
 """The legs that can bring candidates for a question without words."""
 
 
@@ -122,6 +120,7 @@ class Profile(Told):
     """Groups of texts that mean the same, which the lexical leg takes for one another."""
 
     def __post_init__(self) -> None:
+        _check_kinds(self)
         legs = {leg_name(name).value: _checked_weight(name, weight) for name, weight in self.legs.items()}
         if not legs or not any(legs.values()):
             raise InvalidProfileError("a profile needs at least one leg with a weight above 0")
@@ -145,7 +144,7 @@ class Profile(Told):
     @property
     def needs_question(self) -> bool:
         """True if every leg starts from words or a vector."""
-        return not any(weight for leg, weight in self.legs.items() if leg in _ASKED_NOTHING)
+        return _ASKED_NOTHING.isdisjoint(self.legs) or not any(map(self.legs.get, _ASKED_NOTHING))
 
     def weights_of(self, names: Iterable[str]) -> dict[str, float]:
         """The weights of rankings by their names: a leg's for another wording weighs what the leg does.
@@ -243,6 +242,18 @@ _PARTS: Mapping[str, type[Fusion | Refining | Diversity | Learned | Exploration 
     )
 )
 """The parts of a profile that are objects."""
+
+
+def _check_kinds(profile: Profile) -> None:
+    """Refuse a value of another type where a mapping or an object is needed."""
+    if not isinstance(profile.legs, Mapping):
+        raise InvalidProfileError(
+            f'legs is {profile.legs!r:.80}; give weights by leg, such as {{"dense": 0.6, "lexical": 0.4}}'
+        )
+    for name, kind in _PARTS.items():
+        value = getattr(profile, name)
+        if not isinstance(value, kind) and (value is not None or name != "calibration"):
+            raise InvalidProfileError(f"{name} is {value!r:.80}; it must be a {kind.__name__}")
 
 
 def _part_from_dict(name: str, said: Any) -> Any:

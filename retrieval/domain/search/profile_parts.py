@@ -6,6 +6,7 @@ import sys
 from dataclasses import dataclass
 from enum import StrEnum
 
+from retrieval.domain.checks import is_finite
 from retrieval.domain.errors import InvalidProfileError
 from retrieval.domain.told import Told
 
@@ -78,9 +79,9 @@ class Exploration(Told):
         check_whole("exploration slots", self.slots, 1, 2)
         check_whole("exploration fewer_uses_than", self.fewer_uses_than, 0, 1_000_000)
         check_whole("exploration most_eligible", self.most_eligible, 1, 300)
-        if not 0 <= self.younger_than_days < 100_000:
+        if not is_finite(self.younger_than_days) or not 0 <= self.younger_than_days < 100_000:
             raise InvalidProfileError(
-                f"exploration younger_than_days is {self.younger_than_days}; it must be 0 or more"
+                f"exploration younger_than_days is {self.younger_than_days!r:.40}; it must be a number from 0"
             )
 
     @property

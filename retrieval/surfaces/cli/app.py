@@ -92,7 +92,7 @@ _ELSEWHERE = {
     "mcp": ("serve", "MCP_EXAMPLES"),
     "passages": ("search", "PASSAGES_EXAMPLES"),
 }
-"""Where a command is, and its examples, if not in the module of its name under ``EXAMPLES``."""
+"""The module of a command and its examples, if it is not the module of its name under ``EXAMPLES``."""
 
 
 class _Commands(Mapping[str, Any]):

@@ -1,4 +1,4 @@
-"""What the shell completes: names that the code has, and names that stand in a database that answers at once."""
+"""Completion in the shell: names that the code has, and names in a database that answers at once."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from retrieval.adapters.store.installation.direct import DirectConnection
 
 Completions = list[tuple[str, str]]
-"""What could be meant, each with a line about it."""
+"""The possible completions, each with a line about it."""
 
 ASK_SECONDS = 1.5
 """Whoever presses the tab key waits no longer for one answer."""
@@ -59,7 +59,7 @@ def complete_legs(incomplete: str) -> list[str]:
 
 
 def _asked(context: typer.Context, ask: Callable[[DirectConnection], Completions]) -> Completions:
-    """What the database says; nothing where it is not at hand, for nobody reads an error in the middle of a line."""
+    """The database's answer; empty without a database, because nobody reads an error in the middle of a line."""
     try:
         with _connection(context.find_root().params.get("tenant")) as database:
             return [] if database is None else ask(database)

@@ -29,7 +29,7 @@ EXIT_MEANINGS = {
     INTERNAL: "a fault of the program",
     INTERRUPTED: "interrupted",
 }
-"""What the program's exit codes say. The hooks session-start and session-end end with 0 whatever happens."""
+"""The meaning of each exit code. The hooks session-start and session-end end with 0 whatever happens."""
 
 _OF_THE_PROGRAM = {"--tenant": "--tenant NAME", "-t": "--tenant NAME", "--debug": "--debug"}
 """The options that stand before every command, as they are written there."""
@@ -63,7 +63,7 @@ class InterruptedRunError(Exception):
 
 @runtime_checkable
 class _UsageError(Protocol):
-    """What typer raises for wrong arguments: the class has moved between its releases, the shape has not."""
+    """The error that typer raises for wrong arguments: its class has moved between releases, its shape has not."""
 
     exit_code: int
 
@@ -122,7 +122,7 @@ def _refused_settings(error: BaseException) -> str | None:
 
 
 def _before_the_command(error: object) -> str:
-    """Where an option of the program goes that was given after a command; empty: it is another error."""
+    """Advice for an option of the program that was given after a command; empty: it is another error."""
     option = getattr(error, "option_name", "")
     usage = _OF_THE_PROGRAM.get(option)
     return f"{option} goes before the command: retrieval {usage} COMMAND" if usage else ""

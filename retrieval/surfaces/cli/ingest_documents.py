@@ -32,7 +32,7 @@ SHOWN = 10
 """How many names of a kind are told."""
 
 _BYTES_A_TOKEN = 4
-"""Of English text, roughly."""
+"""The usual number in English text."""
 
 _DOLLARS_A_MILLION = {
     "text-embedding-3-small": 0.02,
@@ -51,6 +51,7 @@ class DocumentOptions:
     collection: str
     paths: tuple[str, ...]
     chunking: Chunking
+    name: str | None
     prune: bool
     language: str | None
     filterable: Mapping[str, str]
@@ -88,6 +89,7 @@ def ingest_paths(state: State, options: DocumentOptions) -> None:
             return await collection.ingest_documents(
                 options.paths,
                 chunking=options.chunking,
+                name=options.name,
                 prune=options.prune,
                 progress=lambda _, looked, total: update(Step(looked, total, looked)),
             )
@@ -141,7 +143,8 @@ def _summary(report: DocumentsReport) -> object:
 def _left_out(report: DocumentsReport, *, is_pruned: bool) -> list[str]:
     lines = []
     if report.vanished and not (is_pruned and report.removed):
-        lines.append(f"no longer in the folders: {_named(report.vanished)}; --prune removes them")
+        advice = "" if is_pruned else "; --prune removes them"
+        lines.append(f"no longer in the folders: {_named(report.vanished)}{advice}")
     if report.empty:
         lines.append(f"without text, such as scanned pages: {_named(report.empty)}")
     if report.skipped:

@@ -29,16 +29,16 @@ LINE_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Where the work stands."""
+    """The state of the work."""
 
     done: float
-    """In whatever unit ``total`` has."""
+    """The work done, in the unit of ``total``."""
     total: float | None
     """None: nobody knows."""
     counted: int
-    """What people count: items, queries."""
+    """The number of items or queries that are done."""
     stage: str = ""
-    """What is being done now, where a command does several things."""
+    """The present stage, of a command that has several."""
 
 
 Update = Callable[[Step], None]

@@ -122,7 +122,7 @@ def condition_of(text: str) -> dict[str, Any]:
 
 
 def _spellings(field: str, value: str) -> list[Any]:
-    """What equals the value: an attribute may hold ``26`` as a number or as a text."""
+    """The values that the text may mean: an attribute may hold ``26`` as a number or as a text."""
     typed = value if field in _TEXTS else _typed(value)
     return [typed] if typed is value or field in FIELDS else [typed, value]
 

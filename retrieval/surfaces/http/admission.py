@@ -24,11 +24,11 @@ from retrieval.surfaces.http.problems import AuthenticationError, EncodedBodyErr
 from retrieval.surfaces.http.service import Service
 
 OPEN_PATHS = FRONT_PATHS | {"/livez", "/readyz", "/metrics", "/openapi.json"}
-"""What needs no key: whether the service lives, and how it is called. ``/metrics``, of all tenants, has a token."""
+"""The paths that need no key. ``/metrics``, which tells of all tenants, has a token of its own."""
 
 
 class Access:
-    """What is known of those who ask: their keys, and how much they may ask. ``async with`` while the service runs.
+    """The callers' keys, and the number of requests that each may make. ``async with`` while the service runs.
 
     With ``insecure_local`` whoever asks is the service's own tenant and may do all.
     """
@@ -59,7 +59,7 @@ class Access:
         await self._stack.aclose()
 
     async def caller(self, headers: Headers, address: str) -> tuple[Caller, Allowance | None]:
-        """Who asks, and how much more he may.
+        """The caller, and the caller's remaining allowance.
 
         Raises ``AuthenticationError``, ``RateLimitedError``, and ``DatabaseError`` where no key can be looked up.
         """

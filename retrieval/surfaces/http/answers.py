@@ -69,7 +69,7 @@ async def on_invalid(request: Request, error: Exception) -> Response:
 
 
 async def on_status(request: Request, error: Exception) -> Response:
-    """What the framework refuses: unknown paths, methods that a path does not have."""
+    """Answers what the framework refuses: unknown paths, and methods that a path does not have."""
     if not isinstance(error, HTTPException):
         return answer_to(error, request.scope)
     detail, headers = _EXPECTED.get(error.status_code, str(error.detail)), dict(error.headers or {})

@@ -1,4 +1,4 @@
-"""Who calls: keys are checked, and requests counted by the minute.
+"""Authentication: keys are checked, and requests are counted by the minute.
 
 A bucket holds a tenth of a minute's allowance, at least ten requests and never more than a minute's: so much may come
 at once. It starts full. The buckets are bounded: of very many, the one that was used longest ago is forgotten, and is
@@ -33,7 +33,7 @@ _LEAST_BURST = 10
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """What a key may do now."""
+    """The present allowance of a key."""
 
     wait_seconds: float
     """0: the request may go on; else it may be made again so much later."""
@@ -45,7 +45,7 @@ class Allowance:
     """When as many as ever may be made at once."""
 
     def headers(self) -> dict[str, str]:
-        """As a client is told."""
+        """The headers that tell a client."""
         return dict(zip(RATE_HEADERS, map(str, (self.limit, self.remaining, self.reset_seconds)), strict=True))
 
 
@@ -234,7 +234,7 @@ def _check_wait(seconds: float) -> None:
 
 
 def given_key(authorization: str | None, api_key: str | None) -> str | None:
-    """What stands where a key belongs; None where nothing does, or two headers say different things."""
+    """The key that a request gives; None: it gives none, or two headers differ."""
     scheme, _, token = (authorization or "").partition(" ")
     bearer = token.strip() if scheme.lower() == "bearer" else None
     if authorization and bearer is None:
@@ -245,7 +245,7 @@ def given_key(authorization: str | None, api_key: str | None) -> str | None:
 
 
 def network_of(address: str) -> str:
-    """Who is behind an address: one of IPv6 has 2^64 neighbours of the same owner."""
+    """The network of an address, by which callers are told apart: of IPv6, an owner has 2^64 addresses."""
     if ":" not in address:
         return address
     return ":".join(_expanded(address).split(":")[:4])

@@ -23,6 +23,7 @@ from retrieval.collection import Collection
 from retrieval.domain.errors import InvalidItemError, RetrievalError
 from retrieval.domain.items.item import Became, Item
 from retrieval.services.add import AddReport, ItemOutcome
+from retrieval.services.ingest import SeenIds
 from retrieval.surfaces.http.caller import STILL_ALLOWED
 from retrieval.surfaces.http.problems import BodyTimeoutError, BrokenStreamError, UnreadAnswerError, problem_of
 from retrieval.surfaces.http.sent_items import sent_item
@@ -279,13 +280,14 @@ class BulkAnswer(Response):
 
     async def _store(self, batch: list[StreamLine], intake: Intake, spool: Spool, still_allowed: _Check) -> _Line:
         """Store batch after batch, and tell of each of its lines; gives the summary."""
-        done, told = AddReport(), Counter[str]()
+        done, told, seen = AddReport(), Counter[str](), SeenIds()
         error: RetrievalError | None = None
         try:
             while batch:
                 await still_allowed()
                 outcomes, report = await self._added(batch)
                 done += report
+                seen.extend(one.item_id for one in outcomes if one.item_id and one.error is None)
                 told.update(one.became or _REJECTED for one in outcomes)
                 await spool.write(_lines(_told(line, one) for line, one in zip(batch, outcomes, strict=True)))
                 batch = await intake.batch()
@@ -299,7 +301,7 @@ class BulkAnswer(Response):
             if not _is_late():
                 raise
             error = BodyTimeoutError() if intake.is_awaited else late()
-        return _summary(done, told, error)
+        return _summary(done + seen.report(), told, error)
 
     async def _added(self, batch: Sequence[StreamLine]) -> tuple[list[ItemOutcome], AddReport]:
         read = await asyncio.to_thread(lambda: [_read(line) for line in batch])
@@ -341,7 +343,7 @@ def _told(line: StreamLine, outcome: ItemOutcome) -> _Line:
 def _summary(done: AddReport, told: Mapping[str, int], error: RetrievalError | None) -> _Line:
     """The lines that were told each word, and what became of the items besides."""
     counts = {word: told.get(word, 0) for word in (*Became, _REJECTED)}
-    left = {"embedded": done.embedded, "pending": done.pending, "cut": done.cut}
+    left = {"embedded": done.embedded, "pending": done.pending, "repeated": done.repeated, "cut": done.cut}
     summary = {"summary": {**counts, **left, "notes": list(done.notes)}}
     return summary if error is None else {**summary, "error": problem_of(error)}
 

@@ -42,7 +42,7 @@ CALLER = "caller"
 """The name of the caller in a request's state."""
 
 STILL_ALLOWED = "still_allowed"
-"""Where the state of a request that lasts holds what raises ``AuthenticationError`` once its key lets in no more."""
+"""The name, in a long request's state, of the check that raises ``AuthenticationError`` when its key is revoked."""
 
 
 async def current_caller(request: Request) -> Caller:
@@ -149,7 +149,7 @@ async def _is_there(collection: Collection) -> bool:
 
 
 async def current_handles(request: Request) -> Handles:
-    """Those of the application that was asked."""
+    """The handles of the application that was asked."""
     handles: Handles = request.app.state.handles
     return handles
 

@@ -30,7 +30,7 @@ Extensions = dict[str, dict[object, object]]
 
 
 def extensions(abort: Callable[[], None]) -> Extensions:
-    """What a server puts into the scope of its requests; ``abort`` drops the connection and what it has yet to send."""
+    """The extensions in the scope of each request; ``abort`` drops the connection and what it has yet to send."""
     return {_NAME: {_CALL: abort}}
 
 
@@ -48,7 +48,7 @@ BODY_SECONDS = 10.0
 """How long a body may take that does not flow: a request that waits for its own takes the place of others."""
 
 HELD_PARTS = 4
-"""Of a body that the application does not read yet, so many parts are taken, to hear whether its client is there."""
+"""The parts of a body that are read before the application asks for them: this shows whether the client is there."""
 
 GRACE_SECONDS = 0.2
 """The database ends what is late by itself; this much later, everything else is ended too."""
@@ -306,7 +306,7 @@ class Connection(HttpToolsProtocol):
         super().on_message_complete()
 
     def send_400_response(self, msg: str) -> None:
-        """What came cannot be read, or its head is too large."""
+        """Answers a request that cannot be read, or whose head is too large."""
         del msg
         if self._is_large():
             self._refuse(431, _TOO_LARGE)

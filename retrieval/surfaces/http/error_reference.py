@@ -17,7 +17,7 @@ _NEVER = (RetrievalError, RunningLoopError, RefusalError)
 """Nobody meets them over HTTP: two are bases, and the loop is the service's own."""
 
 HEAD = "| Type | Status | `Retry-After` | What happened | Class |\n|---|---|---|---|---|\n"
-"""Where the table begins."""
+"""The head of the table."""
 
 
 def error_table() -> str:

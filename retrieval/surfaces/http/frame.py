@@ -1,4 +1,4 @@
-"""What happens around every request: whom it may come from, its limits, and an answer whatever goes wrong."""
+"""The frame of every request: who may send it, its limits, and an answer whatever goes wrong."""
 
 from __future__ import annotations
 

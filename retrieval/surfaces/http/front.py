@@ -1,4 +1,4 @@
-"""What somebody finds who opens the service in a browser: what it is, and a page to try it out, without a network."""
+"""The pages for a browser: what the service is, and a page to try it out, which works without a network."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ASSETS = {
     f"{DOCS}/swagger-ui.css": "text/css",
     f"{DOCS}/favicon.png": "image/png",
 }
-"""What the page loads, by its path, with its type; the last part is the name of the file in the package."""
+"""The files that the page loads, by path, with their types; the last part is the name of the file in the package."""
 
 FRONT_PATHS = frozenset({FRONT, DOCS, *_ASSETS})
 """Whoever asks for these needs no key."""

@@ -45,7 +45,7 @@ HOLD_MORE_SECONDS = FINISH_SECONDS + 5.0
 
 _WRITES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 _REPEATABLE = ("/search", "/search/batch", "/preview", "/replay", "/items/bulk")
-"""Where what is posted changes nothing, or nothing more when it comes again, as the items of a stream do."""
+"""The paths where a posted request changes nothing, or changes nothing more when it is repeated."""
 _KEPT_HEADERS = ("content-type", "etag", "last-modified", "location")
 
 
@@ -277,6 +277,6 @@ def _has_body(scope: Scope) -> bool:
 
 
 def _request_hash(scope: Scope) -> bytes:
-    """Of method, path and what is asked in the address."""
+    """The hash of the method, the path and the query string."""
     parts = (scope["method"].encode(), scope.get("raw_path") or scope["path"].encode(), scope.get("query_string", b""))
     return sha256(b"\n".join(parts)).digest()

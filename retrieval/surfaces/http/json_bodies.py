@@ -160,7 +160,7 @@ LARGE_AT_ONCE = 4
 """Large searches that one process answers at the same time."""
 
 LARGE_PAGE = 100
-"""From so many hits on a search is large: each takes some 20 µs to write, and a text may have megabytes."""
+"""The number of hits from which a search is large: each takes some 20 µs to write, and a text may have megabytes."""
 
 _HAS_PLACE = "has_place_of_large"
 
@@ -181,7 +181,7 @@ class JSONBodies(APIRoute):
     """A route whose body is read by ``json_of``, aside where it is large; ``answers.on_status`` tells its faults."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """What answers a request."""
+        """The handler of a request."""
         handler = super().get_route_handler()
         annotation = self.body_field.field_info.annotation if self.body_field else None
         model = annotation if isinstance(annotation, type) and issubclass(annotation, BaseModel) else None

@@ -1,4 +1,4 @@
-"""What a request may take, and how many are answered at once."""
+"""Limits of a request's size, and of the requests that are answered at once."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ _WRITES = {
     "PUT": re.compile(r"/v1/collections/.+/items/.+", re.DOTALL),
     "PATCH": re.compile(r"/v1/collections/.+/items/.+", re.DOTALL),
 }
-"""What brings items, or feedback on many: the only large bodies. Another path of another method is a search's."""
+"""The methods and paths that bring items, or feedback on many: only they have large bodies."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What a request may take; a stream of items may take more, for it is never held at once."""
+    """The limits of a request's body; a stream of items may be larger, because it is never held at once."""
 
     body_bytes: int
-    """Of items and feedback."""
+    """The limit for items and feedback."""
     search_bytes: int
-    """Of everything else: searches, above all."""
+    """The limit for everything else, which is mostly searches."""
     bulk_bytes: int
     seconds: float
     """For a stream of items: between two of its parts."""
 
     @classmethod
     def of(cls, settings: Settings) -> Limits:
-        """As the settings have them."""
+        """The limits that the settings give."""
         return cls(
             body_bytes=settings.http_max_body_bytes,
             search_bytes=min(settings.http_max_search_bytes, settings.http_max_body_bytes),
@@ -97,7 +97,7 @@ class Load:
     shed: int = 0
     """Turned away for want of room."""
     shares: Counter[str] = field(default_factory=Counter)
-    """Of those in flight, by key; no key that has none."""
+    """The requests in flight by key; keys without any are left out."""
 
     def enter(self) -> RequestRoom | None:
         """Room for one request, if there is; who got in has to leave it."""

@@ -1,4 +1,4 @@
-"""What Prometheus is told: what was counted, and the state at the moment it asks.
+"""Metrics for Prometheus: counters, and the state at the moment it asks.
 
 Labels are few and known beforehand: routes as they are written, never paths; names of stages, never of items.
 """
@@ -37,7 +37,7 @@ WITHIN_SECONDS = 3.0
 """How long a look may take; who asks for metrics gets the last figures then."""
 
 MOST_TENANTS, MOST_COLLECTIONS = 20, 200
-"""Of so many tenants, and so many collections of all of them, recall is told."""
+"""The number of tenants, and of collections in all, whose recall is shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +180,7 @@ class Metrics:
                 self._feedback.labels(outcome).inc(number)
 
     def recorded(self, searches: int) -> None:
-        """So many searches were recorded."""
+        """Counts searches that were recorded."""
         self._recorded.inc(searches)
 
     def unrecorded(self, reason: str) -> None:

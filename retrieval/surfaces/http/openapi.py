@@ -37,7 +37,7 @@ _PROBLEMS = {
     "503": "The database or a model is away or overloaded: try again later",
     "504": "Not done in time",
 }
-"""What each status says, on whichever operation."""
+"""The meaning of each status, the same on every operation."""
 
 _ANYWHERE = ("400", "408", "413", "421", "500", "503", "504")
 """Whatever is asked for may be answered so."""

@@ -50,11 +50,11 @@ _ADVICE = {
     Advice.DECLARE_ANEW: "whoever runs the service can change it, with: retrieval collections filterable",
     Advice.CLEAN_TEXT: "take it out",
 }
-"""What an error advises over HTTP."""
+"""The advice of an error over HTTP."""
 
 
 def detail_of(error: BaseException) -> str:
-    """What happened and what to do next, on one line, with requests in place of commands."""
+    """The fact and the advice, on one line, with requests in place of commands."""
     if isinstance(error, RetrievalError) and error.advice is not None:
         return one_line(f"{error.fact}; {_ADVICE[error.advice]}")
     return one_line(str(error))
@@ -220,9 +220,9 @@ class ProblemType:
     """A URI relative to the service's."""
     title: str
     status: int
-    """Of HTTP."""
+    """The HTTP status."""
     told: str | None
-    """What a client is told; None: the error's own message, which is about the client's request."""
+    """The text for the client; None: the error's own message, which is about the client's request."""
     retry_after: int | None
     """Seconds after which it may be over; None: it will not be by waiting."""
 
@@ -264,7 +264,7 @@ _ANSWERS: dict[type[RetrievalError], _Answer] = {
 
 
 def problem_type(kind: type[BaseException]) -> ProblemType:
-    """What an error of that class is to a client; one that is none of ours is an ``internal`` one."""
+    """The type of problem for a class of error; of a class that is not the product's own: ``internal``."""
     if kind not in _KNOWN:
         _KNOWN[kind] = _made(kind)
     return _KNOWN[kind]
@@ -294,7 +294,7 @@ def _slug(kind: type[BaseException]) -> str:
 
 
 def _title(kind: type[BaseException]) -> str:
-    """What happened: the first sentence of the class's docstring, without its markup."""
+    """The title: the first sentence of the class's docstring, without its markup."""
     first = (kind.__doc__ or kind.__name__).strip().splitlines()[0]
     return re.split(r"; |\. ", first, maxsplit=1)[0].rstrip(".").replace("``", "")
 
@@ -316,7 +316,7 @@ _PLACES: dict[type[errors.InvalidRequestError], str] = {
 }
 """The members of a search that these errors are about, where they do not tell themselves."""
 _OF_EACH = {"/vector": "/vectors", "/query": "/queries"}
-"""What they are called in a batch."""
+"""The names of the members in a batch."""
 
 
 def problem_of(error: BaseException, *, instance: str = "", request_id: str = "") -> Problem:
@@ -422,7 +422,7 @@ def _together(wrong: Iterable[dict[str, str]]) -> list[dict[str, str]]:
 
 
 def _pointed(error: errors.InvalidRequestError, detail: str, search: re.Match[str] | None) -> Problem:
-    """Where in the body it lies: as the error tells, or as errors of its class do."""
+    """The place in the body: as the error tells, or as errors of its class do."""
     usual = (place for kind, place in _PLACES.items() if search and isinstance(error, kind))
     place = pointer(error.place) or next(usual, None)
     if place is not None and search is not None and search[1]:

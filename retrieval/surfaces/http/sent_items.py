@@ -133,7 +133,7 @@ def _tags(header: str) -> list[tuple[bool, str]]:
 
 
 _TOLD = ("version", "created_at", "updated_at")
-"""What the service tells of a stored item besides the item."""
+"""The fields that the service adds to a stored item."""
 
 _ATTRIBUTES = ("metadata", "attributes")
 _TWO_NAMES = (("text", "body"), _ATTRIBUTES, ("occurred_at", "event_time"))

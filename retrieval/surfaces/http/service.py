@@ -1,4 +1,4 @@
-"""What all requests share: the open platform, and the tenants' views of it."""
+"""The state that all requests share: the open platform, and the tenants' views of it."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ MOST_OPEN = 256
 _HELD = "retrieval.tenant"
 
 Holder = MutableMapping[str, Any]
-"""Who uses a view until it is given back: a request's scope."""
+"""The user of a view until it is given back: a request's scope."""
 
 
 @dataclass(slots=True, eq=False)

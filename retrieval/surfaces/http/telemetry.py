@@ -106,7 +106,7 @@ class Telemetry:
 
 
 class _Answer:
-    """What is sent, and what of it is told."""
+    """An answer as it is sent, and the numbers of it that are logged."""
 
     __slots__ = ("_send", "request_id", "status")
 
@@ -175,7 +175,7 @@ class Redaction:
 
     @classmethod
     def of(cls, settings: Settings) -> Redaction:
-        """Of every secret among the settings, and the password within the database's URL."""
+        """Redacts every secret of the settings, and the password in the database's URL."""
         values = [getattr(settings, name) for name in type(settings).model_fields]
         secrets = [value.get_secret_value() for value in values if isinstance(value, SecretStr)]
         url = settings.database_url.get_secret_value() if settings.database_url else ""
@@ -268,7 +268,7 @@ def configure_service_logging(settings: Settings, *, as_json: bool, debug: bool 
 
 
 def _passwords(url: str) -> list[str]:
-    """Those of the database's URL, as they stand there and as they are."""
+    """The passwords in the database's URL, encoded and decoded."""
     found = [one[1] for one in re.finditer(r"://[^:/@]*:(.+)@", url)]
     found += [one[2] for one in _PARAMETER.finditer(url)]
     return [*found, *map(unquote, found)]
@@ -288,7 +288,7 @@ def _one_line(text: str) -> str:
 
 
 def _traceback(record: logging.LogRecord, *, debug: bool) -> str:
-    """Where it happened. Of the errors the classes alone, unless debugging: what they say may quote the query."""
+    """The place of an error, with the classes of the errors alone unless debugging: messages may quote the query."""
     lines: list[str] = []
     error = record.exc_info[1] if record.exc_info else None
     while error is not None:

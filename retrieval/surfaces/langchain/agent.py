@@ -28,10 +28,10 @@ State = Mapping[str, Any]
 """A workflow's state. Pydantic models and other objects, which a graph may pass instead, are read too."""
 
 Update = dict[str, Any]
-"""What a node changes of it."""
+"""The changes of a node to the state."""
 
 AGENT = "retrieval"
-"""What the node calls itself in ``current_agent``."""
+"""The node's name in ``current_agent``."""
 
 
 async def retrieval_node(state: State) -> Update:
@@ -71,7 +71,7 @@ class PatternRecognitionAgent(Runnable[State, Update]):
         return await self(input)
 
     async def preview_search(self, title: str, description: str, domain: str, config: Any) -> dict[str, Any]:
-        """What a search would find under another configuration, and how that differs; it is not recorded.
+        """The hits of a search under another configuration, and the difference; it is not recorded.
 
         ``config`` is as ``search_config``, or what ``RetrievalService.preview_search`` takes. Gives
         ``similar_tickets``, ``search_metadata`` and ``config_used`` of that configuration, and the ``preview``: every
@@ -129,7 +129,7 @@ async def _previewed(
 
 
 def _part(state: Any, name: str) -> Any:
-    """What the state holds under the name; a graph's state may be a mapping or an object."""
+    """The state's member of that name; a graph's state may be a mapping or an object."""
     return state.get(name) if isinstance(state, Mapping) else getattr(state, name, None)
 
 

@@ -40,7 +40,7 @@ class Carried(Generic[T]):
         return await self._call()
 
     def result(self) -> T:
-        """What it returns or raises; ``RunningLoopError`` where it did not begin in time."""
+        """The result of the call. Raises what the call raises; ``RunningLoopError`` where it did not begin in time."""
         try:
             try:
                 self._begun.result(BEGIN_SECONDS)
@@ -53,7 +53,7 @@ class Carried(Generic[T]):
             raise
 
     async def awaited(self) -> T:
-        """As ``result``, for a caller in a loop of its own."""
+        """The same as ``result``, for a caller in a loop of its own."""
         timer = asyncio.get_running_loop().call_later(BEGIN_SECONDS, self._give_up_waiting)
         try:
             return await asyncio.wrap_future(self._made)
@@ -125,7 +125,7 @@ class Bridge(Generic[A]):
         self.twin: A = given
 
     def run(self, function: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:
-        """What the async function returns or raises, for a caller that cannot await; interrupted, it is cancelled.
+        """Runs the async function for a caller that cannot await; interrupted, it is cancelled. Gives its result.
 
         Raises ``RunningLoopError`` within a running loop, which waiting would freeze, and where the collection's own
         loop does not come to the call, most likely because it waits for this caller.
@@ -141,7 +141,7 @@ class Bridge(Generic[A]):
         return Carried(call, self._running_home()).result()
 
     async def arun(self, function: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:
-        """What the async function returns or raises, for a caller in any loop; cancelled, it is too."""
+        """Runs the async function for a caller in any loop; cancelled with its caller. Gives its result."""
         running = asyncio.get_running_loop()
         if self._door is None and self._home is None:
             self._seen = running

@@ -35,7 +35,7 @@ class RetrievalEmbeddings(Embeddings):
         return self._bridge.run(self._embedded, texts, TextRole.DOCUMENT)
 
     async def aembed_documents(self, texts: list[str]) -> list[list[float]]:
-        """As ``embed_documents``."""
+        """The async form of ``embed_documents``."""
         return await self._bridge.arun(self._embedded, texts, TextRole.DOCUMENT)
 
     def embed_query(self, text: str) -> list[float]:
@@ -43,7 +43,7 @@ class RetrievalEmbeddings(Embeddings):
         return self._bridge.run(self._embedded, [text], TextRole.QUERY)[0]
 
     async def aembed_query(self, text: str) -> list[float]:
-        """As ``embed_query``."""
+        """The async form of ``embed_query``."""
         return (await self._bridge.arun(self._embedded, [text], TextRole.QUERY))[0]
 
     def space(self) -> EmbeddingSpace:
@@ -51,7 +51,7 @@ class RetrievalEmbeddings(Embeddings):
         return self._bridge.run(self._space)
 
     async def aspace(self) -> EmbeddingSpace:
-        """As ``space``."""
+        """The async form of ``space``."""
         return await self._bridge.arun(self._space)
 
     async def _space(self) -> EmbeddingSpace:
@@ -107,7 +107,7 @@ class LangChainEmbedder:
 
     @classmethod
     async def aof(cls, embeddings: Embeddings) -> LangChainEmbedder:
-        """As ``of``."""
+        """The async form of ``of``."""
         if isinstance(embeddings, RetrievalEmbeddings):
             return cls(embeddings, space=await embeddings.aspace())
         known = _number(getattr(embeddings, "dimensions", None))

@@ -43,13 +43,13 @@ class CopyReport(Told):
     copied: int = 0
     """New ones, and those that differed."""
     unchanged: int = 0
-    """Those that were there already, with their vector."""
+    """Items that were there already, with their vector."""
     without_vector: int = 0
-    """Of the copied: those that the source has no usable vector for. The collection's embedder embeds them."""
+    """Copied items without a usable vector in the source. The collection's embedder embeds them."""
     rejected: int = 0
-    """Those that cannot be items."""
+    """Rows that cannot be items."""
     renamed: int = 0
-    """Those whose id another has too, as former tables of ``PGVector`` allow: their id is now the key of their row."""
+    """Items whose id another has too, as former tables of ``PGVector`` allow: their id is now the key of their row."""
 
     def __add__(self, other: CopyReport) -> CopyReport:
         mine, its = asdict(self), asdict(other)
@@ -139,7 +139,7 @@ async def _usable(
 
 
 async def _changed(collection: Collection, items: dict[str, Item], vectors: dict[str, Vector]) -> list[Item]:
-    """Those that the collection has not, or not so."""
+    """The items that the collection lacks, or has otherwise."""
     if not items:
         return []
     there, stored = await collection.get(list(items)), await collection.embeddings(list(items))

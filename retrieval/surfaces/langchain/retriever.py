@@ -35,7 +35,7 @@ class RetrievalRetriever(BaseRetriever):
     """The filter."""
     explain: bool = True
     context: Context = Field(default_factory=Context)
-    """What searches are recorded with."""
+    """The context that searches are recorded with."""
     search_kwargs: dict[str, Any] = Field(default_factory=dict)
     """Options of ``Collection.search``: legs, profile, rewrites, prefer, tags and so on."""
 

@@ -51,7 +51,7 @@ from retrieval.surfaces.langchain.store_items import (
 from retrieval.sync import SyncCollection
 
 Changes = Mapping[str, Item | None]
-"""What items become, by item id; None: no item."""
+"""The new state of items, by item id; None: the item is removed."""
 
 
 @dataclass(slots=True, eq=False)
@@ -331,14 +331,14 @@ def _none_of(ids: Iterable[str]) -> Filter:
 
 
 def _literal_prefix(op: ListNamespacesOp) -> list[str]:
-    """What all the namespaces begin with, as far as the conditions say so without a wildcard."""
+    """The beginning of all the namespaces, as far as the conditions give it without a wildcard."""
     prefixes = [one.path for one in op.match_conditions or () if one.match_type == "prefix"]
     literal = [list(takewhile(lambda part: part != "*", path)) for path in prefixes]
     return max(literal, key=len, default=[])
 
 
 async def _paged(page: Callable[[int, int], Awaitable[list[T]]], limit: int, offset: int) -> list[T]:
-    """As many as are wanted, fetched by pages of what one may hold."""
+    """The wanted number of entries, fetched in pages of the largest size."""
     found: list[T] = []
     while len(found) < limit:
         size = min(MAX_LISTED, limit - len(found))
@@ -395,7 +395,7 @@ class RetrievalStore(BaseStore):
         return self._bridge.run(self._operations.run, list(ops))
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
-        """As ``batch``, with ``await``; the puts of tasks that come together are stored together."""
+        """The async form of ``batch``; the puts of tasks that come together are stored together."""
         return await self._bridge.arun(self._operations.run, list(ops))
 
     def sweep_ttl(self) -> int:
@@ -403,7 +403,7 @@ class RetrievalStore(BaseStore):
         return self._bridge.run(self._operations.sweep)
 
     async def asweep_ttl(self) -> int:
-        """As ``sweep_ttl``, with ``await``."""
+        """The async form of ``sweep_ttl``."""
         return await self._bridge.arun(self._operations.sweep)
 
 

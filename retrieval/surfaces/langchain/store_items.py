@@ -1,4 +1,4 @@
-"""What is put into a store, its names and its filters, as the platform has them."""
+"""The entries of a store, their names and their filters in the platform's terms."""
 
 from __future__ import annotations
 

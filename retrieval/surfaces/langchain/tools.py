@@ -56,14 +56,14 @@ class Tickets:
     def run(
         self, method: Callable[Concatenate[RetrievalService, P], Awaitable[T]], *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        """What the method returns or raises. Raises ``RunningLoopError`` within a running loop."""
+        """Runs the method and gives its result. Raises ``RunningLoopError`` within a running loop."""
         bridge, service = self._ready()
         return bridge.run(method, service, *args, **kwargs)
 
     async def arun(
         self, method: Callable[Concatenate[RetrievalService, P], Awaitable[T]], *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        """What the method returns or raises."""
+        """Runs the method and gives its result."""
         made = self._made
         bridge, service = await asyncio.to_thread(self._ready) if made is None else made
         return await bridge.arun(method, service, *args, **kwargs)
@@ -82,7 +82,7 @@ def _bridged(platform: Platform | SyncPlatform, config: RetrievalConfig | None) 
 
 
 SHARED = Tickets()
-"""What the module's tools, ``retrieval_node`` and the singleton agent call."""
+"""The service that the module's tools, ``retrieval_node`` and the singleton agent call."""
 
 
 def use_platform(platform: Platform | SyncPlatform | None, config: RetrievalConfig | None = None) -> None:
@@ -99,7 +99,7 @@ def shown(tickets: Any) -> Any:
 
 
 class ScoringArguments(BaseModel):
-    """What ``apply_hybrid_scoring`` is given."""
+    """The arguments of ``apply_hybrid_scoring``."""
 
     similar_tickets: list[dict[str, Any]] = Field(
         description="Tickets with their vector_similarity, as search_similar_tickets gives them."

@@ -99,7 +99,7 @@ async def by_difference(
 
 
 def every_of(*conditions: Condition) -> Condition:
-    """What all of them let through. Raises ``InvalidFilterError``."""
+    """The condition that all of them hold. Raises ``InvalidFilterError``."""
     wanted = tuple(one for one in map(parse_where, conditions) if one is not None)
     return And(wanted) if wanted else None
 
@@ -152,7 +152,7 @@ class RetrievalVectorStore(VectorStore):
         return self._bridge.run(self._added, documents, **kwargs)
 
     async def aadd_documents(self, documents: list[Document], **kwargs: Any) -> list[str]:
-        """As ``add_documents``."""
+        """The async form of ``add_documents``."""
         return await self._bridge.arun(self._added, documents, **kwargs)
 
     def add_texts(
@@ -174,7 +174,7 @@ class RetrievalVectorStore(VectorStore):
         ids: list[str] | None = None,
         **kwargs: Any,
     ) -> list[str]:
-        """As ``add_texts``."""
+        """The async form of ``add_texts``."""
         return await self.aadd_documents(_documents(texts, metadatas), ids=ids, **kwargs)
 
     def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
@@ -182,7 +182,7 @@ class RetrievalVectorStore(VectorStore):
         return self._bridge.run(self._got, ids)
 
     async def aget_by_ids(self, ids: Sequence[str], /) -> list[Document]:
-        """As ``get_by_ids``."""
+        """The async form of ``get_by_ids``."""
         return await self._bridge.arun(self._got, ids)
 
     def delete(self, ids: list[str] | None = None, **kwargs: Any) -> bool:
@@ -190,7 +190,7 @@ class RetrievalVectorStore(VectorStore):
         return self._bridge.run(self._deleted, ids, **kwargs)
 
     async def adelete(self, ids: list[str] | None = None, **kwargs: Any) -> bool:
-        """As ``delete``."""
+        """The async form of ``delete``."""
         return await self._bridge.arun(self._deleted, ids, **kwargs)
 
     def similarity_search(
@@ -202,19 +202,19 @@ class RetrievalVectorStore(VectorStore):
     async def asimilarity_search(
         self, query: str, k: int = 4, filter: Condition = None, **kwargs: Any  # noqa: A002 - LangChain's name
     ) -> list[Document]:  # fmt: skip
-        """As ``similarity_search``."""
+        """The async form of ``similarity_search``."""
         return await self._bridge.arun(self._found, by_profile, query, k, filter, **kwargs)
 
     def similarity_search_with_score(
         self, query: str, k: int = 4, filter: Condition = None, **kwargs: Any  # noqa: A002 - LangChain's name
     ) -> list[tuple[Document, float]]:  # fmt: skip
-        """As ``similarity_search``, with the hits' scores: higher is better, comparable within one search only."""
+        """The same as ``similarity_search``, with scores: higher is better, comparable within one search only."""
         return self._bridge.run(self._scored, by_profile, query, k, filter, **kwargs)
 
     async def asimilarity_search_with_score(
         self, query: str, k: int = 4, filter: Condition = None, **kwargs: Any  # noqa: A002 - LangChain's name
     ) -> list[tuple[Document, float]]:  # fmt: skip
-        """As ``similarity_search_with_score``."""
+        """The async form of ``similarity_search_with_score``."""
         return await self._bridge.arun(self._scored, by_profile, query, k, filter, **kwargs)
 
     def similarity_search_by_vector(
@@ -226,7 +226,7 @@ class RetrievalVectorStore(VectorStore):
     async def asimilarity_search_by_vector(
         self, embedding: list[float], k: int = 4, filter: Condition = None, **kwargs: Any  # noqa: A002 - the same
     ) -> list[Document]:  # fmt: skip
-        """As ``similarity_search_by_vector``."""
+        """The async form of ``similarity_search_by_vector``."""
         return await self._bridge.arun(self._found, by_profile, list(embedding), k, filter, **kwargs)
 
     def max_marginal_relevance_search(
@@ -242,21 +242,21 @@ class RetrievalVectorStore(VectorStore):
     async def amax_marginal_relevance_search(
         self, query: str, k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, **kwargs: Any
     ) -> list[Document]:
-        """As ``max_marginal_relevance_search``."""
+        """The async form of ``max_marginal_relevance_search``."""
         options = kwargs | {"fetch_k": fetch_k, "lambda_mult": lambda_mult}
         return await self._bridge.arun(self._found, by_difference, query, k, **options)
 
     def max_marginal_relevance_search_by_vector(
         self, embedding: list[float], k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, **kwargs: Any
     ) -> list[Document]:
-        """As ``max_marginal_relevance_search``, for a vector of shape (dimensions,)."""
+        """The same as ``max_marginal_relevance_search``, for a vector of shape (dimensions,)."""
         options = kwargs | {"fetch_k": fetch_k, "lambda_mult": lambda_mult}
         return self._bridge.run(self._found, by_difference, list(embedding), k, **options)
 
     async def amax_marginal_relevance_search_by_vector(
         self, embedding: list[float], k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, **kwargs: Any
     ) -> list[Document]:
-        """As ``max_marginal_relevance_search_by_vector``."""
+        """The async form of ``max_marginal_relevance_search_by_vector``."""
         options = kwargs | {"fetch_k": fetch_k, "lambda_mult": lambda_mult}
         return await self._bridge.arun(self._found, by_difference, list(embedding), k, **options)
 
@@ -316,7 +316,7 @@ class RetrievalVectorStore(VectorStore):
         url: str | None = None,
         **kwargs: Any,
     ) -> Self:
-        """As ``from_texts``."""
+        """The async form of ``from_texts``."""
         opened: Opened | None = None
         given: Collection | SyncCollection | None = collection
         if given is None:
@@ -337,7 +337,7 @@ class RetrievalVectorStore(VectorStore):
             self._opened.close()
 
     async def aclose(self) -> None:
-        """As ``close``."""
+        """The async form of ``close``."""
         await asyncio.to_thread(self.close)
 
     def __enter__(self) -> Self:

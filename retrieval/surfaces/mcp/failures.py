@@ -53,7 +53,7 @@ def is_the_callers(error: BaseException) -> bool:
 
 
 def failure_line(error: BaseException) -> str:
-    """What to tell a client of an error."""
+    """The line that tells a client of an error."""
     if isinstance(error, ValidationError):
         return wrong_arguments(error)
     if is_the_callers(error):

@@ -160,7 +160,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ServerPlace:
-    """Where to listen: an address, a port (0: a free one), and more names that clients call it by."""
+    """The place of a server: an address, a port (0: a free one), and further names that clients use."""
 
     host: str = "127.0.0.1"
     port: int = 8765

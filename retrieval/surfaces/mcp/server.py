@@ -60,7 +60,7 @@ T = TypeVar("T")
 
 
 async def answered_within(seconds: float, call: Coroutine[Any, Any, T]) -> T:
-    """What the call gives. Raises ``DatabaseUnreachableError`` if it takes longer, and what the call raises.
+    """The result of the call. Raises ``DatabaseUnreachableError`` if it takes longer, and what the call raises.
 
     A late call is cancelled and not waited for: of a server that hangs, the driver waits for the end of a statement
     even then. It ends when the server goes on, or its connection is found broken. What waits for an embedder ends

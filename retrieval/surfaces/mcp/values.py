@@ -1,4 +1,4 @@
-"""What the tools answer: in structured form, and as text for a model to read."""
+"""Answers of the tools: in structured form, and as text for a model to read."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SuccessRate = Annotated[float, Field(ge=0, le=1)]
 
 
 class ToolAnswer(BaseModel):
-    """What every answer has in common: it holds what its schema says, and nothing else."""
+    """The base of every answer: it holds what its schema says, and nothing else."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -60,7 +60,7 @@ class PrincipleAnswer(ToolAnswer):
 
 
 class PrinciplesAnswer(ToolAnswer):
-    """What a search found, the best first, those to be tried out last."""
+    """The principles that a search found, the best first, those to be tried out last."""
 
     principles: list[PrincipleAnswer]
     retrieval_id: Annotated[str | None, Field(description="The recorded search, for: retrieval replay.")]
@@ -94,7 +94,7 @@ class TagsAnswer(ToolAnswer):
 
 
 class LoadedAnswer(ToolAnswer):
-    """What a session was started with, in the order in which it was shown."""
+    """The principles that a session was started with, in the order in which they were shown."""
 
     session_id: str
     principles: list[PrincipleAnswer]
@@ -146,18 +146,18 @@ NO_TAGS = "No principle has a tag yet."
 
 
 def found_text(principles: Sequence[PrincipleAnswer], notes: Sequence[str] = ()) -> str:
-    """What a search found, with what to do about it, and what it went without."""
+    """The principles that were found, with advice for their use, and notes on what the search lacked."""
     parts = [STORED_NOTE, *map(principle_text, principles), RATE_THEM] if principles else [NOTHING_FOUND]
     return "\n\n".join([*parts, *notes])
 
 
 def added_note(status: str) -> str:
-    """What becomes of a principle that was added, by the status in which it is then: its text may have been known."""
+    """A note on an added principle, by its status: its text may have been known."""
     return _ADDED_NOTES.get(status, FAILED_NOTE)
 
 
 def loaded_text(session_id: str, principles: Sequence[PrincipleAnswer]) -> str:
-    """What a session was started with."""
+    """The principles of a session, as text."""
     if not principles:
         return f"No principles are known to have been given to session {session_id!r} when it started."
     return "\n\n".join([f"Session {session_id!r} was started with:", STORED_NOTE, *map(principle_text, principles)])

@@ -183,7 +183,10 @@ async def test_of_items_with_one_key_the_last_counts_with_its_vector(platform: P
     collection = await platform.collection("docs", space=SPACE)
     items = [{"_id": "x", "text": "one"}, {"_id": "x", "text": "two"}]
     report = await collection.add(items, embeddings=[[1, 0, 0], [0, 1, 0]])
-    assert (report.added, report.embedded) == (1, 1)
+    assert (report.added, report.embedded, report.repeated) == (1, 1, 1)
+    assert "1 id stands more than once ('x'); the last of each was kept" in report.notes
+    added = await collection.add_each(items)
+    assert added.report.repeated == 1
     hits = await collection.search("two", vector=[0, 1, 0])
     assert hits[0].body == "two"
     assert {part.leg: part.raw_score for part in hits[0].explanation.contributions}["dense"] == pytest.approx(1)

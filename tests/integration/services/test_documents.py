@@ -156,7 +156,73 @@ async def test_nothing_is_pruned_of_an_empty_folder(docs: Collection, handbook: 
     report = await docs.ingest_documents(handbook, prune=True)
 
     assert (len(report.vanished), report.removed) == (6, 0)
-    assert report.notes == ("nothing was pruned, because the folders hold no document",)
+    assert [name for name, _ in report.failed] == ["handbook"]
+    assert "holds no document, as where a disk is not mounted, so nothing of it was pruned" in report.failed[0][1]
+
+
+async def test_a_full_folder_beside_an_empty_one_is_pruned_alone(docs: Collection, tmp_path: Path) -> None:
+    """The documents of the empty one stay."""
+    each = [write_handbook(tmp_path / "one"), write_handbook(tmp_path / "two")]
+    await docs.ingest_documents(each)
+    emptied(each[0])
+    (each[1] / "policy.pdf").unlink()
+
+    report = await docs.ingest_documents(each, prune=True)
+
+    assert (report.removed, [name for name, _ in report.failed]) == (1, ["one"])
+
+
+async def test_folders_of_one_name_do_not_take_each_others_documents(docs: Collection, tmp_path: Path) -> None:
+    """The second is refused, unless it is given a name of its own; so is one that moved."""
+    one, two = write_handbook(tmp_path / "a" / "docs"), write_handbook(tmp_path / "b" / "docs")
+    await docs.ingest_documents(one, prune=True)
+    with pytest.raises(InvalidRequestError, match=r"are of another folder of that name.* give --name docs"):
+        await docs.ingest_documents(two, prune=True)
+    assert (await docs.ingest_documents(two, name="docs-b", prune=True)).added == 6
+    (two / "backups.md").unlink()
+
+    assert (await docs.ingest_documents(one, prune=True)).unchanged == 6
+    pruned = await docs.ingest_documents(two, name="docs-b", prune=True)
+    assert (pruned.vanished, pruned.removed) == (("docs-b/backups.md",), 1)
+    assert (await docs.ingest_documents(one)).unchanged == 6
+
+
+async def test_a_folder_that_moved_is_known_by_its_name(
+    docs: Collection, embedder: ReadingEmbedder, handbook: Path, tmp_path: Path
+) -> None:
+    """Nothing is embedded again, and what vanished on the way is told."""
+    await docs.ingest_documents(handbook)
+    moved = write_handbook(tmp_path / "elsewhere")
+    (moved / "policy.pdf").unlink()
+    embedder.texts.clear()
+
+    report = await docs.ingest_documents(moved, name="handbook", prune=True)
+
+    assert (report.changed, report.removed, embedder.texts) == (5, 1, [])
+    assert (await docs.ingest_documents(moved, name="handbook")).unchanged == 5
+    assert (await docs.info()).documents == 5
+
+
+async def test_pruning_leaves_documents_that_a_program_added(docs: Collection, handbook: Path) -> None:
+    """Whatever they are called."""
+    await docs.add_documents([{"id": "handbook/of/a/program.md", "text": "Another document."}])
+    report = await docs.ingest_documents(handbook, prune=True)
+    assert (report.vanished, report.removed) == ((), 0)
+
+
+@pytest.mark.parametrize("name", ["", "/", "a/", " ", "a\nb", "a\x00", 5])
+async def test_a_folders_name_is_a_text_on_a_line(docs: Collection, handbook: Path, name: Any) -> None:
+    """Ids of documents begin with it."""
+    with pytest.raises(InvalidRequestError, match="it must be a text on one line"):
+        await docs.ingest_documents(handbook, name=name)
+
+
+async def test_a_name_is_for_one_folder(docs: Collection, handbook: Path, tmp_path: Path) -> None:
+    """Two under one name would be one."""
+    with pytest.raises(InvalidRequestError, match="name is for one folder or file"):
+        await docs.ingest_documents([handbook, tmp_path], name="x")
+    with pytest.raises(InvalidRequestError, match="are both called 'handbook'"):
+        await docs.ingest_documents([handbook, write_handbook(tmp_path / "b" / "handbook")])
 
 
 async def test_what_cannot_be_read_is_told_and_stops_no_other(docs: Collection, handbook: Path) -> None:
@@ -262,6 +328,13 @@ async def test_what_is_no_document_is_refused(docs: Collection, given: Any, mess
     """Before anything is stored."""
     with pytest.raises(InvalidItemError, match=message):
         await docs.add_documents(given)
+
+
+async def test_a_document_that_is_given_twice_is_told(docs: Collection) -> None:
+    """The last one is kept."""
+    report = await docs.add_documents([{"id": "a", "text": "one"}, {"id": "a", "text": "two"}])
+    assert report.notes == ("1 id stands more than once ('a'); the last of each was kept",)
+    assert [one.item.body for one in await docs.page()] == ["two"]
 
 
 async def test_metadata_that_no_item_can_have_fails_that_document_alone(docs: Collection) -> None:

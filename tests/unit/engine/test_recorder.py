@@ -22,7 +22,16 @@ from tests.support.recording import answered
 from tests.support.rows import value_of
 
 CHANCE = random.Random(5)
-NO_DATABASE = cast("Database", None)
+
+
+@dataclass
+class Pool:
+    """Stands for the database, of which the recorder itself asks only whether it is in use."""
+
+    is_used: bool = False
+
+
+NO_DATABASE = cast("Database", Pool())
 
 
 def _search(**more: Any) -> Answered:
@@ -63,6 +72,36 @@ class Store:
 
 def _recorder(store: Store, **more: Any) -> Recorder:
     return Recorder(NO_DATABASE, 1, store_together=store, **more)
+
+
+async def test_records_wait_while_a_search_uses_the_database(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are stored when nothing uses it; and where it is always in use, after a number of times."""
+    monkeypatch.setattr(module, "LINGER_SECONDS", 0.001)
+    monkeypatch.setattr(module, "MOST_LINGERS", 1000)
+    store, pool = Store(), Pool(is_used=True)
+    recorder = Recorder(cast("Database", pool), 1, store_together=store)
+    recorder.offer(_search())
+    await asyncio.sleep(0.05)
+    assert store.batches == []
+    pool.is_used = False
+    await asyncio.wait_for(store.has_kept.wait(), 5)
+    pool.is_used = True
+    monkeypatch.setattr(module, "MOST_LINGERS", 3)
+    store.has_kept.clear()
+    recorder.offer(_search())
+    await asyncio.wait_for(store.has_kept.wait(), 5)
+
+
+async def test_urgent_records_do_not_wait_for_searches() -> None:
+    """A caller that waits for them, or the end of the platform, has them stored at once."""
+    store = Store()
+    recorder = Recorder(cast("Database", Pool(is_used=True)), 1, store_together=store)
+    recorder.offer(_search())
+    await asyncio.wait_for(recorder.recorded(), 0.9)
+    assert store.batches == [1]
+    recorder.offer(_search())
+    await recorder.aclose()
+    assert store.batches == [1, 1]
 
 
 async def test_searches_are_stored_together_in_their_order() -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
-from pgvector import HalfVector
 from psycopg import sql
 
+from retrieval.adapters.store.arrays import half_vectors
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Connection, Database
 from retrieval.adapters.store.search.vectors import StoredSpace
@@ -67,7 +67,7 @@ async def keep_centroids(connection: Connection, collection_id: int, space_id: i
     values = {
         "collection_id": collection_id,
         "space_id": space_id,
-        "centroids": [HalfVector(one) for one in centroids],
+        "centroids": half_vectors(list(centroids)),
     }
     await connection.execute(_KEEP, values)
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from pgvector import HalfVector
 from psycopg.types.json import Jsonb
 
+from retrieval.adapters.store.arrays import half_vector, half_vectors
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Connection, Database
 from retrieval.domain.errors import InvalidRequestError
@@ -180,7 +180,7 @@ async def add_model(
     if is_published:
         columns = {
             "item_ids": [one.item_id for one in queries],
-            "vectors": [HalfVector(one.vector) for one in queries],
+            "vectors": half_vectors([one.vector for one in queries]),
             "rewards": [one.rewards for one in queries],
         }
         await connection.execute(_QUERIES, at | columns)
@@ -219,5 +219,5 @@ async def is_model_chosen(database: Database, tenant_id: int, collection_id: int
 def affinities_statement(collection_id: int, *, version: int, item_ids: Sequence[str], vector: Vector) -> Compiled:
     """How near the query lies to those that each item was rewarded for: rows of item id and cosine, or NULL."""
     return _AFFINITIES.bind(
-        collection_id=collection_id, version=version, item_ids=list(item_ids), vector=HalfVector(vector)
+        collection_id=collection_id, version=version, item_ids=list(item_ids), vector=half_vector(vector)
     )

@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 import sqlalchemy as sa
-from pgvector import HalfVector
 
 from retrieval.adapters.aside import LONG, MANY_CONDITIONS, aside
+from retrieval.adapters.store.arrays import half_vector
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.items.composed import KeptStatements
@@ -25,7 +25,7 @@ from retrieval.adapters.store.items.conditions import HIT_COLUMNS, field_value
 from retrieval.adapters.store.round_trip import Row
 from retrieval.adapters.store.search.candidate_request import CandidateRequest, Query
 from retrieval.adapters.store.search.dense_leg import dense_leg, dense_settings, similarity_of, vector_of
-from retrieval.adapters.store.search.lexical_leg import lexical_leg, query_weights, weight_of
+from retrieval.adapters.store.search.lexical_leg import found_by_words, lexical_leg, query_weights, weight_of
 from retrieval.adapters.store.search.ordered_legs import (
     linked_leg,
     ordered_settings,
@@ -34,7 +34,7 @@ from retrieval.adapters.store.search.ordered_legs import (
     relevant_leg,
 )
 from retrieval.adapters.store.search.standing import LEFT_OUT, STANDING_LEGS, sifted, standing_legs, standing_values
-from retrieval.adapters.store.search.statement_parts import literal, matches_of, materialized, named
+from retrieval.adapters.store.search.statement_parts import Matches, literal, matches_of, materialized, named
 from retrieval.adapters.store.search.tag_and_rating_legs import rated_leg, tag_values, tagged_leg
 from retrieval.adapters.store.tables import items
 from retrieval.domain.search.filters import Filter, extent
@@ -46,7 +46,6 @@ from retrieval.domain.search.refining import NO_VECTORS, PoolVectors
 _LEG_NAMES = frozenset(leg.value for leg in LegName)
 _LEGS = {
     LegName.DENSE: dense_leg,
-    LegName.LEXICAL: lexical_leg,
     LegName.RECENT: recent_leg,
     LegName.POPULAR: popular_leg,
     LegName.RELEVANT: relevant_leg,
@@ -148,7 +147,7 @@ def _values(request: CandidateRequest, query: Query) -> dict[str, Any]:
     if request.standing is not None:
         values |= standing_values(request.standing, entities=len(entities))
     if query.vector is not None:
-        values["vector"] = HalfVector(query.vector)
+        values["vector"] = half_vector(query.vector)
     return values
 
 
@@ -241,13 +240,19 @@ def candidates_statement(request: CandidateRequest) -> Compiled:
 def _legs(request: CandidateRequest) -> Any:
     matches = matches_of(request)
     apart = STANDING_LEGS if request.standing is not None else ()
-    parts = [part for leg in request.legs if leg not in apart for part in _LEGS[leg](request, matches)]
+    by_words = found_by_words(request) if matches is None else matches
+    parts = [
+        part
+        for leg in request.legs
+        if leg not in apart
+        for part in (lexical_leg(request, by_words) if leg is LegName.LEXICAL else _LEGS[leg](request, matches))
+    ]
     if request.standing is not None:
         parts += standing_legs(request, matches)
         legs = sifted(sa.union_all(*parts), request)
     else:
         legs = sa.union_all(*parts)
-        legs = _with_both_scores(legs, request) if request.with_both_scores else legs
+        legs = _with_both_scores(legs, request, by_words) if request.with_both_scores else legs
     legs = _with_vectors(legs, request) if request.with_vectors else legs
     return _with_fields(legs, request)
 
@@ -273,10 +278,15 @@ def _with_vectors(legs: sa.CompoundSelect[Any], request: CandidateRequest) -> sa
     )
 
 
-def _with_both_scores(legs: sa.CompoundSelect[Any], request: CandidateRequest) -> sa.CompoundSelect[Any]:
-    """The legs' rows, and the score in the dense or the lexical leg of each item that the other one alone brought."""
+def _with_both_scores(
+    legs: sa.CompoundSelect[Any], request: CandidateRequest, by_words: Matches | sa.CTE
+) -> sa.CompoundSelect[Any]:
+    """The legs' rows, and the score in the dense or the lexical leg of each item that the other one alone brought.
+
+    ``by_words``: as ``lexical_leg`` takes it.
+    """
     brought = materialized(legs, "brought")
-    words = query_weights(request, "words_of_both")
+    words = query_weights(request, "words_of_both", by_words if isinstance(by_words, sa.CTE) else None)
 
     def lacking(leg: LegName, other: LegName) -> sa.Subquery:
         known = sa.select(brought.c.item_id).where(brought.c.leg == sa.literal_column(f"'{leg}'"))

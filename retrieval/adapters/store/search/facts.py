@@ -9,9 +9,9 @@ from functools import lru_cache
 from typing import Any
 
 import sqlalchemy as sa
-from pgvector import HalfVector
 from psycopg import sql
 
+from retrieval.adapters.store.arrays import half_vector
 from retrieval.adapters.store.compiled import Compiled, compiled
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.round_trip import Row
@@ -124,7 +124,7 @@ def _cosines_of(request: FactsRequest, search: Candidates) -> list[Compiled]:
     if request.space is None or search.vector is None:
         return []
     wanted = {"collection_id": request.collection_id, "item_ids": list(search.item_ids)}
-    return [Compiled(_cosines(request.space.table_name), wanted | {"vector": HalfVector(search.vector)})]
+    return [Compiled(_cosines(request.space.table_name), wanted | {"vector": half_vector(search.vector)})]
 
 
 @lru_cache(maxsize=256)

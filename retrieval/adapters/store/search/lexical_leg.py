@@ -31,11 +31,13 @@ _TEXTS = ARRAY(sa.Text)
 Part = sa.Select[Any]
 
 
-def lexical_leg(request: CandidateRequest, matches: Matches | None) -> list[Part]:
-    """Rows of ('lexical', item_id, BM25), and one that tells when a filter left too few of those found."""
-    if matches is None:
-        found = _found(request, parameter("depth", sa.Integer))
-        return [sa.select(materialized(sa.select(named("lexical"), found.c.item_id, found.c.score), "lexical"))]
+def lexical_leg(request: CandidateRequest, matches: Matches | sa.CTE) -> list[Part]:
+    """Rows of ('lexical', item_id, BM25), and one that tells when a filter left too few of those found.
+
+    ``matches``: those of the filter; without a filter ``found_by_words``.
+    """
+    if isinstance(matches, sa.CTE):
+        return [sa.select(named("lexical"), matches.c.item_id, matches.c.score)]
     if request.path is not Path.APPROXIMATE:
         return [sa.select(materialized(_best_among(request, matches), "lexical"))]
     return _chosen(request, matches)
@@ -71,6 +73,12 @@ class _Stage:
         return cls(kept, sa.and_(count_of(rows) >= most, count_of(kept) < parameter("enough", sa.BigInteger)))
 
 
+def found_by_words(request: CandidateRequest) -> sa.CTE:
+    """The items that the words find, with the query's side of BM25: one part for all that read it."""
+    found = _found(request, parameter("depth", sa.Integer))
+    return materialized(sa.select(found.c.item_id, found.c.score, found.c.weights), "lexical")
+
+
 def _found(request: CandidateRequest, limit: sa.ColumnElement[int]) -> sa.TableValuedAlias:
     return sa.func.lexical_search(
         literal(request.collection_id),
@@ -78,7 +86,7 @@ def _found(request: CandidateRequest, limit: sa.ColumnElement[int]) -> sa.TableV
         parameter("prefixes", _TEXTS),
         sa.cast(sa.null(), sa.Integer),
         limit,
-    ).table_valued("item_id", "score", name="found")
+    ).table_valued("item_id", "score", "weights", name="found")
 
 
 def _kept(request: CandidateRequest, by_words: sa.CTE) -> Part:
@@ -93,14 +101,16 @@ def _kept(request: CandidateRequest, by_words: sa.CTE) -> Part:
     )
 
 
-def query_weights(request: CandidateRequest, name: str = "words") -> sa.CTE:
-    """The query's side of BM25, in a part of that name."""
-    weights = sa.func.lexical_query(
+def query_weights(request: CandidateRequest, name: str = "words", found: sa.CTE | None = None) -> sa.CTE:
+    """The query's side of BM25, in a part of that name; as ``found`` has it, where that found anything."""
+    weights: sa.ColumnElement[Any] = sa.func.lexical_query(
         literal(request.collection_id),
         parameter("query", sa.Text),
         parameter("prefixes", _TEXTS),
         type_=sa.types.NullType(),
     )
+    if found is not None:
+        weights = sa.func.coalesce(sa.select(found.c.weights).limit(sa.literal_column("1")).scalar_subquery(), weights)
     return materialized(sa.select(weights.label("weights")), name)
 
 

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 import sqlalchemy as sa
-from pgvector import HalfVector
 from psycopg.types.json import Jsonb
 
+from retrieval.adapters.store.arrays import half_vector
 from retrieval.adapters.store.compiled import Compiled, compiled
 from retrieval.adapters.store.database import Connection, Database
 from retrieval.adapters.store.items.conditions import matching
@@ -75,7 +75,7 @@ async def keep_sample(
     values = {
         "collection_id": collection_id,
         "space_id": space_id,
-        "vector": HalfVector(vector),
+        "vector": half_vector(vector),
         "condition": None if condition_json is None else Jsonb(dict(condition_json)),
         "limit": limit,
     }

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from pgvector import HalfVector
 from psycopg import sql
 
+from retrieval.adapters.store.arrays import half_vector, half_vectors
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Database
 from retrieval.domain.items.embedding import EmbeddingSpace, Vector
@@ -151,7 +151,7 @@ async def read_embeddings(
 
 def compare_by_key(collection_id: int, space: StoredSpace, vector: Vector, item_ids: Sequence[str]) -> Compiled:
     """A statement that looks up these items' vectors by their keys and compares each with the given one."""
-    parameters = {"collection_id": collection_id, "item_ids": list(item_ids), "vector": HalfVector(vector)}
+    parameters = {"collection_id": collection_id, "item_ids": list(item_ids), "vector": half_vector(vector)}
     return Compiled(_for_table(_COMPARE, space.table_name).as_string(), parameters)
 
 
@@ -172,7 +172,7 @@ async def cache_vectors(
         "tenant_id": tenant_id,
         "space_id": space.space_id,
         "hashes": list(vectors),
-        "vectors": [HalfVector(vector) for vector in vectors.values()],
+        "vectors": half_vectors(list(vectors.values())),
     }
     async with database.transaction(tenant_id) as connection:
         await connection.execute(_CACHE, parameters)

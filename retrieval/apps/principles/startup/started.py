@@ -12,7 +12,7 @@ from retrieval.apps.principles.choosing import TAG_BOOST, Chosen
 from retrieval.apps.principles.startup.surroundings import Surroundings
 from retrieval.domain.checks import STORED_NOTE, clean_text, clean_value, named, provenance, quoted, shown_line
 from retrieval.domain.records.retrieval_id import time_of
-from retrieval.domain.records.search_record import SearchRecord, shown_columns
+from retrieval.domain.records.search_record import SearchRecord, score_spread, shown_columns
 from retrieval.domain.records.slate import Slot
 
 ORIGIN = "session-start"
@@ -20,7 +20,6 @@ ORIGIN = "session-start"
 
 _LONGEST_LINE = 300
 _LONGEST_QUERY = 1000
-_SPREAD = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +102,7 @@ def started_record(
         timings_ms={},
         retrieval_time_ms=took_ms,
         top_score=scores[0] if scores else None,
-        score_spread=scores[0] - scores[:_SPREAD][-1] if scores else None,
+        score_spread=score_spread(scores),
         generation_triggered=False,
         backtrack_count=0,
         pool_items=[principle.principle.id for principle in pool],

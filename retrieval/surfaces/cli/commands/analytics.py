@@ -99,7 +99,7 @@ def shown(found: AnalyticsTable | list[AnalyticsView]) -> str | Table | Iterator
 
 
 def rows_wanted(limit: int | None, *, is_whole: bool) -> int | None:
-    """As many as were asked for; else a table is cut, and what another program reads is whole (None)."""
+    """The number of rows: the one asked for; else a table is cut, and output for programs is whole (None)."""
     return limit if limit is not None or is_whole else SHOWN
 
 

@@ -103,7 +103,7 @@ def mending(finding: Finding) -> tuple[str, ...] | None:
 
 
 def diagnosis(state: State, collection: str | None) -> Diagnosis:
-    """What an examination finds, or what can be said where the database does not open."""
+    """The findings of an examination; of a database that does not open, what is known without it."""
     from datetime import UTC, datetime
 
     from retrieval.services.doctor import diagnose_closed, examine

@@ -30,7 +30,7 @@ class Refused:
 
     number: int = 0
     first: list[str] = field(default_factory=list)
-    """What the first ``SHOWN`` of them lack."""
+    """The faults of the first ``SHOWN`` of them."""
 
     def add(self, texts: Sequence[str]) -> None:
         """Count them, and keep those that will be shown."""

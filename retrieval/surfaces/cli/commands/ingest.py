@@ -57,12 +57,19 @@ class InputFiles:
     """
 
     def __init__(
-        self, files: Sequence[str], *, columns: Mapping[str, str], file_format: str | None, clean: bool = True
+        self,
+        files: Sequence[str],
+        *,
+        columns: Mapping[str, str],
+        file_format: str | None,
+        clean: bool = True,
+        id_from: str | None = None,
     ) -> None:
         if files.count(STANDARD_INPUT) > 1:
             raise InvalidRequestError("standard input ('-') is named twice; it can be read once")
         self.names = tuple(files)
         self._clean = clean
+        self._id_from = id_from
         self.headers: dict[str, str] = {}
         """The header line of each CSV file that has been read from, as it stands there."""
         self._sizes = [size_of(file) for file in files]
@@ -94,6 +101,7 @@ class InputFiles:
         lines = read_items(
             file,
             columns=tickets or columns or None,
+            id_from=self._id_from,
             texts=TICKET_TEXTS if tickets else (),
             format=file_format,
             header=partial(self.headers.__setitem__, file),
@@ -200,7 +208,7 @@ class RejectedLines:
         return opened
 
     def _beginning(self, path: Path, header: str | None) -> str:
-        """What to write first: the header of a new CSV file; the line end that a former last line lacks."""
+        """The text to write first: the header of a new CSV file; the line end that the last line lacks."""
         start = "" if header is None else header + "\n"
         text = path.read_text(encoding="utf-8") if path.exists() else ""
         if not text:
@@ -239,6 +247,7 @@ class IngestOptions:
     collection: str
     files: tuple[str, ...]
     columns: Mapping[str, str]
+    id_from: str | None
     file_format: str | None
     skip: bool
     rejects: Path | None
@@ -255,7 +264,13 @@ def ingest_files(state: State, options: IngestOptions) -> None:
     """Do the run that the options describe, and print its summary. Raises ``RetrievalError``."""
     if options.rejects is not None and not options.skip:
         raise InvalidRequestError("--rejects is where --on-error skip puts bad lines; give both, or neither")
-    source = InputFiles(options.files, columns=options.columns, file_format=options.file_format, clean=options.clean)
+    source = InputFiles(
+        options.files,
+        columns=options.columns,
+        file_format=options.file_format,
+        clean=options.clean,
+        id_from=options.id_from,
+    )
     with RejectedLines(
         options.rejects, inputs=source.names, headers=source.headers, say=console(stderr=True)
     ) as rejected:
@@ -316,6 +331,8 @@ def _present(options: IngestOptions, source: InputFiles, report: IngestReport, r
     elif not options.quiet:
         out = console()
         out.print(summary_table(report))
+        if options.id_from is not None:
+            out.print(plain(_IDS_MADE.format(options.id_from)), soft_wrap=True)
         for note in report.items.notes:
             out.print(f"note: {note}", soft_wrap=True)
     if report.rejected:
@@ -328,6 +345,11 @@ def _present(options: IngestOptions, source: InputFiles, report: IngestReport, r
         _tell_without_text(report)
     tell_cut(err, report.items)
     tell_pending(err, report.items)
+
+
+_IDS_MADE = (
+    "note: what has no id has a hash of {0} as its id: a changed one is another item, and --prune archives the former"
+)
 
 
 def _tell_without_text(report: IngestReport) -> None:
@@ -358,7 +380,7 @@ EXAMPLES = (
 
 
 class OnError(StrEnum):
-    """What to do with a line that holds no usable item."""
+    """The treatment of a line that holds no usable item."""
 
     STOP = "stop"
     SKIP = "skip"
@@ -395,6 +417,10 @@ def ingest(
             help="A column, or an entry of JSON, for a field: text=description. May be repeated.",
         ),
     ] = None,
+    id_from: Annotated[
+        str | None,
+        typer.Option("--id-from", metavar="NAME", help="Of JSON without ids: the entry whose hash is the id."),
+    ] = None,
     on_error: Annotated[
         OnError,
         typer.Option("--on-error", help="What to do with a bad line: stop, or put it aside and go on."),
@@ -411,6 +437,10 @@ def ingest(
             "--clean/--no-clean", help="Take control and format characters out, and tell how often; or refuse the line."
         ),
     ] = True,
+    name: Annotated[
+        str | None,
+        typer.Option("--name", metavar="NAME", help="Of one folder: what it is called in the collection."),
+    ] = None,
     prune: Annotated[
         bool,
         typer.Option(
@@ -461,20 +491,28 @@ def ingest(
                 collection=collection,
                 paths=tuple(files),
                 chunking=chunking_of(chunk_tokens, overlap),
+                name=name,
                 prune=prune,
                 language=language,
                 filterable=filterable_of(filterable or ()),
                 as_json=as_json,
                 quiet=quiet,
                 yes=yes,
-                refused=tuple(name for name, given in (("--map", columns), ("--rejects", rejects)) if given),
+                refused=tuple(
+                    name
+                    for name, given in (("--map", columns), ("--id-from", id_from), ("--rejects", rejects))
+                    if given
+                ),
             ),
         )
         return
+    if name is not None:
+        raise InvalidRequestError("--name is for a folder or a file of documents; items have ids of their own")
     chosen = IngestOptions(
         collection=collection,
         files=tuple(files),
         columns=columns_of(columns or ()),
+        id_from=id_from,
         file_format=file_format.value if file_format else None,
         skip=on_error is OnError.SKIP,
         rejects=rejects,

@@ -176,7 +176,7 @@ def preview(
 
 
 def lines(one: ProfilePreview) -> Iterator[str]:
-    """What a profile shows: a line a hit, then those that went out."""
+    """The hits of a profile, a line each, then those that went out."""
     yield f"{one.name}:"
     for shown in one.hits:
         yield f"  {shown.hit.rank:>2}. {shown.hit.item_id}  {shown.hit.title}  ({shown.why})"

@@ -70,7 +70,7 @@ def summary_line(one: RetrievalSummary) -> str:
 
 
 def lines(found: RecordedRetrieval) -> Iterator[str | Table]:
-    """What was asked, by whom, how it was answered, and a row a hit that was shown."""
+    """The question, who asked it, how it was answered, and a row for each hit that was shown."""
     by = f"by {found.origin}" if found.origin else f"by profile {found.profile_version or 'of the call'}, {found.path}"
     yield f"{found.collection}: {found.query!r}, {found.retrieved_at:%Y-%m-%d %H:%M:%S} UTC, {by}"
     situation = {"domain": found.context.domain, "actor": found.context.actor, "session": found.context.session}
@@ -109,7 +109,7 @@ def replay(
 
 
 def replay_lines(found: Replay) -> Iterator[str | Table]:
-    """What was asked, whether its ranking follows from its record, and what has changed."""
+    """The question, whether its ranking follows from its record, and what has changed."""
     yield f"{found.collection}: {found.query!r}, {found.retrieved_at:%Y-%m-%d %H:%M:%S} UTC"
     yield "the ranking follows from its record" if found.is_reproduced else "the ranking is not reproduced:"
     yield from (f"  {why}" for why in found.why_not)

@@ -158,7 +158,7 @@ def _stored(options: EndOptions, settings: Settings, deadline: float) -> Trace:
 
 
 def _hook_input(options: StartOptions | EndOptions) -> HookInput:
-    """What the agent says of the session, unless the options say it all."""
+    """The agent's description of the session; not read where the options say everything."""
     is_told = options.folder is not None and options.session is not None
     return HookInput() if is_told else read_hook_input()
 

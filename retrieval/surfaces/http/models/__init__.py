@@ -1,1 +1,1 @@
-"""What is sent to the service and what it answers, as OpenAPI describes it: a module for each resource."""
+"""Requests and answers as OpenAPI describes them: a module for each resource."""

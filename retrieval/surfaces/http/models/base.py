@@ -1,4 +1,4 @@
-"""What the models have in common: names are exact, types are JSON's, and each field says what it is."""
+"""The base of the models: names are exact, types are JSON's, and each field is described."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ Preferences = Annotated[
         }
     ),
 ]
-"""What is preferred, as ``Collection.search`` takes it."""
+"""The preferences, as ``Collection.search`` takes them."""
 
 InlineProfile = Annotated[
     dict[str, Any],
@@ -176,22 +176,22 @@ Vector = Annotated[list[float], Field(max_length=MAX_DIMENSIONS, fail_fast=True)
 A_RETRIEVAL = "01a2014b-b29b-73d6-8b76-213aa0d89193"
 
 RetrievalId = Annotated[str, Field(json_schema_extra={"format": "uuid"}, examples=[A_RETRIEVAL])]
-"""As a search's result has it."""
+"""The identifier of a search, as its result gives it."""
 
 Name = Annotated[str, Field(max_length=MAX_NAME_LENGTH)]
 
 
 class SentSituation(Sent):
-    """Who asks, and in what situation. Everything is optional."""
+    """The caller and the situation. Everything is optional."""
 
     domain: Name = ""
-    """What the question is about, in the application's own words."""
+    """The subject of the question, in the application's own words."""
     complexity: Annotated[float, Field(ge=0, le=1)] | None = None
     """How hard the problem is, 0 to 1."""
     actor: Name = ""
-    """Who asks: a user, an agent."""
+    """The user or agent that asks."""
     session: Name = ""
-    """What belongs together: a conversation, a run."""
+    """The conversation or run that the searches belong to."""
     backtracks: Annotated[int, Field(ge=0, le=MAX_BACKTRACKS)] = 0
     """How often the caller has come back for another answer to the same problem."""
     generated: bool = False

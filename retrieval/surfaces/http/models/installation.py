@@ -16,7 +16,7 @@ from retrieval.surfaces.http.models.base import AnswerPart
 
 
 class Live(BaseModel):
-    """That the process lives."""
+    """The process lives."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"status": "alive"}]})
 
@@ -139,7 +139,7 @@ class ColumnTold(AnswerPart, of=AnalyticsColumn):
 
 
 class ViewTold(AnswerPart, of=AnalyticsView):
-    """What there is to ask."""
+    """A view that can be asked."""
 
 
 class ViewsTold(AnswerPart):
@@ -182,4 +182,4 @@ class FiguresTold(AnswerPart):
     view: str
     columns: list[str]
     rows: list[dict[str, Any]]
-    """By column; times in ISO 8601."""
+    """The rows, by column; times in ISO 8601."""

@@ -33,7 +33,7 @@ class NeighboursSent(Sent):
     sequence: str
     """The attribute whose value is the same for all items of a sequence."""
     order: str = OCCURRED_AT
-    """What orders a sequence: `occurred_at`, or an attribute."""
+    """The order of a sequence: `occurred_at`, or an attribute."""
     before: Annotated[int, Field(ge=0, le=MAX_NEIGHBOURS)] = 2
     after: Annotated[int, Field(ge=0, le=MAX_NEIGHBOURS)] = 2
     own_weight: Annotated[int, Field(ge=1, le=MAX_OWN_WEIGHT)] = 2
@@ -49,7 +49,7 @@ Named = Annotated[Label, Field(min_length=1)]
 
 
 class SpaceSent(Sent):
-    """Where vectors of the caller's own may be compared."""
+    """The space of the caller's own vectors."""
 
     provider: Named
     model: Named
@@ -64,7 +64,7 @@ class SpaceSent(Sent):
 
 
 class CollectionSettings(Sent):
-    """What a collection is to be like; what is left out is as usual."""
+    """The settings of a collection; what is left out has its default."""
 
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"language": "english", "filterable": {"priority": "text", "hours": "number"}}]}
@@ -75,7 +75,7 @@ class CollectionSettings(Sent):
     filterable: dict[str, Literal["text", "number", "boolean", "time"]] | None = None
     """Attributes to index, by type; those of a collection that is there are added to."""
     neighbours: NeighboursSent | None = None
-    """What its items are indexed together with."""
+    """The neighbours that its items are indexed with."""
     profile: InlineProfile | None = None
     """How it is searched; left out: by meaning and by words."""
     space: SpaceSent | None = None
@@ -95,14 +95,14 @@ class CollectionsTold(AnswerPart):
 
     collections: list[CollectionTold]
     next: str | None
-    """What to give as `after` for the next page; null: there is none."""
+    """The value of `after` for the next page; null: there is none."""
 
 
 MAX_ITEMS = 1000
 """Items in one batch; ``/items/bulk`` takes any number."""
 
 _IDS = ("_id", "item_id", "id")
-"""What the ingest format calls an item's id, the first one first."""
+"""The names of an item's id in the ingest format, the preferred one first."""
 
 _ITEM_EXAMPLE: dict[str, JsonValue] = {
     "item_id": "T-1",
@@ -145,7 +145,7 @@ class ItemSent(Sent, of=Item):
     """When the thing happened: ISO 8601; without a time zone it is UTC."""
 
     def record(self) -> dict[str, Any]:
-        """What was sent, as ``Collection.add`` takes it."""
+        """The item as ``Collection.add`` takes it."""
         return self.model_dump(exclude_unset=True)
 
     def record_of(self, item_id: str) -> dict[str, Any]:
@@ -165,12 +165,12 @@ class ItemChanges(Sent, of=Item):
     )
 
     item_id: str | None = None
-    """That of the path, if at all."""
+    """The id in the path; another one is refused."""
     attributes: dict[str, Any] | None = None
     """Merged with those that there are; one that is null is taken away."""
 
     def changes(self) -> dict[str, Any]:
-        """What was sent, as ``Collection.patch`` takes it."""
+        """The changes as ``Collection.patch`` takes them."""
         return self.model_dump(exclude_unset=True)
 
 
@@ -211,15 +211,26 @@ class PageTold(AnswerPart):
 
     items: list[StoredItemTold]
     next: str | None
-    """What to give as `after` for the next page; null: there is none."""
+    """The value of `after` for the next page; null: there is none."""
 
 
 class AddReportTold(AnswerPart, of=AddReport):
-    """What became of the items."""
+    """The outcome for the items."""
 
     model_config = ConfigDict(
         json_schema_extra={
-            "examples": [{"added": 1, "changed": 0, "unchanged": 0, "embedded": 1, "pending": 0, "cut": 0, "notes": []}]
+            "examples": [
+                {
+                    "added": 1,
+                    "changed": 0,
+                    "unchanged": 0,
+                    "embedded": 1,
+                    "pending": 0,
+                    "repeated": 0,
+                    "cut": 0,
+                    "notes": [],
+                }
+            ]
         }
     )
 

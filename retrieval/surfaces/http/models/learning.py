@@ -28,18 +28,18 @@ class FeedbackEvent(Sent):
 
     item_id: str
     retrieval_id: RetrievalId | None = None
-    """Of the search that showed the item; or name a `collection`."""
+    """The search that showed the item; or name a `collection`."""
     collection: str | None = None
-    """Where the item is; said without a retrieval."""
+    """The item's collection, if no retrieval is named."""
     context: SentSituation | None = None
-    """In what situation the item was used; said with a collection."""
+    """The situation in which the item was used; only with a collection."""
     helpful: bool | None = None
     reward: Share | None = None
     """0 to 1."""
     kind: str = RATING
-    """What sort of verdict it is: a rating, a click. One of each kind counts."""
+    """The kind of verdict, such as a rating or a click. One of each kind counts."""
     actor: str = ""
-    """Who judges; else the context's actor."""
+    """The actor who judges; left out: the context's actor."""
     session: str = ""
     note: str = ""
     at: Moment | None = None
@@ -47,7 +47,7 @@ class FeedbackEvent(Sent):
     weight: Share = 1.0
     """How much it counts, 0 to 1."""
     key: str | None = None
-    """What makes a repetition known; left out: derived from what is said."""
+    """The key by which a repetition is recognised; left out: derived from the event."""
 
     def event(self) -> Feedback:
         """The same for the platform. Raises ``InvalidRequestError`` for what does not go together."""
@@ -83,7 +83,7 @@ class TaskOutcome(Sent):
 
 
 class FeedbackTold(AnswerPart, of=FeedbackReport):
-    """What became of the events."""
+    """The outcome for the events."""
 
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"recorded": 1, "repeated": 0, "superseding": 0, "discounted": {}}]}
@@ -130,12 +130,12 @@ class ModelsTold(AnswerPart):
 
 
 class ModelChoice(Sent):
-    """Which model searches use."""
+    """The model that searches use."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"version": 0}]})
 
     version: Annotated[int, Field(ge=0, le=MAX_VERSION)] | None
-    """That one and no other; 0: none; null: the latest that was published."""
+    """The version that is used; 0: none; null: the latest that was published."""
 
 
 class Learning(Sent):
@@ -144,7 +144,7 @@ class Learning(Sent):
     model_config = ConfigDict(json_schema_extra={"examples": [{"half_life_days": 30, "daily_cap": 1000}]})
 
     half_life_days: Annotated[float, Field(json_schema_extra={"minimum": 1 / 24, "maximum": 36_500})] | None = None
-    """In how many days a verdict loses half its weight."""
+    """The days in which a verdict loses half its weight."""
     daily_cap: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
     """How many verdicts of one actor count in a day."""
 
@@ -167,11 +167,11 @@ class Quarantine(Sent):
 
     actor: Actor
     reason: Annotated[str, Field(max_length=1000)] = ""
-    """To be looked up later."""
+    """The reason, to be looked up later."""
 
 
 class EventsTold(AnswerPart):
-    """What changed."""
+    """The events that changed."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"events": 12}]})
 
@@ -180,7 +180,7 @@ class EventsTold(AnswerPart):
 
 
 class PseudonymTold(AnswerPart, of=Pseudonymised):
-    """What bears the pseudonym now."""
+    """The records that bear the pseudonym."""
 
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"pseudonym": "pseudonym-0d4c3b7e", "retrievals": 31, "feedback": 12}]}

@@ -27,9 +27,9 @@ class ProfileChange(Sent):
     profile: InlineProfile | None = None
     """Stored as a new version."""
     note: str = ""
-    """What is said of it."""
+    """A note on it."""
     version: Version | None = None
-    """Of a stored one."""
+    """The number of a stored version."""
 
     @model_validator(mode="after")
     def _one_of_two(self) -> Self:
@@ -81,7 +81,7 @@ class PreviewRequest(Sent):
     profiles: Annotated[
         dict[str, InlineProfile | Version | Literal["active"]], Field(min_length=1, max_length=MAX_PROFILES)
     ]
-    """By name: a profile, the number of a stored version, or `"active"`. The first is what the others are held to."""
+    """The profiles by name: a profile, a stored version, or `"active"`. The others are compared with the first."""
     where: Where | None = None
     limit: Limit = 10
     syntax: bool = True
@@ -95,7 +95,7 @@ class PreviewedHitTold(AnswerPart, of=PreviewedHit):
 
 
 class ProfilePreviewTold(AnswerPart, of=ProfilePreview):
-    """What one profile shows."""
+    """The hits of one profile."""
 
 
 class PreviewTold(AnswerPart, of=Preview):

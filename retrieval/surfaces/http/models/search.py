@@ -61,12 +61,12 @@ class SearchBody(Sent):
     rewrites: Texts = Field(default_factory=list)
     """Other wordings, for each of which every leg runs once more."""
     prefer: Preferences | None = None
-    """What this filter lets through ranks higher; nothing is left out. Up to 4 come in a list, the most preferred
+    """Items that this filter matches rank higher; none is left out. Up to 4 come in a list, the most preferred
     first: the second's rankings weigh half, the third's a third."""
     entities: dict[str, Texts] | None = None
-    """What the question is about, by type."""
+    """The entities that the question is about, by type."""
     tags: Texts = Field(default_factory=list)
-    """What the question is about, by tag."""
+    """The tags that the question is about."""
     as_of: Moment | None = None
     """The moment that signals take as now."""
     about: Vector | None = None

@@ -91,7 +91,7 @@ class TicketPreviewRequest(BaseModel):
     domain: str | None = None
     """Only tickets of this domain."""
     config: PreviewConfig | None = None
-    """What is compared; left out: the service's own weights and the four presets. A list names presets."""
+    """The weights to compare; left out: the service's own and the four presets. A list names presets."""
 
     @field_validator("config", mode="before")
     @classmethod
@@ -132,7 +132,7 @@ class HealthTold(AnswerPart):
 
 
 class StatsTold(AnswerPart):
-    """What is in the index of tickets."""
+    """The contents of the index of tickets."""
 
     model_config = ConfigDict(
         json_schema_extra={

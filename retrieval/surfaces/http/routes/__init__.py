@@ -23,4 +23,4 @@ ROUTERS: tuple[APIRouter, ...] = (
     installation.health_router,
     installation.metrics_router,
 )
-"""In the order in which they are tried, and OpenAPI lists them: what is asked most often comes first."""
+"""The routers, in the order in which they are tried and listed by OpenAPI: the most frequent requests first."""

@@ -57,7 +57,7 @@ async def doctor(
     platform: CurrentPlatform,
     collection: Annotated[str | None, Query(description="This collection alone; else all of the tenant's.")] = None,
 ) -> JSONResponse:
-    """What is not as it should be, the worst first, each with how to mend it. It changes nothing.
+    """The findings about what is not as it should be, the worst first, each with its remedy. It changes nothing.
 
     A key's tenant is told of its own collections; of the server and the whole installation too where the service asks
     for no keys.
@@ -77,13 +77,13 @@ _SINCE = "From then on: an ISO 8601 date or time, or an age such as `30m`, `12h`
 
 @figures_router.get("/statistics", response_model=models.StatisticsTold, summary="How the collections stand")
 async def statistics(platform: CurrentPlatform) -> JSONResponse:
-    """What is stored, what waits, which indexes there are, what ran last, and what was measured."""
+    """The stored items, the waiting work, the indexes, the last runs of jobs, and the measurements."""
     return JSONResponse({"collections": [one.as_dict() for one in await platform.statistics()]})
 
 
 @figures_router.get("/analytics", response_model=models.ViewsTold, summary="List the views of figures")
 async def analytics_views(platform: CurrentPlatform) -> JSONResponse:
-    """What can be asked about searches, items, exploration and feedback, each with its columns."""
+    """The views on searches, items, exploration and feedback, each with its columns."""
     return JSONResponse({"views": [one.as_dict() for one in await platform.analytics_views()]})
 
 

@@ -20,7 +20,7 @@ feedback_router = APIRouter(
 
 @feedback_router.post("/feedback", response_model=models.FeedbackTold, summary="Say how good an item was")
 async def feedback(caller: CurrentCaller, platform: CurrentPlatform, body: models.FeedbackEvent) -> JSONResponse:
-    """Of a hit that a search showed, or of an item in a context. The same event counts once."""
+    """Takes feedback on a hit that a search showed, or on an item in a context. The same event counts once."""
     report = await platform.feedback_each([body.event()], api_key=caller.key)
     return JSONResponse(report.as_dict())
 
@@ -92,13 +92,13 @@ actors_router = APIRouter(
 
 @actors_router.post("/pseudonymise", response_model=models.PseudonymTold, summary="Make a name a pseudonym")
 async def pseudonymise(platform: CurrentPlatform, body: models.ActorNamed) -> JSONResponse:
-    """In recorded searches and feedback. It is random: nothing leads back to the name."""
+    """Replaces a name in recorded searches and feedback by a random pseudonym: nothing leads back to the name."""
     return JSONResponse((await platform.pseudonymise(body.actor)).as_dict())
 
 
 @actors_router.post("/quarantine", response_model=models.EventsTold, summary="Keep an actor's feedback from counting")
 async def quarantine(platform: CurrentPlatform, body: models.Quarantine) -> JSONResponse:
-    """What was said, and what will be. The events are kept."""
+    """Leaves out an actor's past and future events. The events are kept."""
     return JSONResponse({"events": await platform.quarantine(body.actor, reason=body.reason)})
 
 

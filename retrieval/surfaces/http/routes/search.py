@@ -116,7 +116,7 @@ async def retrievals(
 
 @retrievals_router.get("", response_model=models.RetrievalTold, summary="Read a recorded search")
 async def retrieval(platform: CurrentPlatform, retrieval_id: RetrievalId) -> JSONResponse:
-    """What was asked, in what context, how it was answered, and what was shown with which propensity."""
+    """The question, its context, how it was answered, and the hits shown with their propensities."""
     return JSONResponse((await platform.retrieval(retrieval_id)).as_dict())
 
 

@@ -40,7 +40,7 @@ def _shown(example: dict[str, Any]) -> dict[int | str, dict[str, Any]]:
 async def search_tickets(
     tickets: CurrentTickets, body: Annotated[RetrievalRequest, Body(examples=[models.SEARCH_EXAMPLE])]
 ) -> Response:
-    """By title and description, a text or an embedding; by similarity, priority and how soon they were resolved."""
+    """Finds tickets for a title and description, a text or an embedding; by similarity, priority, time to resolve."""
     with _named(_members_of(body)):
         found = await _or_unknown(tickets.process(body))
     return Response(found.model_dump_json(), media_type=_JSON)
@@ -76,7 +76,7 @@ async def preview_tickets(tickets: CurrentTickets, body: models.TicketPreviewReq
 
 
 def _members_of(request: RetrievalRequest) -> dict[str, str]:
-    """Where the request says what the search that is made of it is given."""
+    """The places, in the request, of the arguments of the search that is made of it."""
     return {
         "query": "description" if request.query_text is None else "query_text",
         "domain": "domain_filter",

@@ -54,8 +54,17 @@ async def test_each_line_is_told_what_became_of_it(client: AsyncClient) -> None:
     problems = [one["error"] for one in told if "error" in one]
     assert {(one["type"], one["status"]) for one in problems} == {("/problems/invalid-item", 422)}
     assert [one["detail"].split()[0] for one in problems] == ["no", "not", "byte", "the"]
-    counts = {"added": 3, "changed": 1, "unchanged": 0, "rejected": 4, "embedded": 3, "pending": 0, "cut": 0}
-    assert last == {"summary": {**counts, "notes": []}}
+    counts = {
+        "added": 3,
+        "changed": 1,
+        "unchanged": 0,
+        "rejected": 4,
+        "embedded": 3,
+        "pending": 0,
+        "cut": 0,
+        "repeated": 1,
+    }
+    assert last == {"summary": {**counts, "notes": ["1 id stands more than once; the last of each was kept"]}}
     assert (await client.get(f"{ITEMS}/a")).json()["body"] == "two"
 
 

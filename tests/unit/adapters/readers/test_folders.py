@@ -28,7 +28,7 @@ def test_a_folder_gives_its_documents_by_their_paths(handbook: Path) -> None:
         "handbook/backups.md", "handbook/note.docx", "handbook/page.html", "handbook/policy.pdf",
         "handbook/team/empty.md", "handbook/team/plain.txt", "handbook/team/rota.py",
     ]  # fmt: skip
-    assert found.prefixes == ("handbook/",)
+    assert [folder.name for folder in found.folders] == ["handbook"]
     assert found.skipped == {"hidden": 1, ".png": 1}
     assert found.files[0].read().data.startswith(b"# Backups")
 

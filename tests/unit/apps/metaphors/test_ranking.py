@@ -18,13 +18,13 @@ from retrieval.apps.metaphors.ranking import (
     context_after,
     is_unusual,
     preference_after,
-    spread,
     untried_explanation,
     untried_score,
     why_generate,
 )
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.embedding import Vector
+from retrieval.domain.records.search_record import score_spread
 
 A, B, C = (Metaphor(id=name, name=name) for name in "abc")
 
@@ -76,11 +76,11 @@ def test_an_untried_candidate_counts_nine_tenths_of_its_similarity() -> None:
 
 
 @pytest.mark.parametrize(
-    ("scores", "expected"), [([0.9, 0.8, 0.7, 0.6, 0.4, 0.1], 0.5), ([0.9, 0.6], 0.3), ([0.9], 0.0), ([], 0.0)]
+    ("scores", "expected"), [([0.9, 0.8, 0.7, 0.6, 0.4, 0.1], 0.5), ([0.9, 0.6], 0.3), ([0.9], 0.0), ([], None)]
 )
-def test_the_spread_reaches_to_the_fifth(scores: list[float], expected: float) -> None:
+def test_the_spread_reaches_to_the_fifth(scores: list[float], expected: float | None) -> None:
     """Or to the last of fewer."""
-    assert spread(scores) == pytest.approx(expected)
+    assert score_spread(scores) == pytest.approx(expected)
 
 
 FINE = 0.8

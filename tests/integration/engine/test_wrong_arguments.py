@@ -1,0 +1,191 @@
+"""Arguments of wrong types and names: every call of a collection and of a platform says what it takes."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import retrieval.sync
+from retrieval import Collection, Feedback, Platform, Profile, Settings, connect, read_items
+from retrieval.domain.errors import InvalidProfileError, InvalidRequestError, RetrievalError
+
+ITEM = {"id": "a", "title": "Database", "text": "connection timeout", "priority": "High"}
+
+WRONG: Mapping[str, object] = {"int": 1.5, "float": "x", "str": 5, "bool": "x"}
+"""A value of another type for each plain type; what takes several of them gets an object of no type at all."""
+
+USUAL: Mapping[str, Any] = {
+    "query": "database",
+    "queries": ["database"],
+    "text": "data",
+    "items": [ITEM],
+    "documents": [{"id": "d", "text": "text"}],
+    "item": ITEM,
+    "item_id": "a",
+    "item_ids": ["a"],
+    "document_ids": ["d"],
+    "changes": {"title": "Other"},
+    "decide": lambda _, item: item,
+    "field": "kind",
+    "days": 30.0,
+    "events": [Feedback(helpful=True, item_id="a", collection="tests")],
+    "attributes": {"priority": "text"},
+    "names": ["priority"],
+    "shown": [],
+    "origin": "tests",
+    "retrieval_time_ms": 1.0,
+    "session": "s",
+    "relevant": {},
+    "lines": iter(()),
+    "paths": [],
+    "actor": "ann",
+    "used": ["a"],
+    "reward": 1.0,
+    "tenant": "other",
+    "view": "analytics_queries",
+    "helpful": True,
+    "collection": "tests",
+    "name": "tests",
+    "key_id": "k",
+}
+
+
+ALSO: Mapping[str, tuple[str, ...]] = {
+    "search": ("query",),
+    "feedback": ("helpful", "item_id", "collection"),
+}
+"""Arguments that may be missing, without which the others mean nothing."""
+
+
+def wrong_calls(cls: type) -> list[Any]:
+    """Each public method with each of its arguments, and a value that no call can mean by it."""
+    found = []
+    for name, method in inspect.getmembers(cls, inspect.isfunction):
+        if name.startswith("_"):
+            continue
+        for one in list(inspect.signature(method).parameters.values())[1:]:
+            said = str(one.annotation)
+            wrong = WRONG.get(said.removesuffix(" | None"), object())
+            found.append(pytest.param(name, one.name, wrong, id=f"{name}-{one.name}"))
+    return found
+
+
+async def called(method: Callable[..., Any], name: str, value: object) -> object:
+    """The outcome of the call with usual values for what must be given, and that value."""
+    given = {
+        one.name: {"a": Profile(), "b": Profile()} if one.name == "profiles" else USUAL.get(one.name)
+        for one in inspect.signature(method).parameters.values()
+        if one.default is inspect.Parameter.empty or one.name in ALSO.get(method.__name__, ())
+    }
+    given[name] = value
+    outcome = method(**given)
+    if inspect.isasyncgen(outcome):
+        return [one async for one in outcome]
+    return await outcome if inspect.isawaitable(outcome) else outcome
+
+
+@pytest.mark.parametrize(("method", "argument", "value"), wrong_calls(Collection))
+async def test_a_collection_refuses_values_of_other_types(
+    platform: Platform, method: str, argument: str, value: object
+) -> None:
+    """By an error that names a flag."""
+    collection = await platform.collection("tests")
+    await collection.add([ITEM])
+    with pytest.raises(RetrievalError, match=argument if value == "x" else None):
+        await called(getattr(collection, method), argument, value)
+
+
+@pytest.mark.parametrize(("method", "argument", "value"), wrong_calls(Platform))
+async def test_a_platform_refuses_values_of_other_types(
+    platform: Platform, method: str, argument: str, value: object
+) -> None:
+    """By an error that names a flag."""
+    await platform.collection("tests")
+    with pytest.raises(RetrievalError, match=argument if value == "x" else None):
+        await called(getattr(platform, method), argument, value)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"typos": "x"}, "typos is 'x'; it must be True or False"),
+        ({"syntax": 0}, "syntax is 0; it must be True or False"),
+        ({"facets": 0}, "facets come in a list"),
+        ({"snippet": -1}, "snippet is -1"),
+        ({"facets": ["item_id"]}, "the values of 'item_id' are not counted; name an attribute, or one of tags, kind"),
+        ({"k": 5}, "search has no argument 'k'; did you mean limit? It takes query, vector, where"),
+        ({"filter": {}}, "no argument 'filter'; did you mean where?"),
+        ({"min_relevence": 1}, "did you mean min_relevance?"),
+        ({"zzz": 1}, "no argument 'zzz'; it takes query"),
+    ],
+)
+async def test_a_search_says_what_it_takes(platform: Platform, given: Any, said: str) -> None:
+    """Of an argument's value, and of its name."""
+    collection = await platform.collection("tests")
+    with pytest.raises(InvalidRequestError) as refused:
+        await collection.search("database", **given)
+    assert said in str(refused.value)
+
+
+async def test_other_calls_name_the_argument_that_was_meant(platform: Platform) -> None:
+    """Also where an argument that is needed is missing for it."""
+    collection = await platform.collection("tests")
+    unchecked: Any = collection
+    with pytest.raises(InvalidRequestError, match="add has no argument 'documents'; did you mean items"):
+        await unchecked.add(documents=[ITEM])
+    with pytest.raises(InvalidRequestError, match="ingest_documents has no argument 'folder'; did you mean paths"):
+        await unchecked.ingest_documents(folder="docs")
+    anything: Any = platform
+    with pytest.raises(InvalidRequestError, match="feedback has no argument 'user'; did you mean actor"):
+        await anything.feedback(user="ann")
+    with pytest.raises(InvalidRequestError, match="connect has no argument 'dsn'; did you mean url"):
+        connect(dsn="postgresql://")  # type: ignore[call-arg]
+    with pytest.raises(InvalidRequestError, match="connect has no argument 'dsn'; did you mean url"):
+        retrieval.sync.connect(dsn="postgresql://")  # type: ignore[call-arg]
+
+
+def test_names_are_checked_without_another_signature() -> None:
+    """What reads signatures sees the arguments that there are."""
+    told = inspect.signature(Collection.add).parameters
+    assert list(told) == ["self", "items", "embeddings"]
+    assert told["items"].default is inspect.Parameter.empty
+    assert inspect.signature(Collection.search).parameters["query"].default is None
+
+
+def test_the_other_kind_of_with_is_named(settings: Settings) -> None:
+    """Each platform tells how it is opened."""
+    with pytest.raises(InvalidRequestError, match=r"async with retrieval\.connect\(\)"), connect(settings=settings):
+        pass
+
+
+async def test_a_platform_without_await_is_not_awaited(settings: Settings) -> None:
+    """As above."""
+    opened: Any = retrieval.sync.connect(settings=settings)
+    with pytest.raises(InvalidRequestError, match="this platform is not awaited"):
+        async with opened:
+            pass
+
+
+@pytest.mark.parametrize("part", ["legs", "fusion", "refining", "diversity", "learned", "exploration", "recording"])
+@pytest.mark.parametrize("value", [5, "x", None, []])
+def test_the_parts_of_a_profile_have_their_types(part: str, value: object) -> None:
+    """Whichever part it is."""
+    given: dict[str, Any] = {part: value}
+    with pytest.raises(InvalidProfileError, match=part):
+        Profile(**given)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"path": 5}, {"path": None}, {"columns": 5}, {"columns": {5: "a"}}, {"clean": "x"}, {"texts": 5}, {"header": 5}],
+)
+def test_a_file_is_read_by_what_can_be_meant(tmp_path: Path, given: dict[str, Any]) -> None:
+    """Before it is opened."""
+    file = tmp_path / "a.csv"
+    file.write_text("_id,text\n1,a\n")
+    with pytest.raises(RetrievalError):
+        read_items(**{"path": file, **given})
