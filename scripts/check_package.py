@@ -38,7 +38,7 @@ PROGRAMS: Mapping[str, str] = {
     CORE: _FOUND,
     "local": f"""{_FOUND}
     assert notes.search("no room left on the drive")[0].item_id == "disk"
-    assert notes.info().space.model
+    assert notes.info().space
 """,
     "documents": """
 import pathlib, subprocess
