@@ -18,7 +18,7 @@ BENCH = $(BIN)/python benchmarks/all.py $(if $(DATA),"$(DATA)") --peers-python "
 NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve check unit test lint types collect format bench bench-full docs lock clean
+.PHONY: help demo serve check check-package client unit test lint types collect format bench bench-full docs lock clean
 
 ##@ Use
 demo: $(VENV)/.base ## Search the sample tickets, on a database of its own; nothing to configure
@@ -62,6 +62,13 @@ docs: $(VENV)/.dev ## Build the documentation as a site, in build/site
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet && echo "The site is in build/site; open build/site/index.html"
 
 ##@ Maintain
+client: $(VENV)/.dev ## Make the TypeScript client's types from the service, and compile it; needs Node
+	@PYTHONPATH=. $(BIN)/python scripts/typescript_client.py
+
+check-package: $(VENV)/.dev ## Try the wheel, the sdist, each extra and the image's steps in empty environments; takes minutes
+	@PYTHONPATH=. $(BIN)/python scripts/check_package.py
+	@PYTHONPATH=. $(BIN)/python scripts/check_image.py
+
 lock: ## Renew constraints.txt from pyproject.toml, on the oldest supported Python
 	@scripts/lock $(LOCK_PYTHON)
 
@@ -74,7 +81,7 @@ clean: ## Remove the environments, caches and build results
 help: ## Show this list
 	@awk 'BEGIN { FS = ":.*## "; print "Usage: make TARGET" } \
 	    /^##@ / { printf "\n%s\n", substr($$0, 5) } \
-	    /^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	    /^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 # The environment is made once; what it holds is renewed when pyproject.toml or constraints.txt changes.
 # One that somebody made by hand is used as it is.

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
+import tomllib
 from typing import Any
 
 import pytest
-import yaml
 
-ROOT = Path(__file__).parents[2]
-DOCKER = ROOT / "docker"
+from retrieval import Settings
+from retrieval.surfaces.http.serving import KEEP_ALIVE_SECONDS, LAST_ANSWERS_SECONDS
+from scripts import check_package
+from scripts.container_files import DOCKER, ROOT, Step, check_of, command_of, compose, let_into_the_build, steps
+from tests.support.deployment import VARIABLES, check_command
 
+PROXY = (DOCKER / "proxy" / "nginx.conf").read_text()
+SECRETS = {"POSTGRES_PASSWORD", "PLATFORM_PASSWORD", "METRICS_TOKEN", "MCP_TOKEN"}
 BYTES = {"kb": 2**10, "mb": 2**20, "gb": 2**30}
 
 
@@ -25,24 +29,24 @@ def bytes_of(size: str) -> int:
 @pytest.fixture(scope="module")
 def services() -> dict[str, Any]:
     """The services of the Compose file, with merged keys resolved."""
-    loaded = yaml.safe_load((DOCKER / "compose.yaml").read_text())
-    services: dict[str, Any] = loaded["services"]
+    services: dict[str, Any] = compose()["services"]
     return services
 
 
 @pytest.fixture(scope="module")
 def instructions() -> list[tuple[str, str]]:
-    """The Dockerfile's instructions and their arguments, continued lines joined."""
-    text = (DOCKER / "Dockerfile").read_text()
-    lines = re.sub(r"\\\n\s*", "", re.sub(r"(?m)^#.*\n", "", text)).splitlines()
-    split = (line.split(maxsplit=1) for line in lines if line.strip())
-    return [(name, arguments) for name, arguments in split]
+    """The Dockerfile's instructions and their arguments."""
+    return [(step.name, step.arguments) for step in steps()]
 
 
-def last_stage(instructions: list[tuple[str, str]]) -> list[tuple[str, str]]:
+def last_stage() -> list[Step]:
     """The instructions that make the image itself."""
-    starts = [number for number, (name, _) in enumerate(instructions) if name == "FROM"]
-    return instructions[starts[-1] :]
+    return [step for step in steps() if step.stage == steps()[-1].stage]
+
+
+def platform_services(services: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Those that run the platform's image."""
+    return {name: one for name, one in services.items() if one["image"] == "retrieval-platform"}
 
 
 def test_the_database_is_a_pinned_postgresql_with_pgvector(services: dict[str, Any]) -> None:
@@ -64,13 +68,13 @@ def test_the_volume_holds_the_folder_in_which_postgresql_18_keeps_its_data(servi
     assert "data:/var/lib/postgresql" in services["database"]["volumes"]
 
 
-def test_every_password_has_to_be_set(services: dict[str, Any]) -> None:
-    """A password is a reference that stops the start when it is unset; none has a value or a default."""
+def test_every_password_and_token_has_to_be_set(services: dict[str, Any]) -> None:
+    """Each is a reference that stops the start when it is unset; none has a value or a default."""
     passwords = {
         (service, name): value
         for service, definition in services.items()
-        for name, value in definition["environment"].items()
-        if "PASSWORD" in name
+        for name, value in definition.get("environment", {}).items()
+        if name.endswith(("PASSWORD", "_TOKEN"))
     }
 
     assert ("database", "POSTGRES_PASSWORD") in passwords
@@ -92,20 +96,21 @@ def test_the_example_of_the_secrets_file_holds_no_secret() -> None:
         line for line in (DOCKER / ".env.example").read_text().splitlines() if line and not line.startswith("#")
     ]
 
-    assert settings == ["POSTGRES_PASSWORD=", "PLATFORM_PASSWORD="]
+    assert settings == ["POSTGRES_PASSWORD=", "PLATFORM_PASSWORD=", "METRICS_TOKEN=", "MCP_TOKEN="]
     assert ".env" in (ROOT / ".gitignore").read_text().splitlines()
 
 
-def test_the_platform_waits_for_the_migration_and_the_migration_for_the_database(
+def test_the_services_wait_for_the_migration_and_the_migration_for_the_database(
     services: dict[str, Any],
 ) -> None:
     """Nothing runs against a database that is starting or a schema that is behind."""
     assert services["migrate"]["command"] == ["db", "upgrade"]
     assert services["migrate"]["depends_on"] == {"database": {"condition": "service_healthy"}}
-    assert services["platform"]["depends_on"] == {
-        "database": {"condition": "service_healthy"},
-        "migrate": {"condition": "service_completed_successfully"},
-    }
+    for name in ("http", "worker", "mcp", "platform"):
+        assert services[name]["depends_on"] == {
+            "database": {"condition": "service_healthy"},
+            "migrate": {"condition": "service_completed_successfully"},
+        }, name
 
 
 def test_the_database_is_healthy_only_when_it_answers_over_tcp(services: dict[str, Any]) -> None:
@@ -131,11 +136,7 @@ def test_every_file_that_the_image_copies_exists_and_is_let_into_the_build(
     instructions: list[tuple[str, str]],
 ) -> None:
     """COPY takes paths of the repository that the ignore file does not keep out."""
-    allowed = {
-        line.removeprefix("!")
-        for line in (DOCKER / "Dockerfile.dockerignore").read_text().splitlines()
-        if line.startswith("!")
-    }
+    allowed = let_into_the_build()
     copied = {path for name, paths in instructions if name == "COPY" for path in paths.split()[:-1]}
 
     assert {"pyproject.toml", "migrations", "sql", "retrieval"} <= copied
@@ -151,9 +152,9 @@ def test_the_image_is_built_and_run_on_the_same_python(instructions: list[tuple[
     assert images == ["python:3.12-slim", "python:3.12-slim"]
 
 
-def test_the_image_runs_as_an_ordinary_user(instructions: list[tuple[str, str]]) -> None:
+def test_the_image_runs_as_an_ordinary_user() -> None:
     """The last USER is the number of a user that the image makes, and not root's."""
-    stage = last_stage(instructions)
+    stage = [(step.name, step.arguments) for step in last_stage()]
     users = [arguments for name, arguments in stage if name == "USER"]
 
     assert users == ["10001"]
@@ -168,11 +169,96 @@ def test_the_image_installs_the_pinned_versions(instructions: list[tuple[str, st
     assert all("constraints.txt" in arguments for arguments in installs)
 
 
-def test_the_image_reports_its_health_by_the_state_of_the_database(
-    instructions: list[tuple[str, str]],
-) -> None:
+def test_the_image_reports_its_health_by_the_state_of_the_database() -> None:
     """Its health check is `retrieval db status`, and its entry point is the command itself."""
-    stage = dict(last_stage(instructions))
+    stage = {step.name: step.arguments for step in last_stage()}
 
     assert stage["HEALTHCHECK"].endswith('CMD ["retrieval", "db", "status"]')
     assert stage["ENTRYPOINT"] == '["retrieval"]'
+
+
+def test_the_image_has_the_extras_of_every_service(pyproject_extras: set[str]) -> None:
+    """What serves is installed by default, and each extra exists."""
+    (extras,) = (step.arguments.removeprefix("EXTRAS=") for step in last_stage() if step.name == "ARG")
+
+    assert {"local", "documents", "http", "mcp"} <= set(extras.split(",")) <= pyproject_extras
+
+
+@pytest.fixture(scope="module")
+def pyproject_extras() -> set[str]:
+    """The extras of the package that serve; not those of developers."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    return set(project["optional-dependencies"]) - {"dev", "docs"}
+
+
+def test_every_service_runs_a_command_that_there_is(services: dict[str, Any]) -> None:
+    """Each command and each of its options is the program's."""
+    for name, service in platform_services(services).items():
+        if service.get("command"):
+            check_command(name, command_of(service))
+
+
+def test_every_variable_is_a_setting(services: dict[str, Any]) -> None:
+    """A variable that is misspelt would do nothing, silently."""
+    others = {"PGPASSWORD", "OPENAI_API_KEY", "FORWARDED_ALLOW_IPS"}
+    for name, service in platform_services(services).items():
+        assert set(service["environment"]) <= others | VARIABLES, name
+
+
+def test_what_serves_is_healthy_by_readiness(services: dict[str, Any]) -> None:
+    """The HTTP service is asked for its readiness, where it listens; the others for the state of the database."""
+    http = services["http"]
+    port = http["command"][http["command"].index("--port") + 1]
+
+    assert f"http://127.0.0.1:{port}/readyz" in check_of(http)[-1]
+    assert check_of(services["worker"]) == ["retrieval", "db", "status"]
+    assert check_of(services["mcp"])[-1].endswith("&& retrieval db status")
+    assert services["proxy"]["depends_on"]["http"] == {"condition": "service_healthy"}
+
+
+def test_only_the_proxy_can_be_reached_from_outside(services: dict[str, Any]) -> None:
+    """It alone publishes a port, on this machine unless another is named, and it does not reach the database."""
+    assert [name for name, one in services.items() if "ports" in one] == ["proxy"]
+    assert compose(dict.fromkeys(SECRETS, "x"))["services"]["proxy"]["ports"] == ["127.0.0.1:8080:8080"]
+    assert not set(services["proxy"]["networks"]) & set(services["database"]["networks"])
+
+
+def test_the_proxy_asks_the_services_where_they_listen(services: dict[str, Any]) -> None:
+    """Its upstreams are the services' names and ports."""
+    asked = set(re.findall(r"server (\w+):(\d+);", PROXY))
+    listening = {(name, services[name]["command"][services[name]["command"].index("--port") + 1]) for name, _ in asked}
+
+    assert asked == listening
+    assert {name for name, _ in asked} == {"http", "mcp"}
+
+
+def test_the_limits_of_the_proxy_fit_those_of_the_service() -> None:
+    """It refuses no body that the service takes, gives up after the service, and closes idle connections before it."""
+    fields = Settings.model_fields
+    bodies = [
+        int(number) * BYTES[f"{unit}b"] for number, unit in re.findall(r"client_max_body_size (\d+)([mg]);", PROXY)
+    ]
+    seconds = {name: int(value) for name, value in re.findall(r"(\w+_timeout) (\d+)s;", PROXY)}
+
+    assert bodies == [fields["http_max_body_bytes"].default, fields["http_max_bulk_bytes"].default]
+    assert seconds["proxy_read_timeout"] > fields["http_deadline_seconds"].default + LAST_ANSWERS_SECONDS
+    assert seconds["keepalive_timeout"] < KEEP_ALIVE_SECONDS
+    assert "X-Forwarded-For $remote_addr;" in PROXY
+
+
+def test_a_reference_without_a_value_stops_the_start() -> None:
+    """As the engine would, the reader of the file names what is missing."""
+    with pytest.raises(KeyError, match="MCP_TOKEN"):
+        compose(dict.fromkeys(SECRETS - {"MCP_TOKEN"}, "x"))
+
+
+def test_the_trial_of_the_image_knows_every_instruction() -> None:
+    """The script that runs the Dockerfile without an engine has a way for each of its instructions."""
+    script = (ROOT / "scripts" / "check_image.py").read_text()
+
+    assert not [step.name for step in steps() if f'"{step.name}"' not in script]
+
+
+def test_the_trial_of_the_package_has_a_program_for_every_extra() -> None:
+    """A new extra is not left out."""
+    assert set(check_package.PROGRAMS) == set(check_package.extras())

@@ -6,21 +6,13 @@ import re
 from pathlib import Path
 
 import pytest
-from pydantic import AliasChoices
 
 from retrieval import Settings
+from tests.support.deployment import variable
 from tests.support.markdown import anchors, blocks, links, pages
 
 ROOT = Path(__file__).parents[2]
 PAGES = pages(ROOT)
-
-
-def variable(name: str) -> str:
-    """The environment variable of a setting."""
-    alias = Settings.model_fields[name].validation_alias
-    if isinstance(alias, AliasChoices):
-        return str(alias.choices[0])
-    return alias if isinstance(alias, str) else f"RETRIEVAL_{name.upper()}"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import uuid
 from collections.abc import AsyncIterator
@@ -26,7 +27,9 @@ from tests.support.database import SCHEMA
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-PAGE = Path(__file__).parents[4] / "docs" / "how-to" / "observe.md"
+ROOT = Path(__file__).parents[4]
+PAGE = ROOT / "docs" / "how-to" / "observe.md"
+DASHBOARD = ROOT / "deploy" / "grafana" / "retrieval.json"
 TOKEN = "prometheus-" + "0123456789"
 NOBODY = "postgresql://nobody@127.0.0.1:1/nothing?connect_timeout=1"
 """Where no server answers."""
@@ -132,6 +135,42 @@ async def test_the_state_is_told_as_it_is(running: Running) -> None:
     assert found["retrieval_pool_waiting", ()] == found["retrieval_pool_timeouts_total", ()] == 0
     assert found["retrieval_http_requests_limit", ()] == running.service.settings.http_max_requests
     assert found["retrieval_http_requests_shed_total", ()] == 0
+
+
+def asked_for(expression: str) -> list[tuple[str, set[str]]]:
+    """The metrics that an expression of PromQL asks for, each with the labels that it selects or sums by."""
+    selected = re.findall(r"([a-z_]+)\{([^}]*)\}", expression)
+    kept = {name.strip() for names in re.findall(r"\bby \(([^)]*)\)", expression) for name in names.split(",")}
+    return [
+        (metric, {*re.findall(r"(\w+)(?:=|!)", within), *kept} - {"job", "instance"}) for metric, within in selected
+    ]
+
+
+async def test_the_dashboard_asks_for_metrics_that_exist(running: Running) -> None:
+    """Each panel's are told by a service that has searched, added and judged, with the labels that it selects by."""
+    collection = await running.platform.collection("docs")
+    await collection.add([Item(item_id="c", body="a disk that is full")])
+    result = await collection.search("disk")
+    await running.platform.feedback(result.retrieval_id, "c", helpful=True)
+    await running.client.get("/livez")
+    text = (await running.client.get("/metrics")).text
+    declared = dict(re.findall(r"^# TYPE (\w+) (\w+)$", text, re.MULTILINE))
+    told = {name: {label for label, _ in pairs} for name, pairs in await running.metrics()}
+    listed = {f"{name}{end}" for name in declared for end in ("", "_bucket", "_count")}
+    panels = [panel for panel in json.loads(DASHBOARD.read_text())["panels"] if panel["type"] != "row"]
+
+    met = set()
+    for panel in panels:
+        for target in panel["targets"]:
+            wanted = asked_for(target["expr"])
+            assert wanted, panel["title"]
+            for metric, labels in wanted:
+                assert metric in listed, f"{panel['title']}: there is no {metric}"
+                assert labels <= told.get(metric, labels), f"{panel['title']}: {metric} has no {labels}"
+                met.add(metric.removesuffix("_bucket").removesuffix("_count"))
+
+    ours = {name for name in declared if name.startswith("retrieval_") and not name.endswith("_created")}
+    assert not ours - met, "no panel shows these"
 
 
 async def test_recall_and_jobs_are_read_from_the_database_seldom(running: Running) -> None:

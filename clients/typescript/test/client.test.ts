@@ -1,0 +1,105 @@
+/** The client on a running service: RETRIEVAL_URL and RETRIEVAL_KEY say which. tests/acceptance starts one. */
+
+import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
+import { test } from "node:test";
+
+import { addEach, connect, ok, ProblemError, type Options } from "../src/index.js";
+
+const baseUrl = process.env.RETRIEVAL_URL;
+const key = process.env.RETRIEVAL_KEY;
+if (!baseUrl || !key) throw new Error("RETRIEVAL_URL and RETRIEVAL_KEY have to be set");
+
+const access: Options = { baseUrl, key };
+const client = connect(access);
+const params = { path: { name: `typescript-${randomUUID()}` } };
+
+test("items are stored, found and judged", async () => {
+  await ok(client.PUT("/v1/collections/{name}", { params, body: {} }));
+  const items = [
+    { id: "a", title: "Database connection times out", text: "Every second request waits.", priority: "High" },
+    { id: "b", title: "Log files fill the disk", text: "Rotation is off.", priority: "Low" },
+  ];
+  const added = await ok(client.POST("/v1/collections/{name}/items", { params, body: { items } }));
+  assert.equal(added.added, 2);
+
+  const body = { query: "connection times out", where: { priority: "High" }, limit: 5 };
+  const found = await ok(client.POST("/v1/collections/{name}/search", { params, body }));
+  assert.deepEqual(found.hits.map((hit) => hit.item_id), ["a"]);
+  assert.ok(found.retrieval_id);
+
+  const event = { retrieval_id: found.retrieval_id, item_id: "a", helpful: true };
+  const judged = await ok(client.POST("/v1/feedback", { body: event }));
+  assert.equal(judged.recorded, 1);
+});
+
+test("a name is percent-encoded", async () => {
+  const odd = { path: { name: params.path.name, item_id: "x/y ü?" } };
+  const path = "/v1/collections/{name}/items/{item_id}";
+  await ok(client.PUT(path, { params: odd, body: { title: "odd" } }));
+  const stored = await ok(client.GET(path, { params: odd }));
+  assert.equal(stored.item_id, "x/y ü?");
+});
+
+test("a stream of items tells what became of each", async () => {
+  const lines = [];
+  const items = [{ id: "c", title: "Mail is late" }, { title: "no id" }];
+  for await (const line of addEach(client, params.path.name, items)) lines.push(line);
+  assert.equal(lines.length, 3);
+  assert.equal(lines[0]?.["item_id"], "c");
+  assert.ok(lines[1]?.["error"]);
+});
+
+test("an error is told with its type", async () => {
+  const asked = client.GET("/v1/collections/{name}", { params: { path: { name: "no-such-collection" } } });
+  await assert.rejects(ok(asked), (error: unknown) => {
+    assert.ok(error instanceof ProblemError);
+    assert.equal(error.type, "/problems/unknown-collection");
+    assert.equal(error.status, 404);
+    assert.equal(error.problem.instance, "/v1/collections/no-such-collection");
+    return true;
+  });
+});
+
+test("a wrong key is refused", async () => {
+  const asked = connect({ baseUrl, key: "rtv_wrong" }).GET("/v1/collections");
+  await assert.rejects(ok(asked), (error: unknown) => error instanceof ProblemError && error.status === 401);
+});
+
+test("a write whose answer was lost is sent again, and done once", async () => {
+  let lost = 0;
+  const losing = async (request: Request): Promise<Response> => {
+    const response = await fetch(request);
+    if (lost++ === 0) throw new TypeError("the connection was lost");
+    return response;
+  };
+  const path = { path: { name: params.path.name, item_id: "once" } };
+  const headers = { "If-None-Match": "*" };
+  const put = connect({ ...access, fetch: losing }).PUT("/v1/collections/{name}/items/{item_id}", {
+    params: path,
+    body: { title: "Once" },
+    headers,
+  });
+  await ok(put);
+  assert.equal((await put).response.headers.get("Idempotency-Replayed"), "true");
+  assert.equal(lost, 2);
+});
+
+test("who is asked to wait comes again", async () => {
+  let asked = 0;
+  const busy = async (request: Request): Promise<Response> =>
+    asked++ === 0 ? new Response("busy", { status: 503, headers: { "Retry-After": "0" } }) : fetch(request);
+  const collections = await ok(connect({ ...access, fetch: busy }).GET("/v1/collections"));
+  assert.ok(Array.isArray(collections.collections));
+  assert.equal(asked, 2);
+});
+
+test("an answer of a proxy is an error too", async () => {
+  const proxy = async (): Promise<Response> => new Response("<html>", { status: 502, statusText: "Bad Gateway" });
+  const asked = connect({ ...access, fetch: proxy }).GET("/v1/collections");
+  await assert.rejects(ok(asked), (error: unknown) => {
+    assert.ok(error instanceof ProblemError);
+    assert.deepEqual([error.type, error.status], ["about:blank", 502]);
+    return true;
+  });
+});

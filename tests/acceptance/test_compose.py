@@ -1,0 +1,64 @@
+"""The services of the Compose file as processes: their commands and variables, on a database and ports of the test."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+from contextlib import ExitStack
+
+import httpx2
+
+from scripts.container_files import command_of, compose
+from tests.acceptance.conftest import SECONDS, Program
+
+SECRETS = {"POSTGRES_PASSWORD": "p", "PLATFORM_PASSWORD": "q", "METRICS_TOKEN": "m" * 32, "MCP_TOKEN": "c" * 32}
+SERVICES = compose(SECRETS)["services"]
+
+
+def arguments(name: str) -> list[str]:
+    """What the service's command is given; of a server, on a free port."""
+    given = command_of(SERVICES[name])[1:]
+    return [*given, "--port", "0"] if "--port" in given else given
+
+
+def variables(name: str) -> dict[str, str]:
+    """Those of the service that are not about the database."""
+    taken = SERVICES[name]["environment"].items()
+    return {key: value for key, value in taken if value and key not in {"RETRIEVAL_DATABASE_URL", "RETRIEVAL_EMBEDDER"}}
+
+
+def started(program: Program, name: str) -> subprocess.Popen[str]:
+    """A process of the service."""
+    return program.using(**variables(name)).start(*arguments(name))
+
+
+def test_the_services_run_together(program: Program) -> None:
+    """After the migration the HTTP service is ready, the servers ask for their tokens, and all end in good order."""
+    program.using(**variables("migrate")).succeeds(*arguments("migrate"))
+    names = ("http", "worker", "mcp")
+    with ExitStack() as stack:
+        processes = {name: started(program, name) for name in names}
+        for process in processes.values():
+            stack.callback(process.communicate)
+            stack.callback(process.kill)
+        http, mcp = (said(processes[name]) for name in ("http", "mcp"))
+        while (ready := httpx2.get(f"{http}/readyz", timeout=SECONDS)).status_code == 503:
+            """Its database is being opened."""
+        assert ready.json()["status"] == "ready"
+        bearer = {"Authorization": f"Bearer {SECRETS['METRICS_TOKEN']}"}
+        assert "retrieval_database_up 1.0" in httpx2.get(f"{http}/metrics", headers=bearer, timeout=SECONDS).text
+        assert httpx2.get(f"{http}/v1/collections", timeout=SECONDS).status_code == 401
+        assert httpx2.post(mcp, timeout=SECONDS).status_code == 401
+        program.succeeds("db", "status")
+        for name, process in processes.items():
+            assert process.poll() is None, name
+            process.send_signal(signal.SIGTERM)
+        for name, process in processes.items():
+            assert process.wait(SECONDS) == 0, name
+
+
+def said(process: subprocess.Popen[str]) -> str:
+    """The address that a server tells."""
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    return next(word for word in line.split() if word.startswith("http://"))

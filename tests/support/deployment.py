@@ -1,0 +1,36 @@
+"""What the files of a deployment may name: commands of the program and variables of its settings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import typer
+from pydantic import AliasChoices
+
+from retrieval import Settings
+from retrieval.surfaces.cli.app import app
+
+
+def variable(name: str) -> str:
+    """The environment variable of a setting."""
+    alias = Settings.model_fields[name].validation_alias
+    if isinstance(alias, AliasChoices):
+        return str(alias.choices[0])
+    return alias if isinstance(alias, str) else f"RETRIEVAL_{name.upper()}"
+
+
+VARIABLES = frozenset(map(variable, Settings.model_fields))
+"""Those of every setting."""
+
+
+def check_command(place: str, words: Sequence[str]) -> None:
+    """Fail unless ``retrieval`` has such a command with such options; ``place`` says where it stands."""
+    assert words[0] == "retrieval", place
+    command: Any = typer.main.get_command(app)
+    rest = list(words[1:])
+    while rest and rest[0] in getattr(command, "commands", {}):
+        command = command.commands[rest.pop(0)]
+    assert not getattr(command, "commands", {}), f"{place}: {words} is no command"
+    # Parsed and not run; an option that there is not, or a value that it does not take, is an error.
+    command.make_context(words[-1], rest, resilient_parsing=False)

@@ -1,0 +1,186 @@
+"""The files of a deployment beside the containers': Kubernetes' and Grafana's."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from retrieval import Settings
+from retrieval.surfaces.http.app import create_app
+from scripts.container_files import command_of, compose
+from tests.support.deployment import VARIABLES, check_command
+
+ROOT = Path(__file__).parents[2]
+BASE = ROOT / "deploy" / "kubernetes" / "base"
+EXAMPLE = ROOT / "deploy" / "kubernetes" / "example"
+DASHBOARD = ROOT / "deploy" / "grafana" / "retrieval.json"
+
+
+def objects(path: Path) -> list[dict[str, Any]]:
+    """The objects of a file."""
+    return [one for one in yaml.safe_load_all(path.read_text()) if one]
+
+
+def deployments() -> dict[str, dict[str, Any]]:
+    """The Deployments of the base by name, without what the patch gives to each."""
+    found = [one for path in BASE.glob("*.yaml") if path.name != "platform.yaml" for one in objects(path)]
+    return {one["metadata"]["name"]: one for one in found if one["kind"] == "Deployment"}
+
+
+def container(deployment: dict[str, Any]) -> dict[str, Any]:
+    """The one container of a Deployment."""
+    (one,) = deployment["spec"]["template"]["spec"]["containers"]
+    assert one["name"] == "retrieval", "the patch of the base is for the container of this name"
+    found: dict[str, Any] = one
+    return found
+
+
+def kustomization(folder: Path) -> dict[str, Any]:
+    """What the folder is made of."""
+    (found,) = objects(folder / "kustomization.yaml")
+    return found
+
+
+@pytest.mark.parametrize("name", ["http", "worker", "mcp"])
+def test_each_deployment_runs_what_the_compose_file_runs(name: str) -> None:
+    """The same command, which there is, with at least the same time to end."""
+    service = compose()["services"][name]
+    pod = deployments()[f"retrieval-{name}"]["spec"]["template"]["spec"]
+
+    assert container(deployments()[f"retrieval-{name}"])["args"] == service["command"]
+    check_command(name, command_of(service))
+    assert f"{pod['terminationGracePeriodSeconds']}s" == service["stop_grace_period"]
+
+
+def test_ports_lead_from_the_service_to_the_command() -> None:
+    """A container's port is the one that its command listens on, and its service names it."""
+    services = {
+        one["metadata"]["name"]: one
+        for name in ("http", "mcp")
+        for one in objects(BASE / f"{name}.yaml")
+        if one["kind"] == "Service"
+    }
+    for name, service in services.items():
+        one = container(deployments()[name])
+        (port,) = one["ports"]
+        assert str(port["containerPort"]) == one["args"][one["args"].index("--port") + 1]
+        assert [entry["targetPort"] for entry in service["spec"]["ports"]] == [port["name"]]
+        labels = deployments()[name]["spec"]["template"]["metadata"]["labels"]
+        assert service["spec"]["selector"].items() <= labels.items()
+
+
+def test_probes_ask_for_what_there_is() -> None:
+    """Paths are routes of the service that need no key, ports are the container's, and commands the program's."""
+    paths = create_app(Settings(embedder="none")).openapi()["paths"]
+    met = []
+    for name, deployment in deployments().items():
+        one = container(deployment)
+        for kind in ("startupProbe", "livenessProbe", "readinessProbe"):
+            probe = one.get(kind, {})
+            ports = {port["name"] for port in one.get("ports", [])}
+            if "exec" in probe:
+                check_command(name, probe["exec"]["command"])
+            elif probe:
+                way = probe.get("httpGet") or probe["tcpSocket"]
+                assert way["port"] in ports
+                assert "path" not in way or "security" not in paths[way["path"]]["get"]
+                met.append(way.get("path"))
+        assert "readinessProbe" in one, name
+    assert {"/livez", "/readyz"} <= set(met)
+
+
+def test_every_variable_is_a_setting() -> None:
+    """Those of the base and of the example; secrets are in no file."""
+    for folder in (BASE, EXAMPLE):
+        (generated,) = kustomization(folder)["configMapGenerator"]
+        names = {line.partition("=")[0] for line in generated["literals"]}
+        assert names <= VARIABLES | {"FORWARDED_ALLOW_IPS"}
+        assert not [name for name in names if name.endswith(("TOKEN", "KEY", "URL", "PASSWORD"))]
+    assert not [path for path in BASE.parent.rglob("*.yaml") for one in objects(path) if one["kind"] == "Secret"]
+
+
+def test_every_container_is_confined() -> None:
+    """An ordinary user, the one of the image; a root file system that is read only; no capabilities."""
+    (patch,) = objects(BASE / "platform.yaml")
+    pod = patch["spec"]["template"]["spec"]
+    (target,) = kustomization(BASE)["patches"]
+
+    assert target == {"path": "platform.yaml", "target": {"kind": "Deployment"}}
+    assert (pod["securityContext"]["runAsNonRoot"], pod["securityContext"]["runAsUser"]) == (True, 10001)
+    for one in (*pod["initContainers"], *pod["containers"]):
+        context = one["securityContext"]
+        assert context["readOnlyRootFilesystem"]
+        assert not context["allowPrivilegeEscalation"]
+        assert context["capabilities"] == {"drop": ["ALL"]}
+        assert {"name": "tmp", "mountPath": "/tmp"} in one["volumeMounts"]  # noqa: S108 - the container's
+        assert {"configMapRef": {"name": "retrieval"}} in one["envFrom"]
+    check_command("migrate", ["retrieval", *pod["initContainers"][0]["args"]])
+
+
+def test_the_files_that_are_named_exist() -> None:
+    """No resource is forgotten, and none is missing."""
+    assert {*kustomization(BASE)["resources"], "platform.yaml", "kustomization.yaml"} == {
+        p.name for p in BASE.iterdir()
+    }
+    assert all((EXAMPLE / name).exists() for name in kustomization(EXAMPLE)["resources"])
+
+
+def test_the_ingress_leads_to_services_with_the_limits_of_the_proxy() -> None:
+    """Each backend is a service of the base with its port; bodies are as large as the proxy takes them."""
+    known = {
+        (one["metadata"]["name"], port["name"])
+        for path in BASE.glob("*.yaml")
+        for one in objects(path)
+        if one["kind"] == "Service"
+        for port in one["spec"]["ports"]
+    }
+    proxy = (ROOT / "docker" / "proxy" / "nginx.conf").read_text()
+    for ingress in objects(EXAMPLE / "ingress.yaml"):
+        size = ingress["metadata"]["annotations"]["nginx.ingress.kubernetes.io/proxy-body-size"]
+        assert f"client_max_body_size {size};" in proxy
+        for rule in ingress["spec"]["rules"]:
+            for path in rule["http"]["paths"]:
+                service = path["backend"]["service"]
+                assert (service["name"], service["port"]["name"]) in known
+
+
+def test_the_example_can_be_built() -> None:
+    """Kustomize makes the objects, where it is there: every container has an image and its settings."""
+    kubectl = shutil.which("kubectl")
+    if kubectl is None:
+        pytest.skip("THE KUBERNETES FILES ARE NOT BUILT: it takes kubectl, for its kustomize")
+    built = subprocess.run([kubectl, "kustomize", EXAMPLE], capture_output=True, text=True, check=True).stdout
+    made = [one for one in yaml.safe_load_all(built) if one["kind"] == "Deployment"]
+
+    assert {one["metadata"]["name"] for one in made} == set(deployments())
+    for one in made:
+        pod = one["spec"]["template"]["spec"]
+        for each in (*pod["initContainers"], *pod["containers"]):
+            assert each["image"] == "registry.example/retrieval-platform:0.1.0"
+            assert [next(iter(source)) for source in each["envFrom"]] == ["configMapRef", "secretRef"]
+            assert each["args"]
+
+
+def test_the_dashboard_can_be_imported() -> None:
+    """Panels have ids of their own, stand beside one another, and take the data source that is chosen."""
+    dashboard = json.loads(DASHBOARD.read_text())
+    panels = dashboard["panels"]
+    cells = [
+        (panel["gridPos"]["x"] + x, panel["gridPos"]["y"] + y)
+        for panel in panels
+        for x in range(panel["gridPos"]["w"])
+        for y in range(panel["gridPos"]["h"])
+    ]
+
+    assert len({panel["id"] for panel in panels}) == len(panels)
+    assert len(set(cells)) == len(cells)
+    assert max(x for x, _ in cells) < 24
+    assert {one["name"] for one in dashboard["templating"]["list"]} == {"datasource", "job", "instance"}
+    sources = [target["datasource"]["uid"] for panel in panels for target in panel.get("targets", [])]
+    assert set(sources) == {"${datasource}"}
