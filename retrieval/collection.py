@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from retrieval.domain.learning.arm import Expectation, Standing
     from retrieval.domain.records.recorded import RecordedAnswer, RetrievalSummary
     from retrieval.domain.records.slate import ShownItem
-    from retrieval.domain.search.completion import Completions
     from retrieval.domain.search.filters import Filter, Where
     from retrieval.domain.search.hit import SearchResult
     from retrieval.domain.search.preview import Preview
     from retrieval.domain.search.profile import Profile, StoredProfile
+    from retrieval.domain.search.spelling import Completions
     from retrieval.services.add import AddedEach, AddReport
     from retrieval.services.calibrate import CalibrationReport
     from retrieval.services.change import ChangeReport, Decide
@@ -288,7 +288,7 @@ class Collection:
         the collection's model, or an estimate; ``count_tokens`` counts them as your language model does. Raises what
         ``search`` raises, and ``InvalidLimitError``.
         """
-        from retrieval.services.document_calls import check_passages, passages
+        from retrieval.services.documents import check_passages, passages
 
         check_passages(max_tokens, around, count_tokens)
         result = await self.search(
@@ -368,7 +368,7 @@ class Collection:
         listed, and not those of a folder that holds none. Raises ``InvalidRequestError`` for a path that is not there
         or whose name tells no format, and for a folder whose name is that of another one's documents.
         """
-        from retrieval.services.document_calls import ingest_documents
+        from retrieval.services.documents import ingest_documents
 
         return await ingest_documents(self._handle, paths, chunking, name=name, prune=prune, progress=progress)
 
@@ -385,7 +385,7 @@ class Collection:
         there. Of a changed document only new chunks are embedded. A document that cannot be read is told in
         ``report.failed``. Raises ``InvalidItemError`` for a value that is no document, before anything is stored.
         """
-        from retrieval.services.document_calls import add_documents
+        from retrieval.services.documents import add_documents
 
         return await add_documents(self._handle, documents, chunking)
 
@@ -438,7 +438,7 @@ class Collection:
 
     async def delete_documents(self, document_ids: Sequence[str]) -> int:
         """Remove documents with all of their chunks; gives how many there were. Else as ``delete``."""
-        from retrieval.services.document_calls import delete_documents
+        from retrieval.services.documents import delete_documents
 
         return await delete_documents(self._handle, document_ids)
 
@@ -668,7 +668,7 @@ class Collection:
 
     async def standings(self, item_ids: Sequence[str]) -> dict[str, Standing]:
         """The counts of verdicts on each of the items that exist, by item id, over all contexts and without decay."""
-        from retrieval.adapters.store.learning.standings import read_standings
+        from retrieval.adapters.store.learning.feedback import read_standings
 
         keys = checked_item_ids(item_ids)
         return await read_standings(*await self._handle.place(), keys)

@@ -52,9 +52,8 @@ from retrieval.engine.collection_handle import (
     CollectionParts,
     names_told,
 )
-from retrieval.engine.decide import Decider
+from retrieval.engine.decide import Decider, Models
 from retrieval.engine.feedback import checked_events, quarantine, take_feedback
-from retrieval.engine.models import Models
 from retrieval.engine.recorder import Recorder, RecordingState, Sampler
 from retrieval.engine.request import check_profile
 from retrieval.engine.shared_calls import RewriteCache, SharedCalls

@@ -21,14 +21,14 @@ from retrieval.domain.checks import check_flags
 from retrieval.domain.errors import InvalidLimitError, InvalidRequestError, UnknownFieldError
 from retrieval.domain.items.collection import counted_field
 from retrieval.domain.learning.context import Context, checked_context
-from retrieval.domain.search import completion, spelling
-from retrieval.domain.search.completion import Completions
+from retrieval.domain.search import spelling
 from retrieval.domain.search.cursor import MAX_SHOWN, Cursor, read_cursor
 from retrieval.domain.search.filters import Field, Filter, Where
 from retrieval.domain.search.fusion import Candidate
 from retrieval.domain.search.hit import Hit, SearchResult
 from retrieval.domain.search.profile import DEPTH, LegName, Profile, leg_name
 from retrieval.domain.search.snippet import READ, checked_size, snippet_of
+from retrieval.domain.search.spelling import Completions
 from retrieval.domain.search.synonyms import Synonyms, with_synonyms
 from retrieval.engine.collection_handle import CollectionHandle, parsed_filter, told_if_gone
 from retrieval.engine.reading import with_field
@@ -347,19 +347,19 @@ async def complete(handle: CollectionHandle, text: str, *, where: Where | Filter
     if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= _MOST_COMPLETIONS:
         raise InvalidLimitError(f"limit is {limit!r:.80}; it must be a whole number from 1 to {_MOST_COMPLETIONS}")
     condition = await parsed_filter(where, bounds)
-    profile = Profile(legs={LegName.LEXICAL: 1.0}, depth=completion.LOOKED_AT)
+    profile = Profile(legs={LegName.LEXICAL: 1.0}, depth=spelling.LOOKED_AT)
     request = checked_request(
-        text, limit=completion.LOOKED_AT, condition=condition, profile=profile, syntax=False, bounds=bounds
+        text, limit=spelling.LOOKED_AT, condition=condition, profile=profile, syntax=False, bounds=bounds
     )
-    asked = completion.typed(text)
+    asked = spelling.typed(text)
     request = replace(request, prefixes=(asked.beginning,)) if asked.beginning else request
     try:
         rankings = await _searcher(handle, stored).leg_rankings(request)
     except UnknownFieldError:
         rankings = await _searcher(handle, await handle.refresh()).leg_rankings(request)
-    ids = [one.item_id for one in rankings[LegName.LEXICAL][: completion.LOOKED_AT]]
-    found = await beginnings_of(handle.database, handle.tenant_id, stored.collection_id, ids, completion.READ)
-    return completion.completions_of(asked, found, limit)
+    ids = [one.item_id for one in rankings[LegName.LEXICAL][: spelling.LOOKED_AT]]
+    found = await beginnings_of(handle.database, handle.tenant_id, stored.collection_id, ids, spelling.READ)
+    return spelling.completions_of(asked, found, limit)
 
 
 async def _explained(handle: CollectionHandle, result: SearchResult, condition: Filter | None) -> SearchResult:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.learning import feedback as stored_feedback
 from retrieval.adapters.store.learning import models as stored_models
-from retrieval.adapters.store.learning import standings as stored_standings
 from retrieval.adapters.store.learning.arms import Decay, set_decay
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.embedding import Vector
@@ -34,7 +33,7 @@ async def standings_where(handle: CollectionHandle, where: Where | Filter) -> li
     stored, wanted = await handle.filtered(where)
     if wanted is None:
         raise InvalidRequestError("say of which items, such as where={'kind': 'lesson'}")
-    return await stored_standings.standings_matching(handle.database, handle.tenant_id, stored, wanted)
+    return await stored_feedback.standings_matching(handle.database, handle.tenant_id, stored, wanted)
 
 
 async def expectations(
@@ -80,7 +79,7 @@ async def count_verdicts(handle: CollectionHandle, *, domain: str | None, at_mos
         raise InvalidRequestError(f"at_most is {at_most!r:.80}; it must be a whole number of at least 1")
     bucket = Context(domain=domain or "").buckets()[-1]
     most = None if at_most is None else min(at_most, _MOST_COUNTED)
-    return await stored_standings.count_verdicts(*await handle.place(), bucket=bucket, at_most=most)
+    return await stored_feedback.count_verdicts(*await handle.place(), bucket=bucket, at_most=most)
 
 
 async def use_model(handle: CollectionHandle, version: int | None) -> None:

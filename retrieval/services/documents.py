@@ -1,4 +1,4 @@
-"""Documents: their chunks are stored and kept up with them, and given back as passages."""
+"""Documents of a collection: stored as chunks, which are items, and read as passages."""
 
 from __future__ import annotations
 
@@ -9,14 +9,16 @@ import os
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from retrieval.adapters.embedders.batching import measure_of
 from retrieval.adapters.readers.documents import RawDocument, read_document
 from retrieval.adapters.readers.folders import DocumentFile, FoundFiles, FoundFolder, find_documents
 from retrieval.adapters.store.items.listing import attributes_after, items_after
-from retrieval.domain.errors import InvalidItemError, InvalidRequestError, MissingExtraError
+from retrieval.domain.checks import check_flags, check_functions
+from retrieval.domain.errors import InvalidItemError, InvalidLimitError, InvalidRequestError, MissingExtraError
 from retrieval.domain.items.chunking import CHUNK, Chunking, chunk_items, chunks_of
 from retrieval.domain.items.embedding import TokenMeasure
 from retrieval.domain.items.item import Item
@@ -24,10 +26,17 @@ from retrieval.domain.items.passages import Passages, Place, passages_of, place_
 from retrieval.domain.json_schema import AttributeSchema
 from retrieval.domain.search.filters import And, Field, Filter, OneOf, Or
 from retrieval.domain.search.hit import SearchResult
+from retrieval.engine.collection_handle import CollectionHandle, told_if_gone
 from retrieval.engine.request import checked_item_ids
 from retrieval.services.add import AddReport, Writer, add_in_parts, repeated_among
 from retrieval.services.ingest import embed_pending
+from retrieval.services.items import delete, keep_indexed, writer_of
 from retrieval.services.textsearch import refresh_weights
+
+if TYPE_CHECKING:
+    from retrieval.adapters.readers.documents import RawDocument
+    from retrieval.domain.items.passages import Passages
+    from retrieval.domain.search.hit import SearchResult
 
 _READING = 1
 """The version of reading and cutting: with another number all documents are read again."""
@@ -408,3 +417,77 @@ def _next_batch(reading: _Reading, sources: Iterator[DocumentFile | RawDocument]
         if chunks >= _BATCH_CHUNKS:
             break
     return batch
+
+
+MAX_AROUND = 10
+"""The most chunks on one side of a hit that a passage takes in."""
+
+MAX_PASSAGE_TOKENS = 10_000_000
+
+
+@told_if_gone
+async def ingest_documents(
+    handle: CollectionHandle,
+    paths: Paths,
+    chunking: Chunking,
+    *,
+    name: str | None,
+    prune: bool,
+    progress: DocumentProgress | None,
+) -> DocumentsReport:
+    """See ``Collection.ingest_documents``."""
+    check_flags(prune=prune)
+    check_functions(progress=progress)
+    documents = await _documents(handle, chunking)
+    report = await documents.ingest(paths, chunking, name=name, prune=prune, progress=progress)
+    return await _indexed(handle, report)
+
+
+@told_if_gone
+async def add_documents(
+    handle: CollectionHandle, documents: Iterable[RawDocument | Mapping[str, Any]], chunking: Chunking
+) -> DocumentsReport:
+    """See ``Collection.add_documents``."""
+    return await _indexed(handle, await (await _documents(handle, chunking)).add(documents, chunking))
+
+
+@told_if_gone
+async def delete_documents(handle: CollectionHandle, document_ids: Sequence[str]) -> int:
+    """See ``Collection.delete_documents``."""
+    return await (await _documents(handle)).remove(document_ids)
+
+
+async def passages(
+    handle: CollectionHandle,
+    result: SearchResult,
+    *,
+    max_tokens: int,
+    around: int,
+    count_tokens: Callable[[str], int] | None,
+) -> Passages:
+    """The passages of a search's hits. See ``Collection.passages``."""
+    documents = await _documents(handle)
+    return await documents.passages(result, max_tokens=max_tokens, around=around, count_tokens=count_tokens)
+
+
+def check_passages(max_tokens: int, around: int, count_tokens: object) -> None:
+    """Raise ``InvalidLimitError`` for bounds that are no whole numbers in their ranges.
+
+    Raises ``InvalidRequestError`` for a ``count_tokens`` that cannot be called.
+    """
+    check_functions(count_tokens=count_tokens)
+    for name, value, most in (("max_tokens", max_tokens, MAX_PASSAGE_TOKENS), ("around", around, MAX_AROUND)):
+        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most:
+            raise InvalidLimitError(f"{name} is {value!r:.80}; it must be a whole number from 0 to {most:,}")
+
+
+async def _documents(handle: CollectionHandle, chunking: Chunking = Chunking()) -> Documents:
+    if not isinstance(chunking, Chunking):
+        raise InvalidRequestError(f"chunking is a {type(chunking).__name__}; it must be a Chunking")
+    return Documents(await writer_of(handle), partial(delete, handle))
+
+
+async def _indexed(handle: CollectionHandle, report: DocumentsReport) -> DocumentsReport:
+    chunks = report.chunks
+    notes = (*chunks.notes, *await keep_indexed(handle, chunks))
+    return replace(report, chunks=replace(chunks, notes=notes))

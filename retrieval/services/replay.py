@@ -23,8 +23,7 @@ from retrieval.domain.records.retrieval_id import checked_id
 from retrieval.domain.search.profile import Profile
 from retrieval.domain.search.profile_parts import Recording
 from retrieval.domain.search.reranking import RERANK, Rerank, Scored
-from retrieval.engine.decide import Decider
-from retrieval.engine.models import Models
+from retrieval.engine.decide import Decider, Models
 from retrieval.engine.record import Answered, Recordable, WrittenDown, request_of
 from retrieval.engine.recorder import Recorder
 from retrieval.engine.replay import (

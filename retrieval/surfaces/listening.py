@@ -1,4 +1,4 @@
-"""Listening: a server's address, and how it runs inside a program that handles signals itself."""
+"""A server's address, how it runs inside a program that handles signals itself, and the version of the package."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import ipaddress
 import os
 import socket
 from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, version
 
 import uvicorn
 
@@ -76,3 +77,14 @@ def url_of(listener: socket.socket, path: str = "") -> str:
 def bracketed(host: str) -> str:
     """The host as it stands in a URL."""
     return f"[{host}]" if ":" in host else host
+
+
+DISTRIBUTION = "retrieval-platform"
+
+
+def installed_version() -> str | None:
+    """The version, such as ``0.1.0``; None where the program runs from its sources without being installed."""
+    try:
+        return version(DISTRIBUTION)
+    except PackageNotFoundError:
+        return None

@@ -52,5 +52,5 @@ def keep_spans(monkeypatch: pytest.MonkeyPatch, sampler: Sampler = ALWAYS_ON) ->
     kept = Kept()
     provider = TracerProvider(sampler=sampler)
     provider.add_span_processor(SimpleSpanProcessor(kept.exporter))
-    monkeypatch.setattr(trace, "get_tracer_provider", lambda: provider)
+    monkeypatch.setattr(trace, "_TRACER_PROVIDER", provider)
     return kept

@@ -16,7 +16,7 @@ from typer.core import TyperGroup
 from retrieval.domain.checks import clean_text
 from retrieval.surfaces.cli.errors import EXIT_CODES, INTERRUPTED, described, hint, hook_of, report_error
 from retrieval.surfaces.cli.options import State, examples, state_of
-from retrieval.surfaces.version import installed_version
+from retrieval.surfaces.listening import installed_version
 
 
 class LineHandler(logging.Handler):

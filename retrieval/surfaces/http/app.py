@@ -30,7 +30,7 @@ from retrieval.surfaces.http.routes import ROUTERS
 from retrieval.surfaces.http.sent_items import KeysInPaths
 from retrieval.surfaces.http.service import Service
 from retrieval.surfaces.http.telemetry import Telemetry
-from retrieval.surfaces.version import installed_version
+from retrieval.surfaces.listening import installed_version
 
 _NO_TELEMETRY: TelemetryConfig = {
     "tracing": False,

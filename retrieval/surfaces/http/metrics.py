@@ -26,7 +26,7 @@ from retrieval.domain.search.hit import Path, SearchResult
 from retrieval.engine.stopwatch import Clock
 from retrieval.platform import Platform
 from retrieval.surfaces.http.limits import Load
-from retrieval.surfaces.version import installed_version
+from retrieval.surfaces.listening import installed_version
 
 _log = logging.getLogger(__name__)
 

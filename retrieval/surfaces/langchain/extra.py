@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 
 from retrieval.domain.errors import MissingExtraError
-from retrieval.surfaces.version import DISTRIBUTION
+from retrieval.surfaces.listening import DISTRIBUTION
 
 
 def require_extra() -> None:

@@ -32,6 +32,7 @@ from retrieval.domain.checks import shown_line
 from retrieval.domain.errors import DatabaseUnreachableError, InvalidRequestError, NotFoundError, UnknownCollectionError
 from retrieval.domain.items.item import MAX_KEY_BYTES
 from retrieval.settings import Settings
+from retrieval.surfaces.listening import installed_version
 from retrieval.surfaces.mcp.failures import UNEXPECTED, failure_line, is_the_callers, unknown_arguments
 from retrieval.surfaces.mcp.items import ItemTools
 from retrieval.surfaces.mcp.memories import MemoryTools
@@ -66,7 +67,6 @@ from retrieval.surfaces.mcp.values import (
 )
 from retrieval.surfaces.refused_values import names_there_are
 from retrieval.surfaces.tenants import Holder, PlatformOpening, Tenants, give_back
-from retrieval.surfaces.version import installed_version
 
 if TYPE_CHECKING:
     from retrieval.apps.principles.store import PrincipleStore

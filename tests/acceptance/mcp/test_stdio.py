@@ -13,7 +13,7 @@ from mcp.client.stdio import stdio_client
 from mcp.shared.exceptions import MCPError
 from mcp_types import TextResourceContents
 
-from retrieval.surfaces.version import installed_version
+from retrieval.surfaces.listening import installed_version
 from tests.acceptance.conftest import Program
 from tests.acceptance.mcp.conftest import called, parameters, refused
 from tests.support.away import Away

@@ -23,7 +23,7 @@ from retrieval.domain.search.profile import Fusion, FusionKind
 from retrieval.domain.search.profile_parts import Combination, Exploration, Learned, PolicyName, Recording
 from retrieval.domain.search.refining import Refining
 from retrieval.domain.search.signals import KeywordOverlap, VectorSimilarity
-from retrieval.engine.models import Models
+from retrieval.engine.decide import Models
 from retrieval.engine.target import NamedProfile, Unanswerable, target_slate
 from retrieval.jobs.registry import job_named
 from retrieval.jobs.run import run_job

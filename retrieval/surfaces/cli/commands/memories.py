@@ -227,7 +227,7 @@ async def _store_or_new(platform: Platform, name: str) -> MemoryStore:
 
 async def _tell_destinations(platform: Platform, collection: str, messages: Sequence[Any], *, yes: bool) -> None:
     """Say where messages and facts go, if they leave this machine; see ``tell_destination``, with the same error."""
-    from retrieval.adapters.endpoints.caller import OPENAI_URL
+    from retrieval.adapters.endpoints import OPENAI_URL
     from retrieval.surfaces.cli.ingest_documents import tell_destination
 
     llm = platform.llm

@@ -31,7 +31,7 @@ from retrieval.surfaces.cli.output import count, plain, table
 
 if TYPE_CHECKING:
     from retrieval.domain.items.passages import Passages
-    from retrieval.domain.search.completion import Completions
+    from retrieval.domain.search.spelling import Completions
     from retrieval.platform import Platform
 
 

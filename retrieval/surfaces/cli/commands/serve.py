@@ -103,7 +103,7 @@ def _run(settings: Settings, host: str, port: int, *, insecure_local: bool, as_j
 
 def _require_extra() -> None:
     from retrieval.domain.errors import MissingExtraError
-    from retrieval.surfaces.version import DISTRIBUTION
+    from retrieval.surfaces.listening import DISTRIBUTION
 
     if any(
         importlib.util.find_spec(name) is None
@@ -256,7 +256,7 @@ def _serve_http(settings: Settings, offer: Offer, place: ServerPlace, *, as_json
 
 def _require_mcp_extra() -> None:
     from retrieval.domain.errors import MissingExtraError
-    from retrieval.surfaces.version import DISTRIBUTION
+    from retrieval.surfaces.listening import DISTRIBUTION
 
     if importlib.util.find_spec("mcp") is None:
         raise MissingExtraError(

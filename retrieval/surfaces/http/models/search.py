@@ -6,9 +6,9 @@ from typing import Annotated
 
 from pydantic import ConfigDict, Field
 
-from retrieval.domain.search.completion import Completions, Title
 from retrieval.domain.search.hit import Contribution, Explanation, Hit, SearchResult
 from retrieval.domain.search.snippet import Snippet
+from retrieval.domain.search.spelling import Completions, Title
 from retrieval.surfaces.http.models.base import (
     AnswerPart,
     InlineProfile,
