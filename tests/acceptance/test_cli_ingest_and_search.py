@@ -362,6 +362,7 @@ def test_collections_are_listed(notes: Program) -> None:
             "has_hnsw": False,
             "filterable": {},
             "neighbours": None,
+            "schema": None,
         }
     ]
     assert "notes" in notes.succeeds("collections")

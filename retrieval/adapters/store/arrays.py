@@ -80,6 +80,8 @@ def jsonbs(values: Iterable[object]) -> Jsonbs:
 
 def half_vectors(vectors: Vectors | Sequence[Vector | None]) -> HalfVectors:
     """The vectors, shape (n, dimensions), rounded to half precision; None is NULL."""
+    if not len(vectors):
+        return HalfVectors(0, b"")
     if not isinstance(vectors, np.ndarray):
         if not any(vector is None for vector in vectors):
             return half_vectors(np.stack(list(vectors)))  # type: ignore[arg-type]
