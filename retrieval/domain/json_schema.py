@@ -73,8 +73,14 @@ class AttributeSchema:
             raise InvalidRequestError(
                 f"the schema refers to {foreign!r:.100}; put that into its $defs, as #/$defs/NAME"
             )
+        if any(name in _UNBOUNDED for name in _keywords(schema)):
+            raise InvalidRequestError(
+                "a schema has no 'pattern' and no 'patternProperties': one value can keep a regular expression busy "
+                "without an end; use enum, const, minLength and maxLength"
+            )
         if schema.get("type", "object") != "object":
             raise InvalidRequestError(f"attributes are an object; the schema's type is {schema['type']!r:.80}")
+        _check_followed(schema, validator_of(text))
         return cls(json.loads(text), text)
 
     @classmethod
@@ -109,6 +115,45 @@ def _violation(error: ValidationError) -> str:
     path = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in error.absolute_path)
     where = f"attribute {path.removeprefix('.')!r:.80}" if path else "attributes"
     return f"{where}: {_line(error.message)}"
+
+
+_UNBOUNDED = frozenset({"pattern", "patternProperties"})
+_OF_NAMES = frozenset({"properties", "$defs", "definitions", "dependentSchemas"})
+"""The keywords whose members are names, each with a schema."""
+_OF_VALUES = frozenset({"enum", "const", "default", "examples"})
+
+
+def _keywords(schema: object) -> Iterable[str]:
+    """The keywords of a schema and of the schemas in it."""
+    if isinstance(schema, Mapping):
+        for name, value in schema.items():
+            yield name
+            if name not in _OF_VALUES:
+                inner = value.values() if name in _OF_NAMES and isinstance(value, Mapping) else [value]
+                for one in inner:
+                    yield from _keywords(one)
+    elif isinstance(schema, list | tuple):
+        for value in schema:
+            yield from _keywords(value)
+
+
+def _check_followed(schema: Mapping[str, Any], validator: Validator) -> None:
+    """Raise ``InvalidRequestError`` for a reference that leads nowhere, or round in a circle."""
+    from referencing import Registry, Resource
+    from referencing.exceptions import Unresolvable
+    from referencing.jsonschema import DRAFT202012
+
+    whole = Resource.from_contents(schema, default_specification=DRAFT202012)
+    resolver = Registry().with_resource("", whole).resolver()
+    for reference in _references(schema):
+        try:
+            resolver.lookup(reference)
+        except Unresolvable:
+            raise InvalidRequestError(f"the schema refers to {reference!r:.100}, which is not in it") from None
+    try:
+        list(validator.iter_errors({}))
+    except RecursionError:
+        raise InvalidRequestError("the schema refers to itself without an end; remove a $ref") from None
 
 
 def _references(schema: object) -> Iterable[str]:

@@ -13,7 +13,6 @@ from typing import Any
 import httpx2
 import numpy as np
 from numpy.typing import NDArray
-from openai import AsyncOpenAI
 
 from retrieval.adapters.embedders.batching import all_of, batches, cut, estimated_tokens, prepared, without_repeats
 from retrieval.adapters.embedders.services import SERVICES, EmbeddingService, KnownModel, known_model
@@ -23,6 +22,7 @@ from retrieval.adapters.endpoints.caller import (
     EndpointUsage,
     check_address,
     check_key,
+    client_of,
     host_of,
 )
 from retrieval.adapters.endpoints.retries import Endpoint, EndpointService, Sleep, fields_of
@@ -263,8 +263,6 @@ _BYTES_A_TOKEN = 3
 # A text of so few bytes is not halved further where the server finds it too long.
 _LEAST_BYTES = 256
 _ANY_MODEL = "the model that it serves"
-# The client refuses an empty key; servers without keys ignore what they get.
-_NO_KEY = "none"
 
 
 def _endpoint_service(service: EmbeddingService, options: OpenAIOptions) -> EndpointService:
@@ -345,11 +343,7 @@ class OpenAIEmbedder:
             max_attempts=max_attempts,
         )
         self._space = options.space
-        self._client = AsyncOpenAI(
-            api_key=options.api_key or _NO_KEY,
-            base_url=options.base_url,
-            max_retries=0,
-        )
+        self._client = client_of(options.base_url, options.api_key)
         self._caller = EndpointCaller(
             Endpoint(_endpoint_service(service, options), options.host, options.model, options.api_key),
             timeout_seconds=options.timeout_seconds,

@@ -12,7 +12,7 @@ from typing import TypeVar
 from urllib.parse import SplitResult, urlsplit
 
 from httpx2 import Timeout
-from openai import APIConnectionError, APIStatusError, APITimeoutError
+from openai import APIConnectionError, APIStatusError, APITimeoutError, AsyncOpenAI, DefaultAsyncHttpxClient
 from opentelemetry.trace import SpanKind, get_current_span
 from opentelemetry.util.types import AttributeValue
 
@@ -55,6 +55,20 @@ def check_key(key: str, url: str, *, what: str, settings: str) -> None:
             f"the {what} key holds a space, a line break or a character outside ASCII; "
             f"set {settings}_API_KEY to the key alone"
         )
+
+
+# The client refuses an empty key; servers without keys ignore what they get.
+_NO_KEY = "none"
+
+
+def client_of(url: str, key: str) -> AsyncOpenAI:
+    """The client of the server. It follows no redirect: texts go to the host that was set, and to no other."""
+    return AsyncOpenAI(
+        api_key=key or _NO_KEY,
+        base_url=url,
+        max_retries=0,
+        http_client=DefaultAsyncHttpxClient(follow_redirects=False),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

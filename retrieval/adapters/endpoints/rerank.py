@@ -11,10 +11,16 @@ from types import MappingProxyType
 from typing import Any
 
 from httpx2 import Response, TimeoutException, TransportError
-from openai import AsyncOpenAI
 
 from retrieval.adapters.embedders.batching import all_of
-from retrieval.adapters.endpoints.caller import EndpointCaller, EndpointUsage, check_address, check_key, host_of
+from retrieval.adapters.endpoints.caller import (
+    EndpointCaller,
+    EndpointUsage,
+    check_address,
+    check_key,
+    client_of,
+    host_of,
+)
 from retrieval.adapters.endpoints.retries import Endpoint, EndpointService, Sleep, TryAgainError
 from retrieval.domain.checks import JSONTextError, clean_text, json_of
 from retrieval.domain.errors import ConfigurationError, RerankerRejectedError, RerankerUnavailableError
@@ -137,10 +143,6 @@ def _tokens(answer: Any) -> int:
     return counted if isinstance(counted, int) and counted > 0 else 0
 
 
-# The client refuses an empty key; servers without keys ignore what they get.
-_NO_KEY = "none"
-
-
 class EndpointReranker:
     """Asks over HTTP; belongs to the event loop that it is first used in.
 
@@ -183,7 +185,7 @@ class EndpointReranker:
         self._model = model or host_of(url)
         self._name = f"{provider}/{self._model}"
         self._endpoint = Endpoint(RERANKING, host_of(url), self._model, api_key)
-        self._client = AsyncOpenAI(api_key=api_key or _NO_KEY, base_url=url, max_retries=0)
+        self._client = client_of(url, api_key)
         self._caller = EndpointCaller(
             self._endpoint,
             timeout_seconds=timeout_seconds,

@@ -189,6 +189,12 @@ class Endpoint:
         if status in _PASSING or status >= 500:
             wait = retry_after(error.response.headers, now)
             return TryAgainError(f"{self.host} answered {status}{detail}", retry_after_seconds=wait)
+        if 300 <= status < 400:
+            # Texts and key go to the host that was set, and to no other.
+            return self.service.rejected(
+                f"{self.host} answered {status}: it wants the request elsewhere, and that is not followed; check "
+                f"{self.service.settings}_BASE_URL"
+            )
         if status == 413 or (status in {400, 422} and _TOO_LONG.search(detail)):
             return self.service.too_long(f"{self.host}: too many tokens for {self.model!r}{detail}")
         if status in {401, 403, 404}:

@@ -12,7 +12,6 @@ from enum import StrEnum
 from typing import Any
 
 from httpx2 import TimeoutException, TransportError
-from openai import AsyncOpenAI
 
 from retrieval.adapters.endpoints import OPENAI_URL
 from retrieval.adapters.endpoints.caller import (
@@ -20,6 +19,7 @@ from retrieval.adapters.endpoints.caller import (
     EndpointUsage,
     check_address,
     check_key,
+    client_of,
     host_of,
 )
 from retrieval.adapters.endpoints.retries import Endpoint, EndpointService, Sleep, TryAgainError, fields_of
@@ -202,8 +202,6 @@ CHAT = EndpointService(
 """Chat completions."""
 
 
-# The client refuses an empty key; servers without keys ignore what they get.
-_NO_KEY = "none"
 _UNTIL_FORGOTTEN = 100
 """Answers after which the strictest form is tried again."""
 
@@ -257,11 +255,7 @@ class OpenAILLM:
             temperature=temperature,
         )
         self._endpoint = Endpoint(CHAT, options.host, options.model, options.api_key)
-        self._client = AsyncOpenAI(
-            api_key=options.api_key or _NO_KEY,
-            base_url=options.base_url,
-            max_retries=0,
-        )
+        self._client = client_of(options.base_url, options.api_key)
         self._caller = EndpointCaller(
             self._endpoint,
             timeout_seconds=timeout_seconds,

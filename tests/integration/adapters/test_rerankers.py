@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp import web
 from pydantic import SecretStr
 
 from retrieval import Settings
@@ -93,6 +94,21 @@ async def test_an_answer_that_lies_is_rejected(answer: Any, why: str) -> None:
             with pytest.raises(RerankerRejectedError, match=re.escape(why)):
                 await reranker.rerank(QUERY, TEXTS)
         assert len(server.received) == 1
+
+
+@pytest.mark.parametrize("status", [302, 307, 308])
+async def test_texts_go_to_the_host_that_was_set_and_nowhere_else(status: int) -> None:
+    """A redirect is not followed; embedders and language models have the same client."""
+    async with RerankServer() as server, RerankServer() as other:
+
+        async def elsewhere(_: dict[str, Any]) -> web.Response:
+            return web.Response(status=status, headers={"Location": f"{other.url}/tei/rerank"})
+
+        server.faults.append(elsewhere)
+        async with aclosing(asking(server, "tei")) as reranker:
+            with pytest.raises(RerankerRejectedError, match=f"answered {status}.*not followed"):
+                await reranker.rerank(QUERY, TEXTS)
+        assert other.received == []
 
 
 async def test_a_cosine_below_zero_counts_as_zero() -> None:

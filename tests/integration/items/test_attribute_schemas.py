@@ -152,6 +152,10 @@ async def test_documents_fit_too(tickets: Collection) -> None:
         ({"description": "a\x00b"}, "no NUL"),
         ({"properties": {"a": {"const": object()}}}, "the schema is no JSON Schema"),
         ({"properties": {"a": {"pattern": "("}}}, "the schema is no JSON Schema"),
+        ({"properties": {"a": {"pattern": "^(a+)+$"}}}, "a schema has no 'pattern'"),
+        ({"patternProperties": {"^x": {}}}, "no 'patternProperties'"),
+        ({"properties": {"a": {"$ref": "#/$defs/none"}}}, "'#/$defs/none', which is not in it"),
+        ({"$ref": "#"}, "refers to itself without an end"),
     ],
 )
 async def test_what_is_no_schema_is_refused(platform: Platform, schema: Any, said: str) -> None:
@@ -163,9 +167,9 @@ async def test_what_is_no_schema_is_refused(platform: Platform, schema: Any, sai
     assert "never" not in [one.name for one in await platform.collections()]
 
 
-async def test_a_reference_into_nothing_is_told_with_the_item(platform: Platform) -> None:
-    """Nothing is stored and nothing breaks."""
-    await platform.remove_collection("lost")
-    lost = await platform.collection("lost", schema={"properties": {"a": {"$ref": "#/$defs/none"}}})
-    with pytest.raises(InvalidItemError, match="the collection's schema cannot be followed"):
-        await lost.add([{"id": "1", "text": "x", "a": 1}])
+async def test_a_property_may_have_the_name_of_a_keyword(platform: Platform) -> None:
+    """And a value may be one: neither is a regular expression."""
+    schema = {"properties": {"pattern": {"type": "string"}, "b": {"const": {"pattern": "x"}}}}
+    await platform.remove_collection("named")
+    named = await platform.collection("named", schema=schema)
+    await named.add([{"id": "1", "text": "x", "pattern": "stripes"}])
