@@ -1,4 +1,4 @@
-"""What reranking can bring and what its stage costs, on judged test collections, by words alone.
+"""The gain that reranking can bring and the cost of its stage, on judged test collections, by words alone.
 
     python benchmarks/reranking.py DATA [--queries 100]
 

@@ -119,9 +119,9 @@ class Settings(BaseSettings):
     jina_api_key: SecretStr | None = _by_two_names("JINA_API_KEY")
     """Sent to Jina alone."""
     embedding_base_url: str | None = None
-    """Where the service that is configured is; unset: its usual address."""
+    """The address of the configured service; unset: its usual one."""
     openai_base_url: str | None = _by_two_names("OPENAI_BASE_URL")
-    """What stands in place of OpenAI's address."""
+    """The address that replaces OpenAI's."""
     embedding_max_texts: int | None = Field(default=None, ge=1)
     """Texts a request; unset: as many as the service takes."""
     embedding_timeout_seconds: float = Field(default=30.0, gt=0)
@@ -151,9 +151,9 @@ class Settings(BaseSettings):
     reranker_model: str | None = None
     """The model asked of the endpoint; of ``onnx`` the file, or the folder that holds it."""
     reranker_api_key: SecretStr | None = None
-    """Of the endpoint."""
+    """The endpoint's key."""
     reranker_base_url: str | None = None
-    """Where the endpoint is, without ``/rerank``; unset: the provider's own."""
+    """The address of the endpoint, without ``/rerank``; unset: the provider's own."""
 
     max_query_bytes: int = Field(default=MAX_QUERY_BYTES, ge=1024, le=2**20)
     """The longest query, and the longest of its rewrites; all of one call have at most 32 times as many together."""

@@ -34,10 +34,10 @@ from urllib.request import Request, urlopen
 from scripts.container_files import DOCKER, ROOT, Step, check_of, command_of, compose, let_into_the_build, steps
 
 PYTHON = "/opt/image"
-"""Where the environment lies that stands for the base image's Python."""
+"""The folder of the environment that stands for the base image's Python."""
 
 PASSED_ON = re.compile(r"PIP_\w+|SSL_CERT_\w+|REQUESTS_CA_BUNDLE|(?:https?|no)_proxy", re.IGNORECASE)
-"""What a step sees of this machine's environment: how pip reaches its packages."""
+"""The variables of this machine that a step sees: how pip reaches its packages."""
 
 NOBODY = 65534
 """Whom the database runs as: PostgreSQL wants a user that has a name."""
@@ -153,7 +153,7 @@ def build(folder: Path, python: str) -> Stage:
             case "USER":
                 stages[-1].user = int(step.arguments)
             case "HEALTHCHECK" | "ENTRYPOINT" | "CMD":
-                """What a container starts with; see below."""
+                """The start of a container; see below."""
             case _:
                 sys.exit(f"FAILED: this script does not know {step.name}")
         print(f"  {time.monotonic() - began:6.1f} s  {step.name} {step.arguments[:90]}", flush=True)
@@ -279,7 +279,7 @@ def use(url: str, key: str, mcp_token: str) -> None:
 
 
 def meet_limits(url: str, key: str) -> None:
-    """What the proxy refuses by itself."""
+    """The requests that the proxy refuses by itself."""
     access = {"Authorization": f"Bearer {key}"}
     expect("metrics from outside", asked(f"{url}/metrics")[0], 404)
     large = asked(f"{url}/v1/collections/notes/items", b" " * (17 * 2**20), **access)
@@ -346,7 +346,7 @@ def main() -> int:
         return 0
     with tempfile.TemporaryDirectory(prefix="retrieval-image-") as folder:
         Path(folder).chmod(0o755)
-        # What is mounted and started belongs to these namespaces, and ends with them.
+        # Mounts and processes belong to these namespaces, and end with them.
         apart = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
         command = [*apart, sys.executable, __file__, *sys.argv[1:], "--inside", folder]
         return subprocess.run(command, check=False, env=os.environ | {"PYTHONPATH": str(ROOT)}).returncode

@@ -83,7 +83,7 @@ asyncio.run(main())
     "docs": "import mkdocs, mkdocstrings, material",
     "dev": "import build, hatchling, hypothesis, mypy, pytest, xdist, yaml",
 }
-"""What is run in the environment of each extra; what it prints is shown where it fails."""
+"""The program that runs in the environment of each extra; its output is shown where it fails."""
 
 
 def extras() -> list[str]:

@@ -22,7 +22,7 @@ class Step:
     """An instruction of the Dockerfile."""
 
     stage: int
-    """Of the stages, counted from 0."""
+    """The number of the stage, counted from 0."""
     name: str
     arguments: str
 
@@ -56,7 +56,7 @@ def compose(variables: Mapping[str, str] | None = None) -> dict[str, Any]:
 
 
 def command_of(service: Mapping[str, Any]) -> list[str]:
-    """What a service of the platform's image runs: the image's entry point with the service's command."""
+    """The command of a service of the platform's image: the image's entry point with the service's arguments."""
     entry = next(step.arguments for step in steps() if step.name == "ENTRYPOINT")
     return [*json.loads(entry), *service.get("command", [])]
 

@@ -201,7 +201,7 @@ class Answered:
     seed: int
     decided: Decided = Decided()
     reranked: Scored | None = None
-    """What a reranker said of the candidates; None: nothing."""
+    """The reranker's scores of the candidates; None: there are none."""
 
     def record(self) -> SearchRecord:
         """Everything that is kept of the search."""

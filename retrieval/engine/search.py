@@ -107,7 +107,7 @@ class RankedSearch:
     """The best candidates by relevance, among them those shown."""
     found: Found
     reranked: Scored | None = None
-    """What a reranker said of them; None: nothing."""
+    """The reranker's scores; None: there are none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -399,7 +399,7 @@ class Searcher:
         collection_id, set_already = self.collection.collection_id, settings(asked[0].plan.request)
         item_ids = list(dict.fromkeys(item_id for some in best for item_id in some))
         rows = await read_hit_rows(self.database, self.tenant_id, collection_id, item_ids, set_already)
-        # Who was removed meanwhile has a row without values.
+        # An item that was removed meanwhile has a row without values.
         texts = {item_id: text_for_reranker(*row[:2]) for item_id, row in rows.items() if row[0] is not None}
         said = await asyncio.gather(
             *(

@@ -442,7 +442,7 @@ def as_items(items: object) -> list[Item]:
 
 
 def checked_items(items: object) -> list[Any]:
-    """What stands in a list or another iterable of items. Raises ``InvalidItemError`` for anything else."""
+    """The elements of a list or another iterable of items. Raises ``InvalidItemError`` for anything else."""
     if isinstance(items, Mapping | Item | str | bytes) or not isinstance(items, Iterable):
         raise InvalidItemError(f'items come in a list, such as [{{"_id": "1", "text": "..."}}], not {_kind(items)}')
     return list(items)

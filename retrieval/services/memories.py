@@ -199,7 +199,7 @@ class DecidedFact(NamedTuple):
 
 
 class SettledFact(NamedTuple):
-    """What became of a fact that was to be remembered."""
+    """The outcome for a fact that was to be remembered."""
 
     outcome: FactOutcome
     memory_id: str
@@ -208,7 +208,7 @@ class SettledFact(NamedTuple):
 
 @dataclass(slots=True)
 class _Plan:
-    """What a transaction that remembers facts writes."""
+    """The writes of a transaction that remembers facts."""
 
     held: Mapping[str, Memory]
     became: list[SettledFact]
@@ -445,7 +445,7 @@ def _is_target(known: Memory, memory: NewMemory, look: Look) -> bool:
 
 
 def _became(fact: DecidedFact, plan: _Plan, same: Sequence[str], now: datetime) -> SettledFact:
-    """What becomes of a fact, of what is held."""
+    """The outcome for a fact, by the memories that are held."""
     memory, near = fact.memory, fact.near
     for memory_id in same:
         if memory_id in plan.held and may_join(plan.held[memory_id], memory, now):

@@ -53,7 +53,7 @@ _KINDS = ((bool, _TRUTH), (int, _NUMBER), (float, _NUMBER), (str, _TEXT), (Mappi
 
 
 def refusal_of(found: Mapping[str, Any]) -> str:
-    """What is wrong with a value, from an entry of pydantic's ``errors()``; its value itself is not repeated."""
+    """The fault of a value, from an entry of pydantic's ``errors()``; its value itself is not repeated."""
     kind = str(found.get("type", ""))
     told = {name: _plain(bound) for name, bound in (found.get("ctx") or {}).items()}
     if kind == "missing":

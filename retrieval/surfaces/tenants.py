@@ -37,7 +37,7 @@ class PlatformOpening:
 
     async def platform(self) -> Platform:
         """The open platform. Raises what opening it raised: a ``RetrievalError`` that tells what is wrong."""
-        # Who gives up waiting does not give up the opening, for which others may wait.
+        # A caller that gives up does not end the opening, for which others may wait.
         task = self._task
         return await asyncio.shield(self._begun() if task is None or _has_failed(task) else task)
 

@@ -116,7 +116,7 @@ async def _counts_each_event_once(policy: Policy) -> None:
 
 
 def _candidates(count: int) -> list[Ranked]:
-    """Of every kind: used and new, with a learned reward and without."""
+    """Candidates of every kind: used and new, with a learned reward and without."""
     return [
         Ranked(
             item_id=f"item {place}",

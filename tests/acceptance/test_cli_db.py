@@ -38,7 +38,7 @@ def test_one_revision_back_is_not_an_option(program: Program) -> None:
 
 
 def test_data_is_not_destroyed_without_a_yes(program: Program) -> None:
-    """Where nobody can be asked, it has to be said beforehand."""
+    """Without a terminal the answer has to be given beforehand."""
     program = program.using(RETRIEVAL_SCHEMA="kept")
     program.succeeds("db", "upgrade")
     assert "say it with --yes" in program.fails("db", "downgrade", "base", given="y\n")

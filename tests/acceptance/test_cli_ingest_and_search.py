@@ -235,7 +235,7 @@ async def test_a_service_is_told_before_texts_are_sent_to_it(program: Program) -
 
 
 def test_the_model_of_this_machine_says_that_it_knows_english(program: Program) -> None:
-    """Of a new collection alone, with the name of a multilingual one."""
+    """It says so of a new collection alone, and names a multilingual model."""
     path = program.write("notes.jsonl", *NOTES)
     local = program.using(RETRIEVAL_EMBEDDER="minilm")
     said = "all-MiniLM-L6-v2, knows English alone; for texts in other languages RETRIEVAL_EMBEDDER=ollama:bge-m3"
@@ -331,11 +331,11 @@ CONDITIONS: list[tuple[list[str], set[str]]] = [
     (['{"item_id": ["disk", "slow", "none"]}'], {"disk", "slow"}),
     (['{"item_id": {"nin": ["disk", "slow"]}}'], {"login"}),
 ]
-"""As they are typed, and the items that they let through; a list of keys is a condition in JSON."""
+"""Conditions as they are typed, and the items that they match; a list of keys is a condition in JSON."""
 
 
 def test_conditions_choose_items(notes: Program) -> None:
-    """As they are typed, each narrowing the others; keys are included and excluded."""
+    """Conditions as they are typed, each narrowing the others; keys are included and excluded."""
     for conditions, found in CONDITIONS:
         options = [word for condition in conditions for word in ("--where", condition)]
         hits = notes.json("search", "notes", "the report node certificate disk", *options)["hits"]

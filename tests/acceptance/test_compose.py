@@ -16,13 +16,13 @@ SERVICES = compose(SECRETS)["services"]
 
 
 def arguments(name: str) -> list[str]:
-    """What the service's command is given; of a server, on a free port."""
+    """The arguments of the service's command; a server gets a free port."""
     given = command_of(SERVICES[name])[1:]
     return [*given, "--port", "0"] if "--port" in given else given
 
 
 def variables(name: str) -> dict[str, str]:
-    """Those of the service that are not about the database."""
+    """The service's variables that are not about the database."""
     taken = SERVICES[name]["environment"].items()
     return {key: value for key, value in taken if value and key not in {"RETRIEVAL_DATABASE_URL", "RETRIEVAL_EMBEDDER"}}
 

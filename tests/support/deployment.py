@@ -1,4 +1,4 @@
-"""What the files of a deployment may name: commands of the program and variables of its settings."""
+"""Names that the files of a deployment may use: commands of the program and variables of its settings."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def variable(name: str) -> str:
 
 
 VARIABLES = frozenset(map(variable, Settings.model_fields))
-"""Those of every setting."""
+"""The variables of every setting."""
 
 
 def check_command(place: str, words: Sequence[str]) -> None:

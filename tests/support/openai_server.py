@@ -32,11 +32,11 @@ class Speech:
 
     path: str
     base: str = ""
-    """What the address that users set ends with."""
+    """The end of the address that users set."""
     fields: frozenset[str]
-    """What a request may hold."""
+    """The members that a request may have."""
     needed: dict[str, tuple[Any, ...]] = field(default_factory=dict)
-    """What a request must hold, with the values that may stand there."""
+    """The members that a request must have, with their possible values."""
     dimensions: str = "dimensions"
     role: str = ""
     """The field by which vectors of queries differ from those of documents."""

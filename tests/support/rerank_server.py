@@ -85,7 +85,7 @@ class RerankServer:
 
 
 def refusal(shape: str, body: dict[str, Any], most_texts: int = 1000) -> str:
-    """What a server of that shape says of a body that it does not take; empty: it takes it."""
+    """The refusal of a body by a server of that shape; empty: it is accepted."""
     names = {
         "cohere": {"model", "query", "documents", "top_n", "max_tokens_per_doc", "priority"},
         "jina": {"model", "query", "documents", "top_n", "return_documents"},

@@ -42,7 +42,7 @@ def container(deployment: dict[str, Any]) -> dict[str, Any]:
 
 
 def kustomization(folder: Path) -> dict[str, Any]:
-    """What the folder is made of."""
+    """The objects that the folder makes."""
     (found,) = objects(folder / "kustomization.yaml")
     return found
 
@@ -96,7 +96,7 @@ def test_probes_ask_for_what_there_is() -> None:
 
 
 def test_every_variable_is_a_setting() -> None:
-    """Those of the base and of the example; secrets are in no file."""
+    """The variables of the base and of the example; secrets are in no file."""
     for folder in (BASE, EXAMPLE):
         (generated,) = kustomization(folder)["configMapGenerator"]
         names = {line.partition("=")[0] for line in generated["literals"]}

@@ -45,7 +45,7 @@ def last_stage() -> list[Step]:
 
 
 def platform_services(services: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """Those that run the platform's image."""
+    """The services that run the platform's image."""
     return {name: one for name, one in services.items() if one["image"] == "retrieval-platform"}
 
 
@@ -178,7 +178,7 @@ def test_the_image_reports_its_health_by_the_state_of_the_database() -> None:
 
 
 def test_the_image_has_the_extras_of_every_service(pyproject_extras: set[str]) -> None:
-    """What serves is installed by default, and each extra exists."""
+    """The extras that serve are installed by default, and each exists."""
     (extras,) = (step.arguments.removeprefix("EXTRAS=") for step in last_stage() if step.name == "ARG")
 
     assert {"local", "documents", "http", "mcp"} <= set(extras.split(",")) <= pyproject_extras
@@ -247,7 +247,7 @@ def test_the_limits_of_the_proxy_fit_those_of_the_service() -> None:
 
 
 def test_a_reference_without_a_value_stops_the_start() -> None:
-    """As the engine would, the reader of the file names what is missing."""
+    """The reader of the file names what is missing, as the engine does."""
     with pytest.raises(KeyError, match="MCP_TOKEN"):
         compose(dict.fromkeys(SECRETS - {"MCP_TOKEN"}, "x"))
 

@@ -35,7 +35,7 @@ def configured_embedder(settings: Settings) -> Embedder | None:
 
 
 async def asked_embedder(settings: Settings) -> Embedder | None:
-    """As ``configured_embedder``; a service is asked, once, for what is not known of it, and a model is loaded.
+    """The same as ``configured_embedder``; it asks a service once for what is not known of it, and loads a model.
 
     Raises ``EmbedderError`` too.
     """
@@ -76,7 +76,7 @@ class ChosenService:
     model: str
     """Empty: the server is asked."""
     options: dict[str, Any]
-    """What an ``OpenAIEmbedder`` takes besides."""
+    """The further arguments of an ``OpenAIEmbedder``."""
 
 
 def service_in_use(settings: Settings, space: EmbeddingSpace | None = None) -> ChosenService | None:
@@ -236,7 +236,7 @@ class ChosenEmbedders:
         return self._configured
 
     async def asked_for_new(self) -> Embedder | None:
-        """As ``for_new``; a service is asked, once, for what is not known of it. Raises ``EmbedderError`` too."""
+        """The same as ``for_new``; it asks a service once for what is not known of it. Raises ``EmbedderError`` too."""
         if self._configured is None:
             self._configure(self._given or self._kept(await asked_embedder(self._settings)))
         return self._configured

@@ -414,7 +414,7 @@ class OpenAIEmbedder:
                 halves = texts[:middle], texts[middle:]
                 return np.concatenate(await all_of(self._embed_batch(half, role) for half in halves))
             size = len(texts[0].encode())
-            # What the model takes is not known of every model: then half of the text is tried, and half of that.
+            # The limit is not known of every model: then half of the text is tried, and half of that.
             shortest = cut(texts[0], min(self.max_tokens, max(size // 2, _LEAST_BYTES)))
             if shortest != texts[0]:
                 self._found_too_long.add(text_hash(texts[0]))

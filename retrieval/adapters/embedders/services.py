@@ -27,12 +27,12 @@ class EmbeddingService:
     title: str
     """In messages."""
     provider: str = ""
-    """Of its embedding spaces; empty: its name."""
+    """The provider of its embedding spaces; empty: its name."""
     url: str = ""
     """Its usual address; empty: the address has to be given."""
     path: str = "/embeddings"
     models_path: str = ""
-    """Where a server tells its model; empty: it does not."""
+    """The path where a server tells its model; empty: it does not."""
     model: str = ""
     """Its usual model; empty: the server is asked."""
     key_variable: str = ""
@@ -43,7 +43,7 @@ class EmbeddingService:
     """The field that tells documents from queries; empty: the model's prefixes do."""
     roles: Mapping[TextRole, str] = field(default_factory=lambda: _NOTHING)
     more: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
-    """What every request holds besides."""
+    """The further members of every request."""
     max_texts: int = 2048
     """Texts a request."""
     max_request_tokens: int = 250_000
@@ -180,7 +180,7 @@ def service_of(space: EmbeddingSpace) -> EmbeddingService | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownModel:
-    """What is known of a model before it is asked."""
+    """The facts about a model that are known before it is asked."""
 
     dimensions: int
     max_tokens: int
@@ -250,7 +250,7 @@ def plain_name(model: str) -> str:
 
 
 def known_model(model: str) -> KnownModel | None:
-    """What is known of the model; None: nothing."""
+    """The facts that are known about the model; None: it is unknown."""
     return _MODELS.get(plain_name(model))
 
 

@@ -46,7 +46,7 @@ class RerankShape:
     """The shape of one provider's requests."""
 
     url: str
-    """Where its endpoint is, without ``/rerank``; empty: on a server of the user's own."""
+    """The address of its endpoint, without ``/rerank``; empty: a server of the user's own."""
     texts: str = "documents"
     """The member that holds the texts."""
     others: Mapping[str, Any]

@@ -130,7 +130,7 @@ def _seconds_until(value: str, now: datetime) -> float | None:
 
 _LONGEST_DETAIL = 200
 _SAID = ("message", "detail", "error")
-"""Where servers say what is wrong; OpenAI's client has taken it out of an ``error`` already."""
+"""The members in which servers say what is wrong; OpenAI's client has taken it out of an ``error`` already."""
 _PASSING = frozenset({408, 409, 425, 429})
 _TOO_LONG = re.compile(
     r"context.?length|too (long|large|many)|max\w*.{0,60}tokens|less than \d+ tokens|tokens per request",

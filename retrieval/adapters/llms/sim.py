@@ -340,7 +340,7 @@ def sim_facts(prompt: str) -> dict[str, Any] | None:
 
 
 def sim_decisions(prompt: str) -> dict[str, Any] | None:
-    """What becomes of each fact beside the memories that it is shown with; None: the prompt shows no facts.
+    """The decision on each fact beside the memories that it is shown with; None: the prompt shows no facts.
 
     The same words are the same; of others, one with which it shares at least half of all words is superseded.
     """

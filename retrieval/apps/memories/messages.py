@@ -83,7 +83,7 @@ class FoundFact:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RememberedFact(Told):
-    """What became of one fact."""
+    """The outcome for one fact."""
 
     outcome: FactOutcome
     fact: str
@@ -100,7 +100,7 @@ class RememberedFact(Told):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RememberReport(Told):
-    """What became of the messages of a conversation."""
+    """The outcome for the messages of a conversation."""
 
     facts: tuple[RememberedFact, ...]
     """In the order in which the language model named them; none: nothing was worth remembering."""
@@ -109,7 +109,7 @@ class RememberReport(Told):
     remembered_at: datetime | None = None
     """When the same messages were remembered before; nothing was changed then. None: they are new."""
     notes: tuple[str, ...] = ()
-    """What was done otherwise than wanted, such as vectors that are still to come."""
+    """Notes on what was done otherwise than wanted, such as vectors that are still to come."""
 
     def of(self, outcome: FactOutcome | str) -> list[RememberedFact]:
         """The facts with that outcome: ``added``, ``same``, ``superseded`` or ``refused``."""
@@ -275,7 +275,7 @@ def grounded_share(text: str, turns: Iterable[Turn]) -> float:
 def _stems(text: str) -> set[str]:
     found = set[str]()
     for word in words(text):
-        # Of letters without case, such as Chinese or Thai ones, a word is as long as a sentence.
+        # In scripts without case, such as Chinese or Thai, a word would be as long as a sentence.
         is_spaced = word.isascii() or word != word.upper()
         found |= {word[:_STEM] if word not in STOP_WORDS else word} if is_spaced else set(word)
     return found
@@ -289,7 +289,7 @@ class FactQuestion(NamedTuple):
 
 
 class FactDecision(NamedTuple):
-    """What a language model says of a fact and one of the memories near to it."""
+    """The decision of a language model on a fact and one of the memories near to it."""
 
     outcome: FactOutcome
     near: Near | None = None
@@ -350,7 +350,7 @@ def decision_prompt(questions: Iterable[FactQuestion]) -> str:
 
 
 def decided(answer: Mapping[str, Any], questions: Sequence[FactQuestion]) -> list[FactDecision]:
-    """What a model's answer says of each question; of several decisions on a fact the first counts.
+    """The decisions in a model's answer, by question; of several on a fact the first counts.
 
     A fact without a decision is new, and so is one whose decision names a memory that it was not shown with: that loses
     nothing.

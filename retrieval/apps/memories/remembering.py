@@ -116,7 +116,7 @@ SEARCHES_AT_ONCE = 4
 
 
 class FactsOf(NamedTuple):
-    """Whose the facts of one call are, their interaction type, and when they were said."""
+    """The owner of the facts of one call, their interaction type, and when they were said."""
 
     project_id: str
     user_id: str | None
@@ -205,7 +205,7 @@ class Remembering:
 
 @dataclass(frozen=True, slots=True)
 class _Asking:
-    """What a language model is asked, and about which memories."""
+    """A question for the language model, and the memories that it is about."""
 
     llm: LLM
     collection: Collection
@@ -218,7 +218,7 @@ class _Asking:
         return found_facts(answer, conversation)
 
     async def decisions(self, facts: Sequence[NewMemory], now: datetime) -> list[FactDecision]:
-        """What becomes of each fact.
+        """The decision on each fact.
 
         It is new where nothing is near, and the same where the words are; of the others the language model decides.
         """
@@ -252,7 +252,7 @@ class _Asking:
 
 
 def _plain_decision(fact: NewMemory, near: Sequence[Near]) -> FactDecision | None:
-    """What becomes of a fact that nobody needs to be asked about; None: somebody does."""
+    """The decision on a fact that needs no language model; None: it needs one."""
     same = next((one for one in near if normalised(one.text) == normalised(fact.content)), None)
     if same is not None:
         return FactDecision(FactOutcome.SAME, same)

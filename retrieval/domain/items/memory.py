@@ -170,7 +170,7 @@ class Duplicates(StrEnum):
 
 
 class FactOutcome(StrEnum):
-    """What became of a fact that was to be remembered."""
+    """The outcome for a fact that was to be remembered."""
 
     ADDED = "added"
     """It is a memory of its own."""

@@ -247,7 +247,7 @@ _PARTS: Mapping[str, type[Fusion | Refining | Diversity | Learned | Exploration 
 """The parts of a profile that are objects."""
 
 _MAY_MISS = frozenset({"calibration", "rerank"})
-"""Those that a profile may have or not."""
+"""The parts that a profile may have or not."""
 
 
 def _check_kinds(profile: Profile) -> None:

@@ -103,7 +103,7 @@ def text_for_reranker(title: str, body: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scored:
-    """What a reranker said of candidates."""
+    """The scores that a reranker gave to candidates, or why it gave none."""
 
     reranker: str = ""
     """The reranker's name."""

@@ -144,7 +144,7 @@ def _say(line: str) -> None:
 
 
 def _leave_the_pipe() -> None:
-    """Whoever read our output is gone: what is left goes nowhere, and nothing complains at the end."""
+    """The reader of the output is gone: what is left goes nowhere, and nothing complains at the end."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for stream in (sys.stdout, sys.stderr):
         try:

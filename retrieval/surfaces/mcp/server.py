@@ -568,7 +568,7 @@ class RetrievalServer(MCPServer[Any]):
             version=installed_version() or "0",
             tools=[one.tool for group in groups for one in offered[group]],
             resources=PrincipleResources(served).as_resources() if ToolGroup.PRINCIPLES in groups else [],
-            # What happens is told by this program's own log.
+            # This program has a log of its own.
             log_level="WARNING",
         )
 

@@ -107,7 +107,7 @@ def scoped(
 
 
 def part_of(text: str, start: int, characters: int) -> tuple[str, int | None]:
-    """So many characters of the text from a place on, and where the rest begins; None: there is no rest."""
+    """A part of the text from a place on, and where the rest begins; None: there is no rest."""
     end = start + characters
     return text[start:end], end if end < len(text) else None
 

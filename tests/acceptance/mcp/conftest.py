@@ -128,7 +128,7 @@ class Answer:
 
     @property
     def titles(self) -> list[str]:
-        """Of the principles in it."""
+        """The ids of the principles in it."""
         return [one["title"] for one in self.value["principles"]]
 
 

@@ -62,7 +62,7 @@ async def names(client: Client) -> set[str]:
 
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
 async def test_a_key_is_offered_what_its_scopes_allow(keyed: str, url: str, mode: Literal["legacy", "auto"]) -> None:
-    """What is not listed is refused with what would allow it; a key of all scopes, and the token, may do all."""
+    """A refusal names the scope that would allow the tool; a key of all scopes, and the token, may call every tool."""
     async with tenant_of(url, "keyed") as platform:
         await platform.collection("docs")
         texts = {scope: (await platform.create_key(scope, scopes=[scope])).text for scope in ("read", "write", "admin")}
@@ -123,7 +123,7 @@ async def test_a_session_is_its_keys_alone(keyed: str, url: str) -> None:
 
 
 async def test_a_key_that_asks_too_often_waits(keyed: str, url: str) -> None:
-    """As long as it is told."""
+    """It waits as long as it is told."""
     async with tenant_of(url, TENANT) as platform:
         text = (await platform.create_key("hasty", requests_per_minute=1)).text
     headers = {"Accept": "application/json, text/event-stream", "Authorization": f"Bearer {text}"}

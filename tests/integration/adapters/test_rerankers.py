@@ -135,7 +135,7 @@ async def test_what_may_pass_is_tried_again(status: int, attempts: int) -> None:
 
 @pytest.mark.parametrize("logits", [1, 2])
 async def test_a_cross_encoder_file_keeps_the_contract_and_gives_its_probabilities(tmp_path: Path, logits: int) -> None:
-    """Of one logit the logistic function, of two the softmax, which is the same here."""
+    """One logit goes through the logistic function, two through the softmax, which is the same here."""
     folder = write_cross_encoder(tmp_path / "tiny", logits=logits)
     reranker = OnnxReranker(folder)
     assert reranker.name == "onnx/tiny"

@@ -124,7 +124,7 @@ async def test_a_platform_refuses_values_of_other_types(
     ],
 )
 async def test_a_search_says_what_it_takes(platform: Platform, given: Any, said: str) -> None:
-    """Of an argument's value, and of its name."""
+    """The message is about an argument's value, or about its name."""
     collection = await platform.collection("tests")
     with pytest.raises(InvalidRequestError) as refused:
         await collection.search("database", **given)
@@ -149,7 +149,7 @@ async def test_other_calls_name_the_argument_that_was_meant(platform: Platform) 
 
 
 def test_names_are_checked_without_another_signature() -> None:
-    """What reads signatures sees the arguments that there are."""
+    """A program that reads signatures sees the arguments that there are."""
     told = inspect.signature(Collection.add).parameters
     assert list(told) == ["self", "items", "embeddings"]
     assert told["items"].default is inspect.Parameter.empty
@@ -163,7 +163,7 @@ def test_the_other_kind_of_with_is_named(settings: Settings) -> None:
 
 
 async def test_a_platform_without_await_is_not_awaited(settings: Settings) -> None:
-    """As above."""
+    """The message names the right one."""
     opened: Any = retrieval.sync.connect(settings=settings)
     with pytest.raises(InvalidRequestError, match="this platform is not awaited"):
         async with opened:

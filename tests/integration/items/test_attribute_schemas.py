@@ -78,7 +78,7 @@ async def test_every_violation_is_named(tickets: Collection) -> None:
 
 
 async def test_nothing_is_added_where_one_item_does_not_fit(tickets: Collection) -> None:
-    """As with any invalid item; also in a call whose items are stored part by part."""
+    """The same holds of any invalid item; also in a call whose items are stored part by part."""
     many = [{**GOOD, "id": f"g{number}"} for number in range(2100)]
     for items in ([GOOD, BAD], [*many, BAD]):
         with pytest.raises(InvalidItemError, match="item 'bad' does not fit"):
@@ -172,4 +172,5 @@ async def test_a_property_may_have_the_name_of_a_keyword(platform: Platform) -> 
     schema = {"properties": {"pattern": {"type": "string"}, "b": {"const": {"pattern": "x"}}}}
     await platform.remove_collection("named")
     named = await platform.collection("named", schema=schema)
-    await named.add([{"id": "1", "text": "x", "pattern": "stripes"}])
+    report = await named.add([{"id": "1", "text": "x", "pattern": "stripes"}])
+    assert report.added == 1

@@ -72,7 +72,7 @@ CLOSING = {
 """What would end a quotation that is no frame."""
 
 FORGERIES = {"what hides": " ".join(REFUSED.values()), "ends of lines": " ".join(LINES.values()), **CLOSING}
-"""What is planted: all that hides is one text, and so are all ends of lines, for each of them must be gone."""
+"""The planted signs: all that hide stand in one text, all ends of lines in another; each must be gone."""
 
 
 @dataclass(slots=True)

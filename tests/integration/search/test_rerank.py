@@ -45,7 +45,7 @@ class Told:
         self.answer, self.seconds, self.calls = answer, seconds, 0
 
     async def rerank(self, _query: str, texts: Sequence[str]) -> Any:
-        """What it is told to say."""
+        """The answer that it is told to give."""
         self.calls += 1
         await asyncio.sleep(self.seconds)
         if isinstance(self.answer, BaseException):
@@ -243,7 +243,7 @@ async def test_a_stored_profile_reranks_every_search(settings: Settings, databas
 
 
 async def test_a_comparison_uses_recorded_scores_where_it_has_them(settings: Settings, database_url: str) -> None:
-    """What another profile would have shown is told by the recorded reranker's scores alone."""
+    """The recorded scores of the reranker alone tell what another profile would have shown."""
     async with stored(settings, database_url, OverlapReranker()) as (platform, collection):
         found = await collection.search(QUERY, profile=RERANKED, limit=1)
         await collection.search(QUERY, profile=replace(LEXICAL, recording=Recording(wait=True)), limit=1)

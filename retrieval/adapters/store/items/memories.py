@@ -165,7 +165,7 @@ async def read_memories(
 async def read_versions(
     database: Database, tenant_id: int, collection_id: int, ids: Sequence[str]
 ) -> dict[str, Memory]:
-    """Those memories with all that took their places, and all whose places these took, by id."""
+    """The memories by id, with those that superseded them and those that they superseded."""
     rows = await database.read(tenant_id, _HISTORY.bind(collection_id=collection_id, item_ids=list(ids)))
     return {row[0]: _memory(row) for row in rows}
 

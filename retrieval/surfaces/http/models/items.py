@@ -273,7 +273,7 @@ class RememberRequest(Sent):
     first_turn: int = 1
     """The number of the first message."""
     interaction_type: str = FACT
-    """Of the memories."""
+    """The collection of the memories."""
     occurred_at: Moment | None = None
     """When they were said; left out: now."""
 
@@ -289,13 +289,13 @@ _REMEMBERED: dict[str, JsonValue] = {
 
 
 class RememberedFactTold(AnswerPart, of=RememberedFact):
-    """What became of one fact."""
+    """The outcome for one fact."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [_REMEMBERED]})
 
 
 class RememberReportTold(AnswerPart, of=RememberReport):
-    """What became of the messages of a conversation."""
+    """The outcome for the messages of a conversation."""
 
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"facts": [_REMEMBERED], "messages": 1, "remembered_at": None, "notes": []}]}

@@ -105,6 +105,6 @@ async def test_without_the_library_it_says_what_to_install(monkeypatch: pytest.M
 
 
 def test_its_dimensions_are_known_once_it_is_loaded() -> None:
-    """Who asks before that is told."""
+    """Asking before that is an error that says so."""
     with pytest.raises(ConfigurationError, match="are known once it is loaded"):
         configured_embedder(SETTINGS)

@@ -33,7 +33,7 @@ MODELS = {
     "vllm": "BAAI/bge-m3",
 }
 OWN_DIMENSIONS = {"openai": 1536, "ollama": 768, "cohere": 1536}
-"""Of those models; 1024 of the others."""
+"""The dimensions of those models; the others have 1024."""
 
 KEY = "key-0123456789"
 KEYED = ["openai", "voyage", "cohere", "jina"]
@@ -64,7 +64,7 @@ async def made(settings: Settings) -> Embedder:
 
 
 def test_every_name_has_its_service() -> None:
-    """What the settings take is what there is, in the tests too."""
+    """The settings take the services that exist, and the tests know each."""
     assert set(NAMES) == set(SERVICES) == set(SPEECHES) == set(MODELS)
 
 
@@ -285,7 +285,7 @@ async def _not_found(*_: object) -> Any:
 
 
 async def failed(embedder: Embedder) -> EmbedderError:
-    """What embedding two texts raises: one line, without the key."""
+    """The error of embedding two texts: one line, without the key."""
     with pytest.raises(EmbedderError) as caught:
         await embedder.embed(["apples", "pears"], TextRole.DOCUMENT)
     assert KEY not in repr(caught.value)

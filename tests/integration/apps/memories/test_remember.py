@@ -207,7 +207,7 @@ async def test_history_holds_what_was_superseded_by_hand_and_ends_at_what_was_fo
 async def test_two_facts_of_one_call_change_one_memory_as_one_transaction(
     store: MemoryStore, platform: Platform, server: OpenAIServer
 ) -> None:
-    """What is said again and then superseded is both; the second one that would take its place is a new memory."""
+    """A fact can be repeated and then superseded; a second one that would supersede it is a new memory."""
     server.faults.append(facts(("Ann lives in Berlin.", [1])))
     old = str((await store.remember(BERLIN, "p1", session="s1")).facts[0].memory_id)
     moving = [{"role": "user", "name": "Ann", "content": "I lived in Berlin. I live in Munich. I live in Rome too."}]

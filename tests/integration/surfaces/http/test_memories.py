@@ -96,7 +96,7 @@ async def test_other_collections_and_unknown_memories_are_refused(client: AsyncC
 async def test_a_language_model_that_is_away_is_told(
     client: AsyncClient, platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As a failure that passes; nothing is stored."""
+    """It is answered as a failure that passes; nothing is stored."""
     await memories_collection(platform)
     monkeypatch.setattr(LLM, "_faults", SimFaults(fail_rate=1.0))
     answer = await client.post(PATH, json=sent("I like green tea.", "away"))

@@ -55,7 +55,7 @@ def test_a_fact_is_grounded_in_the_words_of_its_turns(fact: str, share: float) -
     ],
 )
 def test_other_scripts_are_compared_too(fact: str, said: str, is_enough: bool) -> None:  # noqa: FBT001
-    """Where words have no spaces between them, by characters."""
+    """In scripts without spaces, characters are compared."""
     assert (grounded_share(fact, [Turn(1, "user", said)]) >= 0.5) is is_enough
 
 
@@ -95,7 +95,7 @@ def test_facts_with_the_same_words_become_one_and_too_many_are_refused() -> None
 
 
 def test_the_first_decision_on_a_fact_counts_and_reasons_are_short() -> None:
-    """What is missing, or about another memory, is new."""
+    """A fact without a decision, or with one about another memory, is new."""
     near = [Near("a", 1.0, "x"), Near("b", 0.5, "y")]
     questions = [FactQuestion("x", near)] * 4
     said = [

@@ -83,7 +83,7 @@ def test_scores_that_lie_are_rejected(scores: Any) -> None:
 
 
 def test_the_score_is_a_share_of_both() -> None:
-    """Who was not sent gets nothing from the reranker, and so never passes one that was and stood above."""
+    """A candidate that was not sent gets no score, so it never passes one that was sent and stood above."""
     assert reranked_scores([1.0, 0.5, 0.4], [0.2, 1.0, None], 0.25) == pytest.approx([0.8, 0.625, 0.3])
     assert reranked_scores([1.0, 0.5], [0.2, None], 1.0) == [0.2, 0.0]
 

@@ -62,7 +62,7 @@ def simulated(database_url: str, settings: Settings, monkeypatch: pytest.MonkeyP
 
 @pytest.mark.usefixtures("simulated")
 def test_messages_of_a_file_are_remembered_and_their_history_is_shown(tmp_path: Path) -> None:
-    """As lines or as one list, plain or by JSON; the collection is made."""
+    """Messages come as lines or as one list, the report plain or as JSON; the collection is made."""
     program = CliRunner()
 
     def remembered(name: str, text: str, *words: str) -> str:
