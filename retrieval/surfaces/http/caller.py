@@ -18,9 +18,9 @@ from retrieval.domain.api_key import Caller, Scope
 from retrieval.domain.errors import UnknownCollectionError
 from retrieval.engine.collection_handle import FRESH_SECONDS
 from retrieval.platform import Platform
+from retrieval.surfaces.http.json_bodies import CollectionName
 from retrieval.surfaces.http.limits import Latest
 from retrieval.surfaces.http.problems import AuthenticationError, ForbiddenError
-from retrieval.surfaces.http.sent_items import CollectionName
 from retrieval.surfaces.http.service import Service
 from retrieval.surfaces.refused_values import names_there_are
 

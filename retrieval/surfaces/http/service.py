@@ -11,7 +11,7 @@ from retrieval.domain.llm import LLM
 from retrieval.platform import Platform, connect
 from retrieval.settings import Settings
 from retrieval.surfaces.http.limits import Load
-from retrieval.surfaces.http.metrics import Figures, Metrics, StateMetrics
+from retrieval.surfaces.http.telemetry import Figures, Metrics, StateMetrics
 from retrieval.surfaces.tenants import Holder, PlatformOpening, Tenants
 
 
