@@ -405,7 +405,7 @@ class Admission:
         if key is None:
             await self._app(scope, receive, send)
             return
-        platform = await self._access.service.platform(caller.tenant, scope)
+        platform = await self._access.service.of_tenant(caller.tenant, scope)
         attempt = attempt_of(scope, tenant_id=platform.tenant_id, key_id=caller.key_id, key=key)
         await self._access.once.serve(self._app, scope, receive, send, database=platform.database, attempt=attempt)
 

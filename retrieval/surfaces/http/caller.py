@@ -46,7 +46,7 @@ CurrentCaller = Annotated[Caller, Depends(current_caller)]
 async def current_platform(request: Request) -> Platform:
     """The caller's tenant's view of the platform."""
     service: Service = request.app.state.service
-    return await service.platform((await current_caller(request)).tenant, request.scope)
+    return await service.of_tenant((await current_caller(request)).tenant, request.scope)
 
 
 CurrentPlatform = Annotated[Platform, Depends(current_platform)]

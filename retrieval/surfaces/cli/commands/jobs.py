@@ -100,7 +100,6 @@ def reindex(context: typer.Context, *, collection: CollectionName, as_json: Json
     where RETRIEVAL_JOBS_SCHEDULE says when.
     """
     from retrieval.jobs.registry import job_named
-    from retrieval.surfaces.cli.commands.jobs import run_one_job
 
     run_one_job(state_of(context), job_named("reindex"), collection, as_json=as_json)
 
