@@ -21,7 +21,7 @@ from retrieval.apps.tickets.config import METADATA_WEIGHT, NORMALIZATION_HOURS, 
 from retrieval.domain.checks import STORED_NOTE, shown_value
 from retrieval.platform import Platform
 from retrieval.surfaces.langchain.bridge import Bridge
-from retrieval.surfaces.langchain.opening import Opened
+from retrieval.surfaces.langchain.embeddings import Opened
 from retrieval.sync import SyncPlatform
 
 _LINES = frozenset({"ticket_id", "title", "labels", "domain", "priority", "added_by"})
