@@ -284,6 +284,7 @@ def make_plan(
             few=way.few,
             reach=way.reach,
             effort=way.effort,
+            is_quantised=collection.ann_index is not None and collection.ann_index.is_quantised,
             fields=() if request.group_by is None else (request.group_by,),
             with_items=are_hits,
             with_both_scores=profile.fusion.kind is FusionKind.WEIGHTED_SUM and SCORED_BOTH_WAYS.issubset(legs),

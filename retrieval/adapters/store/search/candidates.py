@@ -24,7 +24,7 @@ from retrieval.adapters.store.items.composed import KeptStatements
 from retrieval.adapters.store.items.conditions import HIT_COLUMNS, field_value
 from retrieval.adapters.store.round_trip import Row
 from retrieval.adapters.store.search.candidate_request import CandidateRequest, Query
-from retrieval.adapters.store.search.dense_leg import dense_leg, dense_settings, similarity_of, vector_of
+from retrieval.adapters.store.search.dense_leg import dense_leg, dense_settings, similarity_of, vector_of, walk_values
 from retrieval.adapters.store.search.lexical_leg import found_by_words, lexical_leg, query_weights, weight_of
 from retrieval.adapters.store.search.ordered_legs import (
     linked_leg,
@@ -135,7 +135,7 @@ def _values(request: CandidateRequest, query: Query) -> dict[str, Any]:
         "query": query.words,
         "depth": request.depth,
         "few": request.few,
-        "reach": request.reach,
+        **walk_values(request),
         "prefixes": list(query.prefixes),
         "entity_types": [kind for kind, _ in entities],
         "entity_ids": [entity_id for _, entity_id in entities],

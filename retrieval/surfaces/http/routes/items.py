@@ -72,8 +72,8 @@ async def collection(
 ) -> JSONResponse:
     """Make a collection, or see to it that one has these settings.
 
-    Of a collection that is there, attributes to filter by are added and neighbours are set; language, space, schema and
-    profile must be what they are: 409.
+    Of a collection that is there, attributes to filter by are added, neighbours and the kind of index are set;
+    language, space, schema and profile must be what they are: 409.
     """
     is_new = await _existing(platform, name) is None
     profile = profile_at(("profile",), body.profile)
@@ -89,6 +89,7 @@ async def collection(
         filterable=body.filterable and dict(body.filterable),
         neighbours=neighbours,
         schema=body.attribute_schema,
+        index=body.index,
     )
     # Also of a new one: another request may have made it first, with other settings.
     await _check_same(made, body)
