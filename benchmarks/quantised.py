@@ -3,12 +3,12 @@
     python benchmarks/quantised.py [--quick] [--server URL]
 
 Two collections of one installation hold the same 20,000 items, one with ``index="full"`` and one with
-``index="quantised"``. Each index is built three times more in turn, by the statement of the product. Then every question goes
-to both collections through the public API, in turn, without a filter and with filters that a half, a tenth and a
-fiftieth of the items match. Truth is what NumPy finds in the vectors as they are stored.
+``index="quantised"``. Each index is built three times more in turn, by the statement of the product. Then every
+question goes to both collections through the public API, in turn, without a filter and with filters that a half, a
+tenth and a fiftieth of the items match. Truth is what NumPy finds in the vectors as they are stored.
 
-Vectors like those of texts: directions have standard deviations that fall as a power of their number, about subjects of
-very different size, turned at random and moved by a common mean. The power (0.58) and the mean's length (0.33) are
+Vectors like those of texts: directions have standard deviations that fall as a power of their number, about subjects
+of very different size, turned at random and moved by a common mean. The power (0.58) and the mean's length (0.33) are
 those of 2,500 abstracts of SciFact in the space of all-MiniLM-L6-v2. Isotropic vectors have no such structure: most pairs
 are equally far from each other, and neither bits nor a graph finds the nearest. They show what the platform then does.
 Results go to ``benchmarks/results/quantised.{json,md}``.
@@ -19,6 +19,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import os
 import random
 import sys
 import time
@@ -201,7 +202,7 @@ def ratios(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _ratio(one: Mapping[str, Any], other: Mapping[str, Any], name: str) -> float:
-    return round(one[name] / other[name], 3)
+    return round(float(one[name]) / float(other[name]), 3)
 
 
 def page(result: Mapping[str, Any]) -> str:
@@ -210,8 +211,9 @@ def page(result: Mapping[str, Any]) -> str:
                "p95_ms")  # fmt: skip
     return f"""# The quantised index
 
-{result["when"]}, 2 cores for everything. {BUILDS} builds of each index in turn, the median; every question to both, in turn; recall@{K} against NumPy. The effort
-is what the index was measured to need; above 1,000 no effort is enough, and every search compares all vectors.
+{result["when"]}, {result["cores"]} cores for everything. {BUILDS} builds of each index in turn, the median; every
+question to both, in turn; recall@{K} against NumPy. The effort is what the index was measured to need; above 1,000 no
+effort is enough, and every search compares all vectors.
 
 {table(result["rows"], columns)}
 
@@ -229,7 +231,7 @@ async def run(server: str | None, extent: Sequence[Data]) -> dict[str, Any]:
         async with connect(url, settings=Settings(tenant="bench", embedder="none", recall_sample_rate=0)) as platform:
             for data in extent:
                 rows += await measure(platform, data)
-    return {"when": f"{datetime.now(UTC):%Y-%m-%d}", "rows": rows}
+    return {"when": f"{datetime.now(UTC):%Y-%m-%d}", "cores": os.cpu_count(), "rows": rows}
 
 
 def _say(text: str) -> None:
