@@ -258,6 +258,9 @@ class IndexOutcome(StrEnum):
 QUANTISED_FROM = 1536
 """Dimensions from which an index keeps one bit of each, where nothing else is asked for."""
 
+MOST_COMPARED = 300
+"""A quantised index that needs more rows compared for ten hits is slower than a full one."""
+
 
 def index_rows(dimensions: int) -> int:
     """The number of vectors from which a collection has an HNSW index; below, comparing all is fast and exact.
@@ -376,13 +379,13 @@ def wanted_outcome(
 def wants_bits(collection: StoredCollection) -> bool:
     """Whether the collection's index should be a quantised one. Pure.
 
-    By itself a collection does not go back to bits by which the nearest of its vectors are not found.
+    By itself a collection leaves bits that tell too little of its vectors, and does not go back to them.
     """
     kind, index, space = collection.index_kind, collection.ann_index, collection.space
     if kind is not IndexKind.AUTO:
         return kind is IndexKind.QUANTISED
     if index is not None:
-        return index.is_quantised and not (index.is_measured and index.effort_10 > MAX_EFFORT)
+        return index.is_quantised and not (index.is_measured and index.effort_10 > MOST_COMPARED)
     return space is not None and space.space.dimensions >= QUANTISED_FROM
 
 
@@ -413,7 +416,7 @@ async def _build(database: Database, tenant_id: int, collection: StoredCollectio
         await _settle(connection, schema, space.table_name)
     measured = await measure_index(database, tenant_id, collection)
     if measured is not None and measured.is_quantised != wants_bits(replace(collection, ann_index=measured)):
-        _log.warning("the bits of %s do not find the nearest vectors: it gets a full index", collection.name)
+        _log.info("the bits of %s tell too little of its vectors: it gets a full index", collection.name)
         await _replace(database, tenant_id, replace(collection, ann_index=measured), space)
     return IndexOutcome.BUILT
 

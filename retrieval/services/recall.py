@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from statistics import fmean
 from typing import Any
 
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.search.candidate_request import CandidateRequest
-from retrieval.adapters.store.search.indexes import BEYOND
 from retrieval.adapters.store.search.recall import (
     Measurement,
     Probe,
@@ -22,11 +20,10 @@ from retrieval.adapters.store.search.recall import (
     store_measurements,
 )
 from retrieval.adapters.store.search.vectors import StoredSpace
-from retrieval.domain.items.collection import IndexKind
 from retrieval.domain.search.hit import Path
 from retrieval.domain.search.profile import LegName
 from retrieval.engine.plan import choose_way, share_by_facets
-from retrieval.services.indexes import IndexOutcome, keep_index, rebuild_index
+from retrieval.services.indexes import IndexOutcome, rebuild_index
 from retrieval.services.workplace import Advance, JobTarget, Workplace, unheeded
 
 LEAST_RECALL = 0.99
@@ -57,8 +54,7 @@ async def is_recall_in_question(workplace: Workplace, target: JobTarget) -> bool
 async def measure_recall(workplace: Workplace, target: JobTarget, advance: Advance = unheeded) -> dict[str, Any]:
     """Measure the latest samples, store what was found, and mend the index if it finds too little.
 
-    A sunken recall raises the search effort by a step; when it is as high as makes sense, the index is rebuilt, and a
-    quantised one that nobody asked for is replaced by a full one.
+    A sunken recall raises the search effort by a step; when it is as high as makes sense, the index is rebuilt.
     """
     collection, space = target.collection, target.collection.space
     if space is None or collection.ann_index is None:
@@ -123,13 +119,6 @@ async def _mend(workplace: Workplace, target: JobTarget, space: StoredSpace) -> 
         effort = await raise_effort(connection, target.collection.collection_id, space.space_id)
     if effort is not None:
         return f"effort raised to {effort}"
-    index = target.collection.ann_index
-    if index is not None and index.is_quantised and target.collection.index_kind is IndexKind.AUTO:
-        async with workplace.database.transaction(target.tenant_id) as connection:
-            await give_up_index(connection, target.collection.collection_id, space.space_id)
-        given_up = replace(target.collection, ann_index=replace(index, effort_10=BEYOND))
-        outcome = await keep_index(workplace.database, target.tenant_id, given_up)
-        return f"the bits find too little; index: {outcome.value}"
     if await _was_rebuilt(workplace, target):
         async with workplace.database.transaction(target.tenant_id) as connection:
             await give_up_index(connection, target.collection.collection_id, space.space_id)

@@ -12,6 +12,7 @@ import pytest
 import pytest_asyncio
 
 from retrieval import Collection, EmbeddingSpace, Platform, Settings, connect
+from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.search.candidate_request import CandidateRequest, Query
 from retrieval.adapters.store.search.candidates import bound, settings
 from retrieval.adapters.store.search.indexes import BEYOND, AnnIndex, hnsw_name, index_state, keep_measured
@@ -23,7 +24,7 @@ from retrieval.domain.search.filters import parse_where
 from retrieval.domain.search.hit import Path
 from retrieval.domain.search.profile import LegName
 from retrieval.services.doctor.collections import _check_bits, _check_index
-from retrieval.services.indexes import IndexOutcome, is_index_off, keep_index, rebuild_index
+from retrieval.services.indexes import MOST_COMPARED, IndexOutcome, is_index_off, keep_index, rebuild_index
 from retrieval.services.recall import measure_recall
 from tests.support.corpora import Corpus, make_corpus
 from tests.support.database import SCHEMA
@@ -319,34 +320,40 @@ async def test_vectors_whose_bits_tell_too_little_get_a_full_index(
     assert await kept(platform, asking) is IndexOutcome.PRESENT
 
 
-async def test_a_sunken_recall_raises_the_effort_and_then_turns_to_the_full_index(
-    platform: Platform, small: Collection, monkeypatch: pytest.MonkeyPatch
+async def test_a_sunken_recall_raises_the_number_of_rows_that_are_compared(
+    platform: Platform, small: Collection
 ) -> None:
-    """The rows that are ranked become more, step by step, as far as makes sense."""
+    """Step by step; a collection that does not ask for bits then gets the full index."""
     await platform.collection("docs", index="quantised")
     await kept(platform, small)
     await platform.collection("docs", index="auto")
     target = await target_of(platform, small)
-    assert target.collection.ann_index is not None
-    assert target.collection.ann_index.is_quantised
-    assert target.collection.space is not None
-    place = (target.collection.collection_id, target.collection.space.space_id)
-    async with platform.database.transaction(platform.tenant_id) as connection:
-        too_little = replace(target.collection.ann_index, effort_10=10, effort_100=10, effort_200=10)
-        await keep_measured(connection, *place, too_little)
+    index, space = target.collection.ann_index, target.collection.space
+    assert index is not None
+    assert index.is_quantised
+    assert space is not None
+    place = (target.collection.collection_id, space.space_id)
     for query in structured(12, seed=5):
         unit = query / np.linalg.norm(query)
         await keep_sample(platform.database, platform.tenant_id, *place, vector=unit, condition_json=None, limit=10)
-    target = await target_of(platform, small)
-    first = await measure_recall(platform.workplace, target)
-    assert first["action"] == "effort raised to 15"
-    assert first["recall"] < 0.9
-    async with platform.database.transaction(platform.tenant_id) as connection:
-        await keep_measured(connection, *place, too_little)
-    monkeypatch.setattr("retrieval.services.indexes.index_rows", lambda _: SIZE)
-    monkeypatch.setattr("retrieval.adapters.store.search.recall.MOST_EFFORT", 10)
-    second = await measure_recall(platform.workplace, await target_of(platform, small))
-    assert second["action"] == "the bits find too little; index: replaced by one of another kind"
+
+    async def with_effort(effort: int) -> StoredCollection:
+        efforts = replace(index, effort_10=effort, effort_100=effort, effort_200=effort)
+        async with platform.database.transaction(platform.tenant_id) as connection:
+            await keep_measured(connection, *place, efforts)
+        return await small.refresh()
+
+    await with_effort(10)
+    measured = await measure_recall(platform.workplace, await target_of(platform, small))
+    assert measured["recall"] < 0.9
+    assert measured["action"] == "effort raised to 15"
+    raised = (await small.refresh()).ann_index
+    assert raised is not None
+    assert raised.effort_10 == 15
+    await with_effort(MOST_COMPARED)
+    assert await kept(platform, small) is IndexOutcome.PRESENT
+    await with_effort(MOST_COMPARED + 1)
+    assert await kept(platform, small) is IndexOutcome.REPLACED
     assert "halfvec_ip_ops" in await definition(platform, small)
 
 

@@ -106,9 +106,12 @@ def hnsw_name(space_id: int, collection_id: int) -> str:
 def hnsw_definition(collection_id: int, vector_schema: str, bits: int | None = None) -> str:
     """The index's kind and rows, as SQL: a large collection's own vectors, or of each so many ``bits``."""
     of = quote_identifier(vector_schema)
-    full = f"vector {of}.halfvec_ip_ops"
-    key = full if bits is None else f"({of}.binary_quantize(vector)::bit({int(bits)})) {of}.bit_hamming_ops"
-    return f"USING hnsw ({key}) WHERE collection_id = {int(collection_id)}"
+    if bits is None:
+        key = f"(vector {of}.halfvec_ip_ops)"
+    else:
+        # Many vectors share their distance in bits: built with more effort, the graph loses fewer of them.
+        key = f"(({of}.binary_quantize(vector)::bit({int(bits)})) {of}.bit_hamming_ops) WITH (ef_construction = 128)"
+    return f"USING hnsw {key} WHERE collection_id = {int(collection_id)}"
 
 
 async def take_place(connection: Connection, schema: str, name: str) -> None:
