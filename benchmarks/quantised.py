@@ -9,8 +9,9 @@ tenth and a fiftieth of the items match. Truth is what NumPy finds in the vector
 
 Vectors like those of texts: directions have standard deviations that fall as a power of their number, about subjects
 of very different size, turned at random and moved by a common mean. The power (0.58) and the mean's length (0.33) are
-those of 2,500 abstracts of SciFact in the space of all-MiniLM-L6-v2. Isotropic vectors have no such structure: most pairs
-are equally far from each other, and neither bits nor a graph finds the nearest. They show what the platform then does.
+those of 2,500 abstracts of SciFact in the space of all-MiniLM-L6-v2. Isotropic vectors have no such structure: most
+pairs are equally far from each other, and neither bits nor a graph finds the nearest. They show what the platform then
+does.
 Results go to ``benchmarks/results/quantised.{json,md}``.
 """
 

@@ -15,15 +15,13 @@ from retrieval import Collection, EmbeddingSpace, Platform, Settings, connect
 from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.search.candidate_request import CandidateRequest, Query
 from retrieval.adapters.store.search.candidates import bound, settings
-from retrieval.adapters.store.search.indexes import BEYOND, AnnIndex, hnsw_name, index_state, keep_measured
+from retrieval.adapters.store.search.indexes import BEYOND, hnsw_name, index_state, keep_measured
 from retrieval.adapters.store.search.recall import keep_sample
-from retrieval.domain.diagnosis import Finding
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.embedding import Vectors
 from retrieval.domain.search.filters import parse_where
 from retrieval.domain.search.hit import Path
 from retrieval.domain.search.profile import LegName
-from retrieval.services.doctor.collections import _check_bits, _check_index
 from retrieval.services.indexes import MOST_COMPARED, IndexOutcome, is_index_off, keep_index, rebuild_index
 from retrieval.services.recall import measure_recall
 from tests.support.corpora import Corpus, make_corpus
@@ -233,7 +231,6 @@ async def test_the_kind_is_chosen_when_the_collection_is_made_and_can_be_changed
         assert is_index_off(await small.refresh())
         before = await small.search(vector=structured(1, seed=6)[0], limit=10)
         assert before.path is Path.APPROXIMATE
-        assert [one.severity.value for one in _findings(await small.refresh())] == ["advice"]
         stored = await small.refresh()
         rebuilt = rebuild_index if kind == "full" else keep_index
         assert await rebuilt(platform.database, platform.tenant_id, stored) is IndexOutcome.REPLACED
@@ -245,18 +242,8 @@ async def test_the_kind_is_chosen_when_the_collection_is_made_and_can_be_changed
         index = (await small.refresh()).ann_index
         assert index is not None
         assert (index.is_quantised, index.is_measured) == (kind == "quantised", True)
-        assert not [*_findings(await small.refresh())]
     with pytest.raises(InvalidRequestError, match="index is auto, full, quantised, not 'bits'"):
         await platform.collection("docs", index="bits")
-
-
-def _findings(stored: Any) -> list[Finding]:
-    class State:
-        """The part of a collection's state that the check reads."""
-
-    state: Any = State()
-    state.stored = replace(stored, documents=max(stored.documents, 5000))
-    return [one for one in (*_check_index(state, None), *_check_bits(state)) if "another kind" in one.found]
 
 
 @pytest.mark.parametrize("ending", ["next", "former"])
@@ -294,7 +281,7 @@ async def test_an_index_that_is_not_measured_yet_answers_nothing(platform: Platf
 async def test_vectors_whose_bits_tell_too_little_get_a_full_index(
     platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By itself a collection turns to the full one; one that asks for bits compares all vectors, and is told."""
+    """By itself a collection turns to the full one; one that asks for bits compares all vectors."""
     # In random directions the nearest are hardly nearer than others; the more there are, the less bits tell.
     monkeypatch.setattr("retrieval.services.indexes._EFFORTS", (40, 60))
     vectors = np.random.default_rng(3).normal(size=(SIZE, DIMENSIONS)).astype(np.float32)
@@ -308,10 +295,6 @@ async def test_vectors_whose_bits_tell_too_little_get_a_full_index(
     assert index.recall < 0.99
     assert (await asking.search(vector=vectors[0])).path is Path.EXACT
     assert await kept(platform, asking) is IndexOutcome.PRESENT
-    state: Any = type("State", (), {"stored": await asking.refresh()})()
-    [finding] = _check_bits(state)
-    assert "do not find 99 %" in finding.found
-    assert finding.mend == "retrieval collections index asking full"
 
     # The same without a wish: the job turns to the full index.
     await platform.collection("asking", index="auto")
@@ -355,8 +338,3 @@ async def test_a_sunken_recall_raises_the_number_of_rows_that_are_compared(
     await with_effort(MOST_COMPARED + 1)
     assert await kept(platform, small) is IndexOutcome.REPLACED
     assert "halfvec_ip_ops" in await definition(platform, small)
-
-
-def test_a_measured_index_says_what_it_is() -> None:
-    """A full one, where nothing else was said."""
-    assert AnnIndex().is_quantised is False

@@ -190,7 +190,10 @@ def index(
     context: typer.Context,
     *,
     collection: CollectionName,
-    kind: Annotated[IndexKind | None, typer.Argument(show_default=False)] = None,
+    kind: Annotated[
+        IndexKind | None,
+        typer.Argument(help="The kind to ask for; auto goes by dimensions.", show_default=False),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Show which kind of HNSW index a collection asks for and has, or change it.
