@@ -258,7 +258,7 @@ class IndexOutcome(StrEnum):
 QUANTISED_FROM = 1536
 """Dimensions from which an index keeps one bit of each, where nothing else is asked for."""
 
-MOST_COMPARED = 300
+MOST_COMPARED = 450
 """A quantised index that needs more rows compared for ten hits is slower than a full one."""
 
 

@@ -8,14 +8,7 @@ from pydantic import ConfigDict, Field, JsonValue
 
 from retrieval.apps.memories.messages import FACT, MOST_MESSAGES, RememberedFact, RememberReport
 from retrieval.domain.errors import InvalidItemError
-from retrieval.domain.items.collection import (
-    MAX_NEIGHBOURS,
-    MAX_OWN_WEIGHT,
-    OCCURRED_AT,
-    CollectionInfo,
-    IndexKind,
-    Neighbours,
-)
+from retrieval.domain.items.collection import MAX_NEIGHBOURS, MAX_OWN_WEIGHT, OCCURRED_AT, CollectionInfo, Neighbours
 from retrieval.domain.items.embedding import MAX_DIMENSIONS, MAX_LABEL_LENGTH, EmbeddingSpace
 from retrieval.domain.items.item import Item, StoredItem
 from retrieval.domain.items.memory import Memory
@@ -90,7 +83,7 @@ class CollectionSettings(Sent):
     """The neighbours that its items are indexed with."""
     attribute_schema: Annotated[dict[str, Any] | None, Field(alias="schema")] = None
     """A JSON Schema that the attributes of every item fit, from the collection's making on; left out: any do."""
-    index: IndexKind | None = None
+    index: Literal["auto", "full", "quantised"] | None = None
     """What an HNSW index keeps of each vector; `auto` where nothing is said."""
     profile: InlineProfile | None = None
     """How it is searched; left out: by meaning and by words."""
