@@ -6,6 +6,7 @@ What the legs share is told here; the module of each says how it finds its own.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -176,7 +177,11 @@ def found(rows: Sequence[Row], request: CandidateRequest) -> Found:
         weighed=int(account.get("compared", account.get("walked", len(rankings.get(LegName.DENSE, ()))))),
         left_out=account.get(LEFT_OUT),
         fell_short="too_few_found" in account
-        or (path is Path.APPROXIMATE and len(brought[LegName.DENSE]) < min(request.depth, request.documents)),
+        or (path is Path.APPROXIMATE and len(brought[LegName.DENSE]) < min(request.depth, request.documents))
+        # Bits order what is far only roughly: of a filter that wants it, a walk meets some, and not the nearest.
+        or (
+            request.is_quantised and request.condition is not None and account.get("met", math.inf) < request.effort / 4
+        ),
         brought={leg: len(rows) for leg, rows in brought.items()} if request.with_both_scores else {},
         rows=_beside_each(by_name, request),
         vectors=_vectors(by_name.get(_VECTOR, ())),

@@ -24,6 +24,7 @@ from retrieval.adapters.store.search.candidate_request import CandidateRequest
 from retrieval.adapters.store.search.statement_parts import (
     Matches,
     account,
+    count_of,
     is_wanted,
     literal,
     materialized,
@@ -166,6 +167,7 @@ def _walked(near: sa.Subquery, only_if: sa.ColumnElement[bool], wanted: sa.Colum
     return [
         _all_of(best.limit(parameter("depth", sa.BigInteger)), "dense_of_walk"),
         account("walked", walked, only_if),
+        account("met", count_of(met), only_if),
     ]
 
 
