@@ -5,9 +5,9 @@ RETURNS TABLE (
     text_search_config text, definition jsonb, profile_version integer, documents bigint,
     space_id bigint, provider text, model text, revision text, dimensions integer, distance text,
     document_prefix text, query_prefix text,
-    ann_index jsonb,  -- as measured, {} before; NULL: there is no valid index
+    ann_index jsonb,  -- as measured, its kind alone before; NULL: there is no valid index
     attributes jsonb, filterable jsonb, model_version integer, clustered_at timestamptz, neighbours jsonb,
-    has_expiring boolean, note text, attribute_schema jsonb
+    has_expiring boolean, note text, attribute_schema jsonb, index_kind text
 )
 LANGUAGE plpgsql STABLE
 SET search_path FROM CURRENT SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
@@ -20,16 +20,17 @@ BEGIN
                 SELECT sum(w.documents) FROM statistics_changes AS w WHERE w.collection_id = collection
             ), 0))::bigint,
         s.space_id, s.provider, s.model, s.revision, s.dimensions, s.distance, s.document_prefix, s.query_prefix,
-        CASE WHEN EXISTS (
-            SELECT FROM pg_index AS i
+        (
+            -- An index on an expression has the bits of vectors, and another one the vectors.
+            SELECT coalesce(to_jsonb(a), jsonb_build_object('is_quantised', i.indkey[0] = 0))
+            FROM pg_index AS i
             JOIN pg_class AS k ON k.oid = i.indexrelid
             JOIN pg_namespace AS n ON n.oid = k.relnamespace
+            LEFT JOIN ann_indexes AS a
+                ON a.collection_id = collection AND a.space_id = s.space_id AND a.is_quantised = (i.indkey[0] = 0)
             WHERE i.indisvalid AND n.nspname = current_schema()
                 AND k.relname = 'embeddings_' || s.space_id || '_' || collection || '_hnsw'
-        ) THEN coalesce((
-            SELECT to_jsonb(a) FROM ann_indexes AS a
-            WHERE a.collection_id = collection AND a.space_id = s.space_id
-        ), '{}') END,
+        ),
         coalesce((
             SELECT jsonb_object_agg(a.name, a.types) FROM collection_attributes AS a
             WHERE a.collection_id = collection
@@ -44,7 +45,7 @@ BEGIN
         c.neighbours,
         EXISTS (SELECT FROM memories AS m WHERE m.collection_id = collection AND m.expires_at IS NOT NULL),
         p.note,
-        c.attribute_schema
+        c.attribute_schema, c.index_kind
     FROM collections AS c
     JOIN profiles AS p ON p.collection_id = c.collection_id AND p.version = c.profile_version
     LEFT JOIN embedding_spaces AS s ON s.space_id = c.space_id

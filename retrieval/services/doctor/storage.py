@@ -61,7 +61,7 @@ STALE = 0.25
 BEHIND = 2.0
 """Autovacuum is behind when there are this many times the dead rows at which it should have begun."""
 
-_LEFTOVER = re.compile(r"_cc(new|old)\d*$")
+_LEFTOVER = re.compile(r"_(cc(new|old)\d*|next|former)$")
 
 
 def check_indexes(indexes: Sequence[IndexState], schema: str, owners: Mapping[str, str]) -> Iterator[Finding]:

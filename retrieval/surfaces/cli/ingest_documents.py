@@ -49,6 +49,7 @@ class DocumentOptions:
     language: str | None
     filterable: Mapping[str, str]
     schema: Mapping[str, Any] | None
+    index: str | None
     as_json: bool
     quiet: bool
     yes: bool
@@ -80,6 +81,7 @@ def ingest_paths(state: State, options: DocumentOptions) -> None:
             language=options.language or "english",
             filterable=options.filterable,
             schema=options.schema,
+            index=options.index,
         )
         await check_language(collection, options.language)
         with progress(f"ingest {options.collection}", "document", quiet=options.quiet) as update:

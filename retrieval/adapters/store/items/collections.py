@@ -12,11 +12,11 @@ from psycopg.types.json import Jsonb
 
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Connection, Database
-from retrieval.adapters.store.search.indexes import AnnIndex
+from retrieval.adapters.store.search.indexes import BEYOND, AnnIndex
 from retrieval.adapters.store.search.vectors import StoredSpace
 from retrieval.domain.errors import DatabaseError, InvalidRequestError, UnknownCollectionError
 from retrieval.domain.items.attribute import AttributeType, Filterable
-from retrieval.domain.items.collection import Neighbours
+from retrieval.domain.items.collection import IndexKind, Neighbours
 from retrieval.domain.items.embedding import EmbeddingSpace
 from retrieval.domain.json_schema import AttributeSchema
 from retrieval.domain.search.profile import Profile, StoredProfile
@@ -53,6 +53,8 @@ class StoredCollection:
     """The note that was stored with the profile."""
     schema: AttributeSchema | None = None
     """The schema that the items' attributes fit; None: any do."""
+    index_kind: IndexKind = IndexKind.AUTO
+    """The kind of HNSW index that it asks for."""
     row: tuple[Any, ...] = field(default=(), compare=False, repr=False)
     """The row that it was read from."""
 
@@ -145,13 +147,15 @@ async def create_collection(
     space_id: int | None,
     neighbours: Neighbours | None = None,
     schema: AttributeSchema | None = None,
+    index_kind: IndexKind = IndexKind.AUTO,
 ) -> None:
     """Make the collection with version 1 of its profile, unless another transaction made it first."""
     await check_text_search_config(connection, language)
     # Two statements: the policy on profiles looks the collection up, and sees it from the next statement on.
     cursor = await connection.execute(
-        "INSERT INTO collections (tenant_id, name, text_search_config, space_id, neighbours, attribute_schema) "
-        "VALUES (%s, %s, %s, %s, %s, %s) ON CONFLICT (tenant_id, name) DO NOTHING RETURNING collection_id",
+        "INSERT INTO collections "
+        "(tenant_id, name, text_search_config, space_id, neighbours, attribute_schema, index_kind) "
+        "VALUES (%s, %s, %s, %s, %s, %s, %s) ON CONFLICT (tenant_id, name) DO NOTHING RETURNING collection_id",
         (
             tenant_id,
             name,
@@ -159,6 +163,7 @@ async def create_collection(
             space_id,
             Jsonb(neighbours.as_dict()) if neighbours else None,
             Jsonb(schema.definition) if schema else None,
+            index_kind.value,
         ),
     )
     made = await cursor.fetchone()
@@ -174,6 +179,13 @@ async def set_space(connection: Connection, collection_id: int, space_id: int) -
     await connection.execute(
         "UPDATE collections SET space_id = %s WHERE collection_id = %s AND space_id IS NULL",
         (space_id, collection_id),
+    )
+
+
+async def set_index_kind(connection: Connection, collection_id: int, kind: IndexKind) -> None:
+    """Say which kind of HNSW index the collection asks for; ``keep_index`` makes it."""
+    await connection.execute(
+        "UPDATE collections SET index_kind = %s WHERE collection_id = %s", (kind.value, collection_id)
     )
 
 
@@ -207,6 +219,9 @@ def _ann_index(measured: Mapping[str, Any] | None) -> AnnIndex | None:
     """The index as measured; as usual where it was not yet; None where there is no valid one."""
     if measured is None:
         return None
+    if measured["is_quantised"] and "rows" not in measured:
+        # How much the bits tell depends on the vectors: before it is measured, nothing is found by them.
+        return AnnIndex(is_quantised=True, effort_10=BEYOND, effort_100=BEYOND, effort_200=BEYOND)
     return AnnIndex(**{name: measured[name] for name in AnnIndex.__slots__ if name in measured})
 
 
@@ -223,6 +238,7 @@ def _from_row(row: tuple[Any, ...]) -> StoredCollection:
         has_expiring,
         profile_note,
         schema,
+        index_kind,
     ) = rest
     names = ("provider", "model", "revision", "dimensions", "distance", "document_prefix", "query_prefix")
     stored = StoredSpace(space_id, EmbeddingSpace(**dict(zip(names, space, strict=True)))) if space_id else None
@@ -244,6 +260,7 @@ def _from_row(row: tuple[Any, ...]) -> StoredCollection:
         profile_note=profile_note,
         schema=None if schema is None else AttributeSchema.stored(schema),
         row=row,
+        index_kind=IndexKind(index_kind),
     )
 
 

@@ -57,6 +57,8 @@ _EXAMPLE: dict[str, JsonValue] = {
     "profile_version": 1,
     "model_version": 0,
     "has_hnsw": False,
+    "index": "auto",
+    "is_quantised": False,
     "filterable": {"priority": "text"},
     "neighbours": None,
     "schema": None,
@@ -114,6 +116,8 @@ class CollectionSettings(Sent):
     """The neighbours that its items are indexed with."""
     attribute_schema: Annotated[dict[str, Any] | None, Field(alias="schema")] = None
     """A JSON Schema that the attributes of every item fit, from the collection's making on; left out: any do."""
+    index: Literal["auto", "full", "quantised"] | None = None
+    """What an HNSW index keeps of each vector; `auto` where nothing is said."""
     profile: InlineProfile | None = None
     """How it is searched; left out: by meaning and by words."""
     space: SpaceSent | None = None
@@ -409,8 +413,8 @@ async def info(collection: NamedCollection) -> JSONResponse:
 async def collection(name: CollectionName, platform: CurrentPlatform, body: CollectionSettings = _MADE) -> JSONResponse:
     """Make a collection, or see to it that one has these settings.
 
-    Of a collection that is there, attributes to filter by are added and neighbours are set; language, space, schema and
-    profile must be what they are: 409.
+    Of a collection that is there, attributes to filter by are added, neighbours and the kind of index are set;
+    language, space, schema and profile must be what they are: 409.
     """
     is_new = await _existing(platform, name) is None
     profile = profile_at(("profile",), body.profile)
@@ -426,6 +430,7 @@ async def collection(name: CollectionName, platform: CurrentPlatform, body: Coll
         filterable=body.filterable and dict(body.filterable),
         neighbours=neighbours,
         schema=body.attribute_schema,
+        index=body.index,
     )
     # Also of a new one: another request may have made it first, with other settings.
     await _check_same(made, body)
