@@ -364,8 +364,8 @@ def _header(file: str, lines: Iterator[tuple[int, dict[str, Any], int]]) -> _Hea
         raise InvalidRequestError(f"{file} is not of an exported collection; {_ADVICE}")
     if first.get("version") != VERSION:
         raise InvalidRequestError(
-            f"{file} is of version {first.get('version')!r:.20} of the format, and this program reads {VERSION}; install "
-            "the program that wrote it, or export it again with this one"
+            f"{file} is of version {first.get('version')!r:.20} of the format, and this program reads {VERSION}; "
+            "install the program that wrote it, or export it again with this one"
         )
     try:
         fields, rows = first["collection"], first["rows"]

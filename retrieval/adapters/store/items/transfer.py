@@ -1,6 +1,6 @@
 """The rows of a collection as JSON, one a line: read in one state, and stored again in another collection.
 
-What follows from the items (terms, statistics, filters, facets, indexes) is not among them: it is made as they are stored.
+What follows from the items (terms, statistics, filters, facets, indexes) is not: it is made as they are stored.
 """
 
 from __future__ import annotations
