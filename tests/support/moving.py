@@ -7,26 +7,31 @@ from datetime import UTC, datetime
 from typing import Any
 
 from retrieval import Collection, Context, Feedback, Platform
+from retrieval.adapters.store.items.items import archive_items
 from retrieval.apps.memories import MemoryStore
 from retrieval.domain.items.collection import Neighbours
 from retrieval.domain.search.profile_parts import Exploration, PolicyName
 
 QUESTIONS = ("common word3", "word5 word12", '"common text" -word2', "nothing of it")
-ITEMS = 24
+ITEMS = 30
 
 
 async def filled(platform: Platform, name: str = "docs", neighbours: Neighbours | None = None) -> Collection:
-    """Items of all sorts, two profiles, memories, searches, feedback of all outcomes, clusters and a published model."""
+    """Items of all sorts, two profiles, searches, feedback of all outcomes, clusters and a published model."""
     made = await platform.collection(name, filterable={"n": "number", "kind_of": "text"}, neighbours=neighbours)
     await made.add([
         {
-            "_id": f"i{number:02}", "title": f"Title {number}", "tags": [f"t{number % 3}"], "n": number, "session": number % 2,
-            "text": f"common text word{number} word{(number + 7) % 40}", "kind_of": ["a", "b"][number % 2],
-            "occurred_at": datetime(2026, 1, 1 + number, 12, 30, 15, 123456, UTC).isoformat(), "source": "test",
+            "_id": f"i{number:02}", "title": f"Title {number}", "tags": [f"t{number % 3}"], "n": number,
+            "session": number % 2, "text": f"common text word{number} word{(number + 7) % 40}",
+            "kind_of": ["a", "b"][number % 2], "occurred_at": f"2026-01-{number + 1:02}T12:30:15.123456+00:00",
+            "source": "test",
         }
         for number in range(ITEMS)
     ])  # fmt: skip
-    await made.delete(["i23"])
+    stored = await made.refresh()
+    assert stored.space is not None
+    async with platform.database.transaction(platform.tenant_id) as connection:
+        await archive_items(connection, stored.collection_id, [stored.space.space_id], ["i29"])
     exploring = Exploration(policy=PolicyName.UNCERTAINTY_BONUS)
     await made.set_profile(replace(made.profile, exploration=exploring), note="explores")
     good = {f"i{number:02}" for number in range(0, ITEMS, 2)}
@@ -65,10 +70,13 @@ async def remembered(platform: Platform, name: str = "memories") -> Collection:
 
 async def answers(collection: Collection) -> list[Any]:
     """The hits and scores of some searches, by words, filters and context."""
+    # What exploration draws is another thing each time.
+    profile = replace(collection.profile, exploration=Exploration())
     found = []
     for question in QUESTIONS:
         for where in (None, {"n": {"gte": 5}, "kind_of": "a"}, {"tags": "t1"}):
-            result = await collection.search(question, where=where, limit=8, context=Context(domain="shop"))
+            context = Context(domain="shop")
+            result = await collection.search(question, where=where, limit=8, context=context, profile=profile)
             found += [(question, str(where), hit.item_id, hit.score, hit.title) for hit in result]
     assert len({item_id for _, _, item_id, *_ in found}) > 5
     return found

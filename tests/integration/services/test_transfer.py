@@ -7,7 +7,6 @@ import json
 import random
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +46,11 @@ async def other(platform: Platform) -> AsyncIterator[Platform]:
         yield opened
 
 
+def files_in(folder: Path) -> list[str]:
+    """The names of all that is there."""
+    return sorted(one.name for one in folder.iterdir())
+
+
 def lines_of(file: Path) -> list[Any]:
     """What a file says, without what differs by the moment and the installation."""
     raw = gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else file.read_bytes()
@@ -73,17 +77,17 @@ async def derived(platform: Platform, collection: Collection) -> list[Any]:
     """What was made of the items: terms without their numbers, statistics, vectors, filters."""
     queries = [
         "SELECT item_id, length, frequencies FROM item_terms WHERE collection_id = {id} ORDER BY 1",
-        "SELECT term, document_frequency FROM term_statistics WHERE collection_id = {id} AND document_frequency > 0 "
-        "ORDER BY 1",
+        "SELECT term, document_frequency FROM term_statistics WHERE collection_id = {id} AND document_frequency > 0",
         "SELECT documents, total_length, weighed_length FROM collection_statistics WHERE collection_id = {id}",
         "SELECT item_id, vector::text, content_hash FROM {space} WHERE collection_id = {id} ORDER BY 1",
         "SELECT item_id, vector::text FROM own_vectors WHERE collection_id = {id} ORDER BY 1",
         *(
-            f"SELECT to_jsonb(t) - 'collection_id' FROM {table} AS t WHERE collection_id = {{id}} ORDER BY 1"
+            f"SELECT to_jsonb(t) - 'collection_id' FROM {table} AS t WHERE collection_id = {{id}} ORDER BY 1"  # noqa: S608
             for table in DERIVED
         ),
     ]
     found = [await rows_of(platform, collection, query) for query in queries]
+    found[1].sort()
     found[0] = [(item_id, length, sorted(frequencies)) for item_id, length, frequencies in found[0]]
     return found
 
@@ -112,9 +116,7 @@ async def test_a_collection_that_moved_is_the_same(
     assert lines_of(second) == lines_of(first)
     assert await answers(moved) == asked
     assert (await moved.refresh()).model_version == (await source.refresh()).model_version == 1
-    assert {item.version for item in (await moved.stored(["i01", "i23"]))} == {
-        item.version for item in (await source.stored(["i01", "i23"]))
-    }
+    assert await moved.stored(["i01", "i29"]) == await source.stored(["i01", "i29"])
 
 
 async def test_records_are_the_same_and_take_feedback(platform: Platform, other: Platform, tmp_path: Path) -> None:
@@ -143,8 +145,8 @@ async def test_the_doctor_finds_nothing_wrong_with_it(platform: Platform, other:
     await platform.export_collection("docs", tmp_path / "docs.jsonl")
     await other.import_collection(tmp_path / "docs.jsonl")
     moved = await other.collection("docs", create=False)
-    said = [(one.severity, one.check, one.message) for one in (await other.doctor("docs")).findings]
-    before = [(one.severity, one.check, one.message) for one in (await platform.doctor("docs")).findings]
+    said = [(one.severity, one.check, one.found) for one in (await other.doctor("docs")).findings]
+    before = [(one.severity, one.check, one.found) for one in (await platform.doctor("docs")).findings]
     assert [one for one in said if one not in before] == []
     arms = "SELECT item_id, context, uses, raw_successes FROM arms WHERE collection_id = {id} ORDER BY 1, 2"
     kept = await rows_of(other, moved, arms)
@@ -215,10 +217,10 @@ async def test_what_is_there_is_not_written_over(platform: Platform, tmp_path: P
         await platform.export_collection("docs", file)
     with pytest.raises(ConflictError, match="import under another name"):
         await platform.import_collection(file)
-    with pytest.raises(ConflictError, match="has recorded search .* import the file for another tenant"):
+    with pytest.raises(ConflictError, match=r"has recorded search .* import the file for another tenant"):
         await platform.import_collection(file, name="copy")
     assert file.read_bytes() == content
-    assert [one.name for one in tmp_path.iterdir()] == ["docs.jsonl"]
+    assert files_in(tmp_path) == ["docs.jsonl"]
     assert (await source.info()).documents == ITEMS - 1
     with pytest.raises(UnknownCollectionError):
         await platform.collection("copy", create=False)
@@ -243,7 +245,7 @@ async def test_vectors_of_an_embedder_that_is_not_here_are_told(
     (tmp_path / "else.jsonl").write_text(lines)
     tenant = f"{settings.tenant}-elsewhere"
     async with connect(platform.database.url, settings=settings, tenant=tenant, embedder=Another()) as there:
-        with pytest.raises(InvalidRequestError, match="no embedder for it is configured.*own-vectors"):
+        with pytest.raises(InvalidRequestError, match=r"no embedder for it is configured.*own-vectors"):
             await there.import_collection(tmp_path / "else.jsonl")
         await there.import_collection(tmp_path / "else.jsonl", own_vectors=True)
         await there.import_collection(tmp_path / "mine.jsonl")
@@ -282,7 +284,7 @@ FAULTS: dict[str, tuple[Callable[[list[str]], list[str]], str]] = {
     "unknown row": (lambda lines: [*lines, '{"secret": {}}'], "is no row of a collection"),
     "item twice": (lambda lines: [*lines[:4], lines[_line(lines, "item")], *lines[4:]], "same id|there twice"),
     "item": (lambda lines: changed(lines, _line(lines, "item"), title="a\u0007b"), "lines .* title holds"),
-    "vector": (lambda lines: changed(lines, _line(lines, "item"), vector=[1.0, 2.0]), "has 2 dimensions"),
+    "vector": (lambda lines: changed(lines, _line(lines, "item"), vector=[1.0, 2.0]), "one row of the same length"),
     "no vector": (lambda lines: changed(lines, _line(lines, "item"), vector=[0.0] * 256), "is zero"),
     "profile": (lambda lines: changed(lines, _line(lines, "profile"), definition={"legs": {"nose": 1}}), "lines 2 to"),
     "time": (
@@ -299,7 +301,7 @@ FAULTS: dict[str, tuple[Callable[[list[str]], list[str]], str]] = {
 
 @pytest.mark.parametrize("fault", FAULTS)
 async def test_a_file_with_a_fault_leaves_nothing(
-    platform: Platform, other: Platform, tmp_path: Path, fault: str, exported: list[str]
+    other: Platform, tmp_path: Path, fault: str, exported: list[str]
 ) -> None:
     """The error says where it is and what to do; there is no collection afterwards."""
     change, said = FAULTS[fault]
@@ -327,7 +329,7 @@ async def test_a_large_collection_is_streamed(
     """Whatever its size, a bounded number of rows is held at a time."""
     monkeypatch.setattr(transfer, "_ROWS", 7)
     largest = 0
-    store = transfer._store_items
+    store = transfer._store_items  # noqa: SLF001 - to look at what it is given
 
     async def watched(*given: Any) -> int:
         nonlocal largest
@@ -346,6 +348,7 @@ async def test_a_large_collection_is_streamed(
 async def test_export_is_of_one_moment(platform: Platform, other: Platform, tmp_path: Path) -> None:
     """What is written meanwhile is not in the file, and the file is whole."""
     source = await filled(platform)
+    number = (await source.refresh()).collection_id
     written = False
 
     def meanwhile(_done: int, _total: int) -> None:
@@ -353,12 +356,13 @@ async def test_export_is_of_one_moment(platform: Platform, other: Platform, tmp_
         if not written:
             written = True
             with psycopg.connect(platform.database.url) as connection:
-                connection.execute(f"DELETE FROM {SCHEMA}.items WHERE item_id = 'i04'")
+                gone = sql.SQL("DELETE FROM {} WHERE collection_id = {} AND item_id = 'i04'")
+                connection.execute(gone.format(sql.Identifier(SCHEMA, "items"), sql.Literal(number)))
 
     await platform.export_collection("docs", tmp_path / "docs.jsonl", advance=meanwhile)
     assert written
     assert (await other.import_collection(tmp_path / "docs.jsonl")).items == ITEMS
-    assert await source.get(["i04"]) == []
+    assert await source.get(["i04"]) == {}
 
 
 async def test_the_sync_door_moves_it_too(database_url: str, settings: Settings, tmp_path: Path) -> None:
@@ -379,7 +383,6 @@ async def test_the_sync_door_moves_it_too(database_url: str, settings: Settings,
 async def test_a_stranger_cannot_export(platform: Platform, other: Platform, tmp_path: Path) -> None:
     """Another tenant's collection is unknown, and no file is left."""
     await platform.collection("docs")
-    async with AsyncExitStack():
-        with pytest.raises(UnknownCollectionError):
-            await other.export_collection("docs", tmp_path / "docs.jsonl")
-    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(UnknownCollectionError):
+        await other.export_collection("docs", tmp_path / "docs.jsonl")
+    assert files_in(tmp_path) == []
