@@ -104,7 +104,9 @@ def _threats() -> list[tuple[str, list[str]]]:
     return [(row[0].strip(), re.findall(r"`([^`]+)`", row[-1])) for row in rows]
 
 
-@pytest.mark.parametrize(("threat", "tests"), _threats(), ids=lambda value: value[:40] if isinstance(value, str) else "")
+@pytest.mark.parametrize(
+    ("threat", "tests"), _threats(), ids=lambda value: value[:40] if isinstance(value, str) else ""
+)
 def test_every_threat_is_held_by_tests_that_there_are(threat: str, tests: list[str]) -> None:
     """Each line names at least one, by its file and its name."""
     assert tests, threat

@@ -136,7 +136,7 @@ def back_up(url: str, folder: Path, now: datetime) -> Backup:
             )
         rows, roles = _counted(connection, url), _roles_of(connection)
         address, variables = _address(url)
-        dump = place / _DUMP
+        dump = place.resolve() / _DUMP
         options = [
             "--format=custom",
             f"--file={dump}",
@@ -305,7 +305,7 @@ def _fill(folder: Path, manifest: Mapping[str, Any], url: str) -> None:
             ) from error
     address, variables = _address(url)
     options = ["--single-transaction", "--exit-on-error", "--no-password", f"--dbname={address}"]
-    _run(_own_programs(), "pg_restore", *options, str(folder / _DUMP), variables=variables)
+    _run(_own_programs(), "pg_restore", *options, str(folder.resolve() / _DUMP), variables=variables)
     with translated(url), psycopg.connect(url, autocommit=True) as connection:
         if (found := _counted(connection, url)) != manifest["rows"]:
             off = sorted(name for name in {*found, *manifest["rows"]} if found.get(name) != manifest["rows"].get(name))

@@ -39,7 +39,7 @@ NEIGHBOURS_EXAMPLES = (
 
 EXPORT_EXAMPLES = (
     "retrieval collections export tickets tickets.jsonl.gz",
-    "retrieval collections export tickets - --no-records | retrieval -t staging collections import -",
+    "retrieval collections export tickets - --no-records > tickets.jsonl",
 )
 
 IMPORT_EXAMPLES = (
@@ -240,8 +240,8 @@ def export_(
 ) -> None:
     """Write a collection into a file: items with vectors, memories, profiles, records.
 
-    One JSON object a line; packed where the file's name ends with .gz. It is the collection as it stands at one moment,
-    while searches and writes go on.
+    One JSON object a line; packed where the file's name ends with .gz. It
+    is of one moment, while searches and writes go on.
     """
     if file == "-" and as_json:
         raise InvalidRequestError("standard output takes the collection or --json, not both; name a file")

@@ -133,8 +133,9 @@ def upgrade_server(
 ) -> None:
     """Move the embedded server's data to the PostgreSQL that is installed now.
 
-    They are saved with the former version's programs and restored beside; the former data stay, renamed. What was set
-    in their postgresql.conf or by ALTER SYSTEM is not taken along.
+    They are saved with the former version's programs and restored beside;
+    the former data stay, renamed. What was set in their postgresql.conf or
+    by ALTER SYSTEM is not taken along.
     """
     from retrieval.adapters.store.installation.backup import upgrade_server as upgraded
     from retrieval.adapters.store.installation.embedded.place import default_home
