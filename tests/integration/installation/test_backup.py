@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import psutil
 import psycopg
 import pytest
 from psycopg import sql
@@ -29,7 +30,7 @@ from retrieval.adapters.store.installation.backup import (
     upgrade_server,
 )
 from retrieval.adapters.store.installation.embedded.binaries import Binaries, find_package
-from retrieval.adapters.store.installation.embedded.cluster import Cluster
+from retrieval.adapters.store.installation.embedded.cluster import Cluster, server_pid
 from retrieval.adapters.store.installation.embedded.place import server_account
 from retrieval.adapters.store.installation.embedded.server import start_embedded
 from retrieval.adapters.store.installation.schema import upgrade
@@ -318,6 +319,30 @@ def test_the_steps_of_an_upgrade_with_the_installed_version_in_the_place_of_the_
         check = "SELECT version_num FROM retrieval.alembic_version"
         with opened(server.url) as connection:
             assert connection.execute(check).fetchone() is not None
+
+
+def test_an_upgrade_that_was_cut_off_between_its_last_steps_is_told(place: Path) -> None:
+    """No empty database takes the place of the data that wait beside it."""
+    (place / "data-17").mkdir()
+    with pytest.raises(EmbeddedServerError, match=r"run `mv .*data-17 .*data` and upgrade again"):
+        start_embedded(place)
+    assert not (place / "data").exists()
+
+
+def test_what_a_killed_restore_left_is_cleared(place: Path, new_database: NewDatabase) -> None:
+    """Its server may run on: it is stopped before the next one takes its place."""
+    folder, home = place / "backup", place / "home"
+    back_up(new_database(), folder, NOW)
+    killed = start_embedded(home / "restoring")
+    try:
+        running = server_pid(home / "restoring" / "data")
+        assert running is not None
+        restore_home(folder, home)
+        assert not psutil.pid_exists(running) or psutil.Process(running).status() == psutil.STATUS_ZOMBIE
+    finally:
+        with pytest.raises(EmbeddedServerError, match="No such file"):
+            killed.close()
+    assert sorted(one.name for one in home.iterdir() if one.is_dir()) == ["data"]
 
 
 @pytest.fixture

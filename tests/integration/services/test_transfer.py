@@ -323,6 +323,21 @@ async def exported(platform: Platform, tmp_path: Path) -> list[str]:
     return (tmp_path / "sound.jsonl").read_text().splitlines()
 
 
+async def test_a_row_names_no_other_collection(
+    platform: Platform, other: Platform, tmp_path: Path, exported: list[str]
+) -> None:
+    """Whatever number a row bears, it goes into the collection that is made."""
+    theirs = await platform.collection("docs", create=False)
+    number = (await theirs.refresh()).collection_id
+    query = "SELECT count(*) FROM feedback WHERE collection_id = {id}"
+    before = await rows_of(platform, theirs, query)
+    lines = changed(exported, _line(exported, "feedback"), collection_id=number, note="forged")
+    (tmp_path / "forged.jsonl").write_text("\n".join(lines))
+    await other.import_collection(tmp_path / "forged.jsonl")
+    assert await rows_of(platform, theirs, query) == before
+    assert await rows_of(other, await other.collection("docs", create=False), query) == [(1,)]
+
+
 async def test_a_large_collection_is_streamed(
     platform: Platform, other: Platform, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

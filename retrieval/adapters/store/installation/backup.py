@@ -29,7 +29,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from retrieval.adapters.store.installation.checks import check_postgresql
 from retrieval.adapters.store.installation.embedded.binaries import Binaries, find_package
-from retrieval.adapters.store.installation.embedded.cluster import Cluster, made_by
+from retrieval.adapters.store.installation.embedded.cluster import Cluster, made_by, server_pid
 from retrieval.adapters.store.installation.embedded.place import Account, FileLock, server_account
 from retrieval.adapters.store.installation.embedded.server import guarded, start_embedded
 from retrieval.adapters.store.translate import server_name, translated
@@ -275,7 +275,8 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 def _restored(folder: Path, manifest: Mapping[str, Any], home: Path) -> Iterator[Path]:
     """The data directory of a server that was filled and stopped; what is left of it goes at the end."""
     place = home / "restoring"
-    home.mkdir(parents=True, exist_ok=True)
+    if server_pid(place / "data") is not None:  # of a restore that was killed
+        Cluster.at(place).stop(_STOP_SECONDS)
     shutil.rmtree(place, ignore_errors=True)
     try:
         with start_embedded(place) as server:

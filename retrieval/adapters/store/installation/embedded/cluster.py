@@ -102,6 +102,11 @@ class Cluster:
         if self.data.exists():
             self._require_same_major()
             return
+        for former in self.home.glob("data-[0-9]*"):
+            raise EmbeddedServerError(
+                f"{self.home} holds {former.name} and no data: an upgrade of the server was cut off between two steps; "
+                f"run `mv {former} {self.data}` and upgrade again, or move {former.name} away for an empty database."
+            )
         for leftover in self.home.glob("initdb-*"):
             shutil.rmtree(leftover)
         settings = settings_for(resources or measure_resources())
