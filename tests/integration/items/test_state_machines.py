@@ -77,6 +77,10 @@ class Items(Machine):
         self.keys: dict[uuid.UUID, tuple[str, str, float]] = {}
         self.held: set[str] = set()
         self.said, self.half_life = 0, 30.0
+        self.add(
+            {key: (text, n) for n, (key, text) in enumerate(zip(IDS, ("alpha beta", "beta", "alpha"), strict=False))}
+        )
+        self.tell([("i0", "ann", 0.5, 3), ("i0", "bob", 1.0, 20), ("i1", "ann", 0.0, 9), ("i0", "ann", 0.25, 1)])
 
     @rule(batch=st.dictionaries(ids, st.tuples(texts, st.integers(0, 3)), min_size=1, max_size=3))
     def add(self, batch: dict[str, tuple[str, int]]) -> None:
@@ -107,20 +111,30 @@ class Items(Machine):
         assert self.run(self.docs.delete(keys)) == len([key for key in keys if self.items.pop(key, None)])
 
     @precondition(lambda self: self.items)
-    @rule(data=st.data(), actor=actors, reward=st.sampled_from([0.0, 0.25, 0.5, 1.0]), day=st.integers(0, 40))
-    def judge(self, data: st.DataObject, actor: str, reward: float, day: int) -> None:
+    @rule(
+        data=st.data(),
+        said=st.lists(
+            st.tuples(actors, st.sampled_from([0.0, 0.25, 0.5, 1.0]), st.integers(0, 40)), min_size=1, max_size=5
+        ),
+    )
+    def judge(self, data: st.DataObject, said: list[tuple[str, float, int]]) -> None:
         """The latest verdict of an actor counts, whichever arrives first."""
-        key = data.draw(st.sampled_from(sorted(self.items)))
-        self.said += 1
-        at = START + timedelta(days=day, seconds=self.said)
-        event = uuid.uuid4()
-        self.run(self.platform.feedback(
-            item_id=key, collection="docs", reward=reward, actor=actor, at=at, key=event
-        ))  # fmt: skip
-        self.keys[event] = (key, actor, reward)
-        known = self.verdicts.get((key, actor))
-        if known is None or at > known[0]:
-            self.verdicts[key, actor] = (at, reward)
+        keys = st.sampled_from(sorted(self.items))
+        self.tell([(data.draw(keys), actor, reward, day) for actor, reward, day in said])
+
+    def tell(self, verdicts: list[tuple[str, str, float, int]]) -> None:
+        """Give verdicts: of an item, by an actor, with a reward, on a day."""
+        events = []
+        for key, actor, reward, day in verdicts:
+            self.said += 1
+            at = START + timedelta(days=day, seconds=self.said)
+            event = uuid.UUID(int=self.said)
+            events.append(Feedback(item_id=key, collection="docs", reward=reward, actor=actor, at=at, key=event))
+            self.keys[event] = (key, actor, reward)
+            known = self.verdicts.get((key, actor))
+            if known is None or at > known[0]:
+                self.verdicts[key, actor] = (at, reward)
+        assert self.run(self.platform.feedback_each(events)).repeated == 0
 
     @precondition(lambda self: any(key in self.items for key, *_ in self.keys.values()))
     @rule(data=st.data())
@@ -250,7 +264,7 @@ async def test_what_is_stored_is_what_the_model_says(
     database_url: str, settings: Settings, machine: type[Machine]
 ) -> None:
     """After every step of every run."""
-    profile = hypothesis_settings(max_examples=int(EXAMPLES or 4), stateful_step_count=STEPS)
+    profile = hypothesis_settings(max_examples=int(EXAMPLES or 6), stateful_step_count=STEPS)
 
     def made() -> Machine:
         return machine(database_url, settings)
