@@ -8,7 +8,6 @@ import random
 import shutil
 import tempfile
 import time
-import warnings
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -349,7 +348,6 @@ def test_what_a_killed_restore_left_is_cleared(place: Path, new_database: NewDat
 def old_programs() -> Path:
     """The programs of an older PostgreSQL with pgvector."""
     if not (named := os.environ.get(OLD_PROGRAMS)):
-        warnings.warn(f"no older PostgreSQL to upgrade from: set {OLD_PROGRAMS} to its programs", stacklevel=1)
         pytest.skip(f"set {OLD_PROGRAMS} to the folder with the programs of PostgreSQL 16 or 17 that has pgvector")
     return Path(named)
 
