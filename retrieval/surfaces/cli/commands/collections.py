@@ -9,8 +9,7 @@ import typer
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.collection import OCCURRED_AT, Neighbours
 from retrieval.surfaces.cli.options import CollectionName, Json, examples, filterable_of, state_of
-from retrieval.surfaces.cli.output import NO_COLLECTIONS, console, count, print_json, short_space, table
-from retrieval.surfaces.cli.progress import Step, progress
+from retrieval.surfaces.cli.output import NO_COLLECTIONS, Step, console, count, print_json, progress, short_space, table
 from retrieval.surfaces.cli.run import answer, of_collection, run
 
 if TYPE_CHECKING:
