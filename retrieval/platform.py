@@ -34,7 +34,7 @@ from retrieval.adapters.store.items.collections import (
 )
 from retrieval.adapters.store.records.forgetting import ensure_months
 from retrieval.adapters.store.search.vectors import StoredSpace
-from retrieval.collection import Collection
+from retrieval.collection import Collection, handle_of
 from retrieval.domain.checks import check_flags
 from retrieval.domain.errors import ConflictError, DatabaseError, InvalidRequestError
 from retrieval.domain.items.attribute import checked_filterable
@@ -70,6 +70,8 @@ from retrieval.services.workplace import Workplace
 from retrieval.settings import Settings, refused
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from retrieval.adapters.store.records.forgetting import Pseudonymised
     from retrieval.domain.api_key import ApiKey, NewApiKey
     from retrieval.domain.diagnosis import Diagnosis
@@ -77,6 +79,7 @@ if TYPE_CHECKING:
     from retrieval.domain.records.recorded import RecordedRetrieval
     from retrieval.engine.replay import Replay
     from retrieval.services.collections import CollectionStatus
+    from retrieval.services.transfer import Advanced, Moved
 
 _log = logging.getLogger(__name__)
 
@@ -266,6 +269,62 @@ class Platform:
             return False
         await self.recorded()
         return await remove_collection(self.database, self._tenant_id, stored.collection_id)
+
+    async def export_collection(
+        self, name: str, file: str | Path, *, records: bool = True, advance: Advanced | None = None
+    ) -> Moved:
+        """Write a collection, as it stands at one moment, into a new file that ``import_collection`` reads.
+
+        Lines of JSON, packed where the name ends with ``.gz``: items with their vectors, memories, profiles, and with
+        ``records`` its searches, feedback and what was learned of them. ``advance`` is called with how many rows are
+        done, and of how many. Raises ``UnknownCollectionError``, ``ConflictError`` for a file that is there, and
+        ``InvalidRequestError`` for one that cannot be written.
+        """
+        from retrieval.services.transfer import export_collection
+
+        check_flags(records=records)
+        collection = await self.collection(name, create=False)
+        await self.recorded()
+        await self.accesses_counted()
+        stored = await collection.refresh()
+        has_embedder = stored.space is not None and self._has_embedder(stored.space)
+        place = (self.database, self._tenant_id, stored, str(file))
+        return await export_collection(
+            *place, records=records, now=self.now, has_embedder=has_embedder, advance=advance
+        )
+
+    async def import_collection(
+        self,
+        file: str | Path,
+        *,
+        name: str | None = None,
+        own_vectors: bool = False,
+        advance: Advanced | None = None,
+    ) -> Moved:
+        """Make a collection of an exported file, whichever tenant or machine it is of: all of it, or nothing.
+
+        Nothing is embedded: the vectors come along, ids, times and versions too. ``name``: else the one that it had.
+        ``own_vectors``: its vectors need no embedder here, for they are searched by vectors. Raises ``ConflictError``
+        for a collection that is there, or a search that the tenant has recorded already, and ``InvalidRequestError``
+        for a file that is not of this format, was cut off, or has vectors of an embedder that is not configured.
+        """
+        from retrieval.adapters.store.items.items import Settled
+        from retrieval.services.add import AddReport
+        from retrieval.services.items import keep_indexed
+        from retrieval.services.transfer import import_collection
+
+        check_flags(own_vectors=own_vectors)
+        if name is not None:
+            check_collection_name(name)
+        place = (self.database, self._tenant_id, str(file))
+        moved = await import_collection(
+            *place, name=name, has_embedder=self._has_embedder, own_vectors=own_vectors, advance=advance
+        )
+        if moved.has_records:
+            await self._ensure_months()
+        collection = await self.collection(moved.collection, create=False)
+        await keep_indexed(handle_of(collection), AddReport(added=moved.items, settled=Settled()))
+        return moved
 
     # Feedback.
 
@@ -550,6 +609,9 @@ class Platform:
         if self._parts is None:
             raise InvalidRequestError(_NOT_OPEN)
         return self._parts
+
+    def _has_embedder(self, space: StoredSpace) -> bool:
+        return self._embedders.of(space, self.database, self._tenant_id, keep=False) is not None
 
     def _made_parts(self, database: Database) -> CollectionParts:
         place, settings = (database, self._tenant_id), self.settings

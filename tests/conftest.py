@@ -23,13 +23,17 @@ from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.adapters.store.installation.schema import upgrade
 from tests.support.database import SCHEMA, Source, running_server, source, temporary_database
 
+EXAMPLES = os.environ.get("RETRIEVAL_TEST_EXAMPLES")
+"""Of how many examples each property is tried, other ones each time, for a long run; else of 25, always the same."""
+
 hypothesis_settings.register_profile(
     "retrieval",
     # The database of the examples would make a run depend on the one before.
     database=None,
     deadline=None,
-    derandomize=True,
-    max_examples=25,
+    derandomize=EXAMPLES is None,
+    max_examples=int(EXAMPLES or 25),
+    print_blob=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture, HealthCheck.data_too_large],
 )
 hypothesis_settings.load_profile("retrieval")

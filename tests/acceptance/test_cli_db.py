@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 from retrieval.adapters.store.installation.revisions import known_revisions
-from tests.acceptance.conftest import Program
+from tests.acceptance.conftest import Program, program_in
 
 HEAD = max(known_revisions())
 
@@ -97,3 +99,58 @@ def test_asked_on_a_terminal_a_no_keeps_the_data(program: Program) -> None:
     ]
     assert codes == [130, 0]
     assert program("db", "status").returncode == 1
+
+
+def test_the_home_is_saved_destroyed_and_restored(own_home: Path, tmp_path: Path) -> None:
+    """What a search finds afterwards is what it found before; nothing is written over on the way."""
+    program, folder, home = program_in(tmp_path, own_home), tmp_path / "backup", own_home.parent / "restored"
+    items = program.write("items.jsonl", *({"_id": str(n), "text": f"common word{n}"} for n in range(3)))
+    program.succeeds("ingest", "docs", items, "--quiet")
+    before = program.json("search", "docs", "word1")["hits"]
+
+    saved = program.json("backup", folder)
+    assert saved["folder"] == str(folder)
+    assert "retrieval_app" in saved["roles"]
+    assert "is there already; name a folder that is not" in program.fails("backup", folder)
+    assert "none is written over" in program.fails("restore", folder)
+    assert "is no backup" in program.fails("restore", tmp_path)
+
+    again = program.using(RETRIEVAL_HOME=str(home))
+    assert f"rows in {saved['tables']} tables" in again.succeeds("restore", folder)
+    assert again.json("search", "docs", "word1")["hits"] == before
+    assert "there is no database yet" in program.using(RETRIEVAL_HOME=str(tmp_path / "x")).fails(
+        "backup", tmp_path / "y"
+    )
+
+
+def test_a_server_is_upgraded_from_an_older_version_alone(program: Program) -> None:
+    """There is nothing to do here, and the message says so."""
+    said = program.fails("db", "upgrade-server", "/usr/bin")
+    assert re.search(r"was made by PostgreSQL (\d+), and \1 is installed: all is done", said)
+    own = program.using(RETRIEVAL_DATABASE_URL="postgresql://127.0.0.1:1/x")
+    assert "which its administrator upgrades" in own.fails("db", "upgrade-server", "/usr/bin")
+
+
+def test_a_collection_moves_to_another_tenant(program: Program) -> None:
+    """By a file, and by a pipe; the summary says what moved."""
+    items = program.write("items.jsonl", *({"_id": str(n), "text": f"common word{n}"} for n in range(3)))
+    program.succeeds("ingest", "docs", items, "--quiet")
+    before = program.json("search", "docs", "word1")["hits"]
+    assert program.succeeds("collections", "export", "docs", "docs.jsonl.gz").startswith(
+        "exported docs: 3 items with 3 vectors, 5 rows in all to docs.jsonl.gz"
+    )
+    assert "is there already" in program.fails("collections", "export", "docs", "docs.jsonl.gz")
+    assert "import under another name" in program.fails("collections", "import", "docs.jsonl.gz")
+    assert "items of other files: retrieval ingest" in program.fails("collections", "import", items)
+
+    other = ("-t", f"{program.folder}-other")
+    moved = program.json(*other, "collections", "import", "docs.jsonl.gz")
+    assert (moved["items"], moved["vectors"], moved["rows"]["retrieval"]) == (3, 3, 1)
+    assert program.json(*other, "search", "docs", "word1")["hits"] == before
+
+    piped = program("collections", "export", "docs", "-", "--no-records")
+    assert piped.returncode == 0
+    assert "exported docs" in piped.stderr
+    said = program.succeeds("collections", "import", "-", "--name", "copy", given=piped.stdout)
+    assert said.startswith("imported copy: 3 items with 3 vectors")
+    assert "learned anew" in said

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 
@@ -94,3 +95,33 @@ def test_decisions_say_context_decision_and_consequences() -> None:
         assert text.startswith(f"# {int(page.name[:4])}. "), page.name
         parts = re.findall(r"^## (\w+)$", text, re.MULTILINE)
         assert parts == ["Context", "Decision", "Consequences"], page.name
+
+
+def _threats() -> list[tuple[str, list[str]]]:
+    """The rows of the threat model: what is threatened, and the tests that it names."""
+    lines = (ROOT / "docs" / "concepts" / "threats.md").read_text(encoding="utf-8").splitlines()
+    rows = [line.split("|")[1:-1] for line in lines if line.startswith("| ") and not line.startswith("| Threat")]
+    return [(row[0].strip(), re.findall(r"`([^`]+)`", row[-1])) for row in rows]
+
+
+@pytest.mark.parametrize(
+    ("threat", "tests"), _threats(), ids=lambda value: value[:40] if isinstance(value, str) else ""
+)
+def test_every_threat_is_held_by_tests_that_there_are(threat: str, tests: list[str]) -> None:
+    """Each line names at least one, by its file and its name."""
+    assert tests, threat
+    for test in tests:
+        path, _, name = test.partition("::")
+        source = ast.parse((ROOT / path).read_text(encoding="utf-8"))
+        functions = ast.FunctionDef | ast.AsyncFunctionDef
+        assert name in {node.name for node in source.body if isinstance(node, functions)}, test
+
+
+def test_the_threat_model_has_all_its_parts() -> None:
+    """Tenants, analysts, clients, stored text, resources, supply chain: none is forgotten."""
+    parts = re.findall(r"^## (.+)$", (ROOT / "docs" / "concepts" / "threats.md").read_text(), re.MULTILINE)
+    assert parts == [
+        "Tenants", "Analysts", "Clients with an API key", "Stored text as instructions", "Resources", "Supply chain",
+        "What is left to you",
+    ]  # fmt: skip
+    assert len(_threats()) > 35

@@ -75,7 +75,7 @@ _PANELS = {
     "Learn": ("feedback", "retrievals", "replay", "models", "actors"),
     "Measure and tune": ("evaluate", "tune", "calibrate", "compare", "profiles", "analytics"),
     "Run and maintain": ("worker", "jobs", "status", "doctor", "reindex"),
-    "Database": ("db", "analysts"),
+    "Database": ("db", "backup", "restore", "analysts"),
 }
 """The commands and groups of commands as a reader comes to need them, panel by panel."""
 
@@ -92,6 +92,8 @@ _ELSEWHERE = {
     "status": ("doctor", "STATUS_EXAMPLES"),
     "mcp": ("serve", "MCP_EXAMPLES"),
     "passages": ("search", "PASSAGES_EXAMPLES"),
+    "backup": ("db", "BACKUP_EXAMPLES"),
+    "restore": ("db", "RESTORE_EXAMPLES"),
 }
 """The module of a command and its examples, if it is not the module of its name under ``EXAMPLES``."""
 

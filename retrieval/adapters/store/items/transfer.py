@@ -1,0 +1,231 @@
+"""The rows of a collection as JSON, one a line: read in one state, and stored again in another collection.
+
+What follows from the items (terms, statistics, filters, facets, indexes) is not: it is made as they are stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+from psycopg import sql
+from psycopg.types.json import Jsonb
+
+from retrieval.adapters.store.database import Connection
+from retrieval.adapters.store.search.vectors import table_of
+from retrieval.domain.errors import ConflictError, InvalidRequestError
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of row: its table, and how its rows are read."""
+
+    table: str
+    order: tuple[str, ...]
+    """The rest of its primary key after the collection's number."""
+    vector: str = ""
+    """Its column of vectors; empty: it has none."""
+    of_space: bool = False
+    """Whether rows name their embedding space: those of the active one are read."""
+    is_record: bool = False
+    """Whether it is of what was asked, said and learned, not of the collection's content."""
+
+
+ITEM = "item"
+
+KINDS: Mapping[str, Kind] = {
+    "profile": Kind("profiles", ("version",)),
+    "learning_state": Kind("learning_states", ()),
+    ITEM: Kind("items", ("item_id",)),
+    "memory": Kind("memories", ("item_id",)),
+    "memory_link": Kind("memory_links", ("item_id", "entity_type", "entity_id")),
+    "retrieval": Kind("retrievals", ("retrieved_at", "retrieval_id"), vector="vector", is_record=True),
+    "loss": Kind("recording_losses", ("day", "reason"), is_record=True),
+    "feedback": Kind("feedback", ("item_id", "feedback_key"), is_record=True),
+    "arm": Kind("arms", ("item_id", "context"), is_record=True),
+    "arm_baseline": Kind("arm_baselines", ("item_id", "context"), is_record=True),
+    "quarantine": Kind("quarantines", ("actor",), is_record=True),
+    "model": Kind("learned_models", ("version",), is_record=True),
+    "rewarded_query": Kind("rewarded_queries", ("item_id", "version"), vector="vector", is_record=True),
+    "centroid": Kind("cluster_centroids", ("cluster",), vector="centroid", of_space=True, is_record=True),
+    "item_cluster": Kind("item_clusters", ("item_id",), is_record=True),
+}
+"""Every kind by its name in a file, each after those that it refers to."""
+
+# An item's own vector: its space's table has it mixed with its neighbours' where there are any. One of a former text is
+# no item's any more.
+_ITEMS = """
+    SELECT jsonb_build_object('item',
+        to_jsonb(r) - '{{collection_id,facets,text_hash,content_hash}}'::text[]
+        || jsonb_build_object('content_hash', encode(r.content_hash, 'hex'), 'vector', {vector}))::text,
+        {vector} IS NOT NULL
+    FROM items AS r {joins}
+    WHERE r.collection_id = {collection} ORDER BY r.item_id
+"""
+_VECTORS = """
+    LEFT JOIN own_vectors AS own ON own.collection_id = {collection} AND own.item_id = r.item_id
+        AND own.space_id = {space} AND own.content_hash = r.text_hash
+    LEFT JOIN {table} AS known ON known.collection_id = {collection} AND known.item_id = r.item_id
+        AND known.content_hash = r.text_hash
+"""
+_ROWS = """
+    SELECT jsonb_build_object({name},
+        to_jsonb(r) - '{{collection_id,space_id}}'::text[] || {vector})::text, false
+    FROM {table} AS r WHERE r.collection_id = {collection} {of_space} ORDER BY {order}
+"""
+_FACTS = """
+    SELECT c.created_at::text, total.weighed_length
+    FROM collections AS c LEFT JOIN collection_statistics AS total ON total.collection_id = c.collection_id
+    WHERE c.collection_id = %s
+"""
+_ADD = """
+    INSERT INTO collections (
+        tenant_id, name, text_search_config, space_id, profile_version, created_at, neighbours, attribute_schema
+    )
+    VALUES (%s, %s, %s, %s, %s, %s::timestamptz, %s, %s)
+    ON CONFLICT (tenant_id, name) DO NOTHING RETURNING collection_id
+"""
+# Items are weighed with the same length as they were, so that their scores are the same.
+_WEIGH = """
+    INSERT INTO collection_statistics (collection_id, documents, total_length, weighed_length) VALUES (%s, 0, 0, %s)
+"""
+_STORE = """
+    INSERT INTO {table}
+    SELECT made.* FROM jsonb_array_elements(%s) AS given (fields)
+    CROSS JOIN LATERAL jsonb_populate_record(NULL::{table}, given.fields || %s) AS made
+"""
+_DATE_ITEMS = """
+    UPDATE items AS item
+    SET created_at = given.created_at, updated_at = given.updated_at, content_hash = decode(given.content_hash, 'hex')
+    FROM jsonb_to_recordset(%s)
+        AS given (item_id text, created_at timestamptz, updated_at timestamptz, content_hash text)
+    WHERE item.collection_id = %s AND item.item_id = given.item_id COLLATE "C"
+"""
+_KNOWN = """
+    SELECT other.name, past.retrieval_id
+    FROM jsonb_to_recordset(%s) AS given (retrieval_id uuid, retrieved_at timestamptz)
+    CROSS JOIN collections AS other
+    JOIN retrievals AS past ON past.collection_id = other.collection_id AND past.retrieved_at = given.retrieved_at
+        AND past.retrieval_id = given.retrieval_id
+    WHERE other.tenant_id = %s
+    LIMIT 1
+"""
+
+
+async def counted(
+    connection: Connection, collection_id: int, space_id: int | None, names: Iterable[str]
+) -> dict[str, int]:
+    """How many rows of each of these kinds the collection has."""
+    counts = {}
+    for name in names:
+        query = sql.SQL("SELECT count(*) FROM {} AS r WHERE r.collection_id = {} {}").format(
+            sql.Identifier(KINDS[name].table), sql.Literal(collection_id), _of_space(KINDS[name], space_id)
+        )
+        row = await (await connection.execute(query)).fetchone()
+        counts[name] = int(row[0]) if row else 0
+    return counts
+
+
+async def facts_of(connection: Connection, collection_id: int) -> tuple[str, float | None]:
+    """When the collection was made, and the average length that its items are weighed with."""
+    created_at, weighed = await (await connection.execute(_FACTS, (collection_id,))).fetchone() or ("", None)
+    return created_at, weighed
+
+
+async def lines_of(
+    connection: Connection, collection_id: int, space_id: int | None, name: str, most: int
+) -> AsyncIterator[list[tuple[str, bool]]]:
+    """The collection's rows of a kind as lines of JSON in the order of their keys, so many at a time.
+
+    With each comes whether it is an item that has its vector.
+    """
+    kind = KINDS[name]
+    fixed: dict[str, sql.Composable] = {"collection": sql.Literal(collection_id)}
+    if name == ITEM and space_id is None:
+        query = sql.SQL(_ITEMS).format(vector=sql.SQL("NULL"), joins=sql.SQL(""), **fixed)
+    elif name == ITEM:
+        joins = sql.SQL(_VECTORS).format(
+            space=sql.Literal(space_id), table=sql.Identifier(table_of(space_id or 0)), **fixed
+        )
+        query = sql.SQL(_ITEMS).format(
+            vector=sql.SQL("coalesce(own.vector, known.vector)::text::jsonb"), joins=joins, **fixed
+        )
+    else:
+        vector = sql.SQL("'{{}}'::jsonb").format()
+        if kind.vector:
+            vector = sql.SQL("jsonb_build_object({}, r.{}::text::jsonb)").format(
+                sql.Literal(kind.vector), sql.Identifier(kind.vector)
+            )
+        query = sql.SQL(_ROWS).format(
+            name=sql.Literal(name),
+            table=sql.Identifier(kind.table),
+            vector=vector,
+            of_space=_of_space(kind, space_id),
+            order=sql.SQL(", ").join(sql.Identifier("r", one) for one in (kind.order or ("collection_id",))),
+            **fixed,
+        )
+    async with connection.cursor(name="exported") as cursor:
+        await cursor.execute(query)
+        while rows := await cursor.fetchmany(most):
+            yield rows
+
+
+async def add_collection(
+    connection: Connection, tenant_id: int, name: str, fields: Mapping[str, Any], space_id: int | None
+) -> int:
+    """Make the collection by what a file says of it; gives its number. Raises ``ConflictError`` where it is there."""
+    values = (
+        tenant_id, name, fields["language"], space_id, fields["profile_version"], fields["created_at"],
+        Jsonb(fields["neighbours"]) if fields["neighbours"] else None,
+        Jsonb(fields["schema"]) if fields["schema"] else None,
+    )  # fmt: skip
+    row = await (await connection.execute(_ADD, values)).fetchone()
+    if row is None:
+        raise ConflictError(f"collection {name!r:.80} is there already; import under another name, or remove it before")
+    if fields["weighed_length"] is not None:
+        await connection.execute(_WEIGH, (row[0], fields["weighed_length"]))
+    return int(row[0])
+
+
+async def store_rows(
+    connection: Connection, place: tuple[int, int, int | None], name: str, rows: Sequence[Mapping[str, Any]]
+) -> None:
+    """Store rows of a kind, not of items; ``place`` is the tenant, the collection and its space.
+
+    Raises ``ConflictError`` for a search that the tenant has recorded already, ``InvalidRequestError`` for what the
+    database does not take.
+    """
+    tenant_id, collection_id, space_id = place
+    kind = KINDS[name]
+    if name == "retrieval":
+        known = await (await _told(connection, name, _KNOWN, (Jsonb(list(rows)), tenant_id))).fetchone()
+        if known is not None:
+            raise ConflictError(
+                f"the tenant has recorded search {known[1]} already, in collection {known[0]!r:.80}; import the file "
+                "for another tenant, or export the collection without records"
+            )
+    fixed = {"collection_id": collection_id} | ({"space_id": space_id} if kind.of_space else {})
+    query = sql.SQL(_STORE).format(table=sql.Identifier(kind.table))
+    await _told(connection, name, query, (Jsonb(list(rows)), Jsonb(fixed)))
+
+
+async def date_items(connection: Connection, collection_id: int, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Give items that were just stored the times and hashes that they had."""
+    names = ("item_id", "created_at", "updated_at", "content_hash")
+    given = [{name: row.get(name) for name in names} for row in rows]
+    await _told(connection, ITEM, _DATE_ITEMS, (Jsonb(given), collection_id))
+
+
+async def _told(
+    connection: Connection, name: str, query: str | sql.Composed, values: tuple[Any, ...]
+) -> psycopg.AsyncCursor[Any]:
+    try:
+        return await connection.execute(query.encode() if isinstance(query, str) else query, values)
+    except (psycopg.DataError, psycopg.IntegrityError, psycopg.errors.UndefinedFunction) as error:
+        raise InvalidRequestError(f"the database does not take a {name} of it: {error.diag.message_primary}") from error
+
+
+def _of_space(kind: Kind, space_id: int | None) -> sql.Composable:
+    return sql.SQL("AND r.space_id = {}").format(sql.Literal(space_id)) if kind.of_space else sql.SQL("")

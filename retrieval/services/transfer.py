@@ -1,0 +1,403 @@
+"""A collection as a file: exported with vectors, profiles and records, and imported for any tenant of any machine.
+
+A file has a line of JSON a row, after a first line that says what it is, how the collection is set, and how many rows
+of each kind follow. An import is one transaction: all of the collection is there at its end, or nothing of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gzip
+import json
+import os
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import IO, Any, cast
+from uuid import UUID
+
+import numpy as np
+
+from retrieval.adapters.readers.lines import STANDARD_INPUT, read_lines
+from retrieval.adapters.store.database import Connection, Database
+from retrieval.adapters.store.items import indexing
+from retrieval.adapters.store.items.collections import StoredCollection, check_text_search_config
+from retrieval.adapters.store.items.items import ItemIsThereError, ItemWrite, write_items
+from retrieval.adapters.store.items.transfer import (
+    ITEM,
+    KINDS,
+    add_collection,
+    counted,
+    date_items,
+    facts_of,
+    lines_of,
+    store_rows,
+)
+from retrieval.adapters.store.search.vectors import StoredSpace, register_space
+from retrieval.domain.checks import JSONTextError, json_of
+from retrieval.domain.errors import ConflictError, InvalidRequestError, RetrievalError
+from retrieval.domain.items.attribute import checked_filterable
+from retrieval.domain.items.collection import Neighbours, check_collection_name
+from retrieval.domain.items.embedding import EmbeddingSpace, Vector, checked_vectors
+from retrieval.domain.items.item import ITEM_FIELDS, Item
+from retrieval.domain.json_schema import AttributeSchema
+from retrieval.domain.records.retrieval_id import time_of
+from retrieval.domain.search.profile import Profile
+from retrieval.domain.told import Told
+from retrieval.services.textsearch import fold_statistics
+
+FORMAT, VERSION = "retrieval collection", 1
+
+_ROWS, _BYTES = 200, 4 * 1024 * 1024
+"""The most rows, and about how many bytes of a file, that are stored at a time."""
+_ROUNDING = 0.01
+_FOLD = "SELECT fold_statistics(%s)"
+
+Advanced = Callable[[int, int], None]
+"""Called with how many rows are done, and of how many."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moved(Told):
+    """A collection that was exported or imported."""
+
+    collection: str
+    file: str
+    items: int
+    vectors: int
+    """The items that have their vector; the others are embedded by a worker, or by another ingest."""
+    has_records: bool
+    """Whether searches, feedback and what was learned of them are among the rows; without, it is learned anew."""
+    rows: Mapping[str, int] = field(default_factory=dict)
+    """How many rows of each kind there were."""
+
+
+def _unheeded(_done: int, _total: int) -> None:
+    """Nobody wants to know how far it is."""
+
+
+async def export_collection(
+    database: Database,
+    tenant_id: int,
+    stored: StoredCollection,
+    file: str,
+    *,
+    records: bool,
+    now: datetime,
+    has_embedder: bool,
+    advance: Advanced | None = None,
+) -> Moved:
+    """Write the collection as it stands at one moment into a new file. See ``Platform.export_collection``."""
+    told = advance or _unheeded
+    names = [name for name, kind in KINDS.items() if records or not kind.is_record]
+    space_id = stored.space.space_id if stored.space else None
+    await fold_statistics(database, tenant_id, stored.collection_id)
+    done = vectors = 0
+    with _written(file) as out:
+        async with database.snapshot(tenant_id) as connection:
+            rows = await counted(connection, stored.collection_id, space_id, names)
+            created_at, weighed = await facts_of(connection, stored.collection_id)
+            header = {
+                "format": FORMAT,
+                "version": VERSION,
+                "exported_at": now.isoformat(),
+                "has_records": records,
+                "rows": rows,
+                "collection": _settings_of(stored, created_at, weighed, has_embedder=has_embedder),
+            }
+            await asyncio.to_thread(_put, out, [json.dumps(header, ensure_ascii=False)])
+            for name in names:
+                async for page in lines_of(connection, stored.collection_id, space_id, name, _ROWS):
+                    await asyncio.to_thread(_put, out, [line for line, _ in page])
+                    vectors += sum(has_vector for _, has_vector in page)
+                    done += len(page)
+                    told(done, sum(rows.values()))
+    return Moved(collection=stored.name, file=file, items=rows[ITEM], vectors=vectors, has_records=records, rows=rows)
+
+
+def _settings_of(
+    stored: StoredCollection, created_at: str, weighed: float | None, *, has_embedder: bool
+) -> dict[str, Any]:
+    space = stored.space
+    return {
+        "name": stored.name,
+        "language": stored.text_search_config,
+        "created_at": created_at,
+        "profile_version": stored.profile_version,
+        "filterable": {name: kind.value for name, kind in stored.filterable},
+        "neighbours": stored.neighbours.as_dict() if stored.neighbours else None,
+        "schema": dict(stored.schema.definition) if stored.schema else None,
+        "weighed_length": weighed,
+        "space": None if space is None else {name: getattr(space.space, name) for name in EmbeddingSpace.__slots__},
+        # What a learned model calls the space.
+        "space_number": None if space is None else space.space_id,
+        "has_embedder": has_embedder,
+    }
+
+
+@contextlib.contextmanager
+def _written(file: str) -> Iterator[IO[bytes]]:
+    """The new file to write to, which gets its name once it is whole; ``-`` is standard output."""
+    if file == STANDARD_INPUT:
+        yield cast(IO[bytes], sys.stdout.buffer)
+        sys.stdout.flush()
+        return
+    path = Path(file)
+    if path.exists():
+        raise ConflictError(f"{file} is there already; name a file that is not")
+    try:
+        descriptor, place = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
+    except OSError as error:
+        raise InvalidRequestError(f"cannot write to {path.parent}: {error}; name a file elsewhere") from error
+    try:
+        with os.fdopen(descriptor, "wb") as raw:
+            if path.suffix == ".gz":
+                with gzip.GzipFile(filename="", fileobj=raw, mode="wb", mtime=0) as packed:
+                    yield cast(IO[bytes], packed)
+            else:
+                yield raw
+        Path(place).rename(path)
+    except OSError as error:
+        raise InvalidRequestError(f"cannot write {file}: {error}; make room, or name a file elsewhere") from error
+    finally:
+        Path(place).unlink(missing_ok=True)
+
+
+def _put(out: IO[bytes], lines: list[str]) -> None:
+    out.write("".join(f"{line}\n" for line in lines).encode())
+
+
+@dataclass(frozen=True, slots=True)
+class _Header:
+    """The first line of a file."""
+
+    fields: Mapping[str, Any]
+    """The settings of the collection."""
+    rows: Mapping[str, int]
+    has_records: bool
+    space: EmbeddingSpace | None
+
+    @property
+    def schema(self) -> AttributeSchema | None:
+        """What every item fits."""
+        return AttributeSchema.checked(self.fields["schema"])
+
+
+@dataclass(slots=True)
+class _Batch:
+    """Rows of one kind that follow each other in a file."""
+
+    kind: str
+    rows: list[dict[str, Any]]
+    first_line: int
+    bytes: int = 0
+
+
+async def import_collection(
+    database: Database,
+    tenant_id: int,
+    file: str,
+    *,
+    name: str | None,
+    has_embedder: Callable[[StoredSpace], bool],
+    own_vectors: bool,
+    advance: Advanced | None = None,
+) -> Moved:
+    """Make a collection of a file, in one transaction. See ``Platform.import_collection``."""
+    told = advance or _unheeded
+    lines = _lines(file)
+    header = await asyncio.to_thread(_header, file, lines)
+    wanted = header.fields["name"] if name is None else name
+    check_collection_name(wanted)
+    space = None
+    if header.space is not None:
+        space = await register_space(database, header.space)
+        if header.fields.get("has_embedder") and not own_vectors and not has_embedder(space):
+            raise InvalidRequestError(
+                f"the vectors are of {header.space.name}, and no embedder for it is configured, so that no words could "
+                "be compared with them; configure it (RETRIEVAL_EMBEDDER), or import for vectors of your own "
+                "(--own-vectors)"
+            )
+    seen: Counter[str] = Counter()
+    versions: set[int] = set()
+    vectors = 0
+    async with database.transaction(tenant_id) as connection:
+        await check_text_search_config(connection, header.fields["language"])
+        collection_id = await add_collection(
+            connection, tenant_id, wanted, header.fields, space.space_id if space else None
+        )
+        if filterable := checked_filterable(header.fields["filterable"]):
+            await indexing.declare(connection, collection_id, wanted, filterable)
+        batches = _batches(file, lines)
+        while batch := await asyncio.to_thread(next, batches, None):
+            with _placed(file, batch):
+                if batch.kind == ITEM:
+                    vectors += await _store_items(connection, collection_id, space, header.schema, batch.rows)
+                else:
+                    rows = [_fitted(batch.kind, row, header, space) for row in batch.rows]
+                    await store_rows(
+                        connection, (tenant_id, collection_id, space.space_id if space else None), batch.kind, rows
+                    )
+            if batch.kind == "profile":
+                versions |= {row["version"] for row in batch.rows}
+            seen[batch.kind] += len(batch.rows)
+            told(seen.total(), sum(header.rows.values()))
+        if dict(+seen) != {kind: number for kind, number in header.rows.items() if number}:
+            raise InvalidRequestError(
+                f"{file} has {seen.total():,} rows, and its first line says {sum(header.rows.values()):,}: it was cut "
+                "off or changed; nothing was imported, export it again"
+            )
+        if header.fields["profile_version"] not in versions:
+            raise InvalidRequestError(f"{file} has no profile of the version in use; nothing was imported")
+        await connection.execute(_FOLD, (collection_id,))
+    return Moved(
+        collection=wanted,
+        file=file,
+        items=seen[ITEM],
+        vectors=vectors,
+        has_records=header.has_records,
+        rows=dict(header.rows),
+    )
+
+
+async def _store_items(
+    connection: Connection,
+    collection_id: int,
+    space: StoredSpace | None,
+    schema: AttributeSchema | None,
+    rows: list[dict[str, Any]],
+) -> int:
+    """Store items with their vectors and times; gives the number of vectors."""
+    items = [_item(row) for row in rows]
+    if len({item.item_id for item in items}) < len(items):
+        raise InvalidRequestError("two items have the same id")
+    if schema is not None:
+        for item in items:
+            schema.check(item)
+    vectors: dict[str, Vector] = {}
+    given = [row for row in rows if row.get("vector") is not None]
+    if given and space is not None:
+        ids = [row["item_id"] for row in given]
+        units = checked_vectors([row["vector"] for row in given], space.space, ids)
+        # Those of length 1 but for their rounding stay as they are: the same bits are stored again.
+        exact = np.asarray([row["vector"] for row in given], dtype=np.float32)
+        is_unit = np.abs(np.linalg.norm(exact, axis=1) - 1) < _ROUNDING
+        vectors = dict(zip(ids, np.where(is_unit[:, None], exact, units), strict=True))
+    write = ItemWrite(
+        collection_id, items, space.space_id if space else None, vectors if space else None, only_new=True, goes_on=True
+    )
+    try:
+        await write_items(connection, write)
+    except ItemIsThereError as error:
+        raise InvalidRequestError(f"item {error.item_id!r:.80} is there twice") from error
+    await date_items(connection, collection_id, rows)
+    return len(vectors)
+
+
+def _item(row: Mapping[str, Any]) -> Item:
+    fields = {name: row[name] for name in ITEM_FIELDS}
+    moment = fields["occurred_at"]
+    return Item(**{**fields, "occurred_at": None if moment is None else datetime.fromisoformat(moment)})
+
+
+def _fitted(kind: str, row: dict[str, Any], header: _Header, space: StoredSpace | None) -> dict[str, Any]:
+    """The row as this installation stores it, after a look at what the database cannot see."""
+    if kind == "profile":
+        Profile.from_dict(row["definition"])
+    elif kind == "retrieval" and time_of(UUID(row["retrieval_id"])) != datetime.fromisoformat(row["retrieved_at"]):
+        raise InvalidRequestError(f"search {row['retrieval_id']} is not of the time that its id says")
+    elif kind == "learning_state" and not header.has_records:
+        return {**row, "model_version": 0, "model_is_chosen": False}
+    elif kind == "model" and isinstance(row["definition"], dict) and row["definition"].get("space_id") is not None:
+        # The space has another number here; a former space's is none.
+        is_active = row["definition"]["space_id"] == header.fields.get("space_number")
+        number = space.space_id if space is not None and is_active else -1
+        return {**row, "definition": {**row["definition"], "space_id": number}}
+    return row
+
+
+@contextlib.contextmanager
+def _placed(file: str, batch: _Batch) -> Iterator[None]:
+    """Tell where in the file it is that something cannot be taken."""
+    try:
+        yield
+    except (KeyError, TypeError, ValueError, AttributeError, RetrievalError) as error:
+        if isinstance(error, RetrievalError) and not isinstance(error, InvalidRequestError):
+            raise
+        said = (
+            f"a field is missing or of another kind ({error!r:.80})" if not isinstance(error, RetrievalError) else error
+        )
+        last = batch.first_line + len(batch.rows) - 1
+        raise InvalidRequestError(
+            f"{file}, lines {batch.first_line} to {last}: {said}; nothing was imported"
+        ) from error
+
+
+def _lines(file: str) -> Iterator[tuple[int, dict[str, Any], int]]:
+    """The lines' objects with their numbers and sizes. Raises ``InvalidRequestError`` for a line that holds none."""
+    for line in read_lines(file):
+        try:
+            value = None if line.too_long else json_of(line.data)
+        except JSONTextError as error:
+            raise InvalidRequestError(f"{file}, line {line.number}: {error}; {_ADVICE}") from None
+        if not isinstance(value, dict):
+            raise InvalidRequestError(f"{file}, line {line.number} is no JSON object; {_ADVICE}")
+        yield line.number, value, len(line.data)
+
+
+_ADVICE = "give a file that retrieval collections export wrote; items of other files: retrieval ingest"
+
+
+_FIELDS = (
+    "name", "language", "created_at", "profile_version", "filterable", "neighbours", "schema", "space", "weighed_length"
+)  # fmt: skip
+
+
+def _header(file: str, lines: Iterator[tuple[int, dict[str, Any], int]]) -> _Header:
+    _, first, _ = next(lines, (0, {}, 0))
+    if first.get("format") != FORMAT:
+        raise InvalidRequestError(f"{file} is not of an exported collection; {_ADVICE}")
+    if first.get("version") != VERSION:
+        raise InvalidRequestError(
+            f"{file} is of version {first.get('version')!r:.20} of the format, and this program reads {VERSION}; "
+            "install the program that wrote it, or export it again with this one"
+        )
+    try:
+        fields, rows = first["collection"], first["rows"]
+        space = None if fields["space"] is None else EmbeddingSpace(**fields["space"])
+        if fields["neighbours"] is not None:
+            Neighbours.from_dict(fields["neighbours"])
+        AttributeSchema.checked(fields["schema"])
+        checked_filterable(fields["filterable"])
+        is_whole = (
+            set(_FIELDS) <= set(fields) and set(rows) <= set(KINDS) and all(type(n) is int for n in rows.values())
+        )
+        if is_whole:
+            return _Header(fields, rows, bool(first["has_records"]), space)
+        problem: Exception = ValueError("a setting is missing, or a kind of row is not known")
+    except (KeyError, TypeError, ValueError, AttributeError, RetrievalError) as error:
+        problem = error
+    raise InvalidRequestError(f"{file}, line 1 cannot be read ({problem!r:.120}); export it again") from problem
+
+
+def _batches(file: str, lines: Iterator[tuple[int, dict[str, Any], int]]) -> Iterator[_Batch]:
+    """The rows, those of one kind together: bounded in number and size."""
+    batch: _Batch | None = None
+    for number, value, size in lines:
+        [kind, row], *others = value.items() or [("", None)]
+        if others or kind not in KINDS or not isinstance(row, dict):
+            raise InvalidRequestError(f"{file}, line {number} is no row of a collection; {_ADVICE}")
+        if batch is not None and (batch.kind != kind or len(batch.rows) >= _ROWS or batch.bytes > _BYTES):
+            yield batch
+            batch = None
+        if batch is None:
+            batch = _Batch(kind, [], number)
+        batch.rows.append(row)
+        batch.bytes += size
+    if batch is not None:
+        yield batch

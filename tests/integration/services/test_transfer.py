@@ -1,0 +1,403 @@
+"""A collection moves as a file: nothing of it is lost, nothing is embedded again, and what does not fit is refused."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import random
+import time
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from retrieval import Collection, EmbeddingSpace, Platform, Settings, connect
+from retrieval.adapters.embedders.hashing import HashingEmbedder
+from retrieval.adapters.store.items.transfer import KINDS
+from retrieval.domain.errors import ConflictError, InvalidRequestError, UnknownCollectionError
+from retrieval.domain.items.collection import Neighbours
+from retrieval.domain.items.embedding import TextRole, Vectors
+from retrieval.services import transfer
+from tests.support.database import SCHEMA
+from tests.support.moving import ITEMS, answers, filled, remembered
+
+DERIVED = ("item_tags", "attribute_texts", "attribute_numbers", "collection_attributes", "item_places")
+
+
+@pytest.fixture
+async def platform(database_url: str, settings: Settings) -> AsyncIterator[Platform]:
+    """A platform whose clock stands still, so that what was learned weighs the same in two searches."""
+    moment = time.time()
+    made = Platform(
+        settings.changed(database_url=database_url), embedder=HashingEmbedder(), wall_clock=lambda: moment,
+        chance=random.Random(7),
+    )  # fmt: skip
+    async with made as opened:
+        yield opened
+
+
+@pytest.fixture
+async def other(platform: Platform) -> AsyncIterator[Platform]:
+    """Another tenant of the same installation."""
+    async with platform.of_tenant(f"{platform.settings.tenant}-other") as opened:
+        yield opened
+
+
+def files_in(folder: Path) -> list[str]:
+    """The names of all that is there."""
+    return sorted(one.name for one in folder.iterdir())
+
+
+def lines_of(file: Path) -> list[Any]:
+    """What a file says, without what differs by the moment and the installation."""
+    raw = gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else file.read_bytes()
+    header, *rows = map(json.loads, raw.splitlines())
+    header["collection"].pop("space_number")
+    header.pop("exported_at")
+    for row in rows:
+        row.get("model", {}).get("definition", {}).pop("space_id", None)
+    return [header, *rows]
+
+
+async def rows_of(platform: Platform, collection: Collection, query: str) -> list[Any]:
+    """What a statement finds for the collection, as the superuser."""
+    stored = await collection.refresh()
+    assert stored.space is not None
+    async with await psycopg.AsyncConnection.connect(platform.database.url) as connection:
+        await connection.execute(sql.SQL("SET search_path = {}, public").format(sql.Identifier(SCHEMA)))
+        values = {"id": stored.collection_id, "space": f"embeddings_{stored.space.space_id}"}
+        parts = sql.SQL(query).format(space=sql.Identifier(values["space"]), id=sql.Literal(values["id"]))  # type: ignore[arg-type]
+        return await (await connection.execute(parts)).fetchall()
+
+
+async def derived(platform: Platform, collection: Collection) -> list[Any]:
+    """What was made of the items: terms without their numbers, statistics, vectors, filters."""
+    queries = [
+        "SELECT item_id, length, frequencies FROM item_terms WHERE collection_id = {id} ORDER BY 1",
+        "SELECT term, document_frequency FROM term_statistics WHERE collection_id = {id} AND document_frequency > 0",
+        "SELECT documents, total_length, weighed_length FROM collection_statistics WHERE collection_id = {id}",
+        "SELECT item_id, vector::text, content_hash FROM {space} WHERE collection_id = {id} ORDER BY 1",
+        "SELECT item_id, vector::text FROM own_vectors WHERE collection_id = {id} ORDER BY 1",
+        *(
+            f"SELECT to_jsonb(t) - 'collection_id' FROM {table} AS t WHERE collection_id = {{id}} ORDER BY 1"  # noqa: S608
+            for table in DERIVED
+        ),
+    ]
+    found = [await rows_of(platform, collection, query) for query in queries]
+    found[1].sort()
+    found[0] = [(item_id, length, sorted(frequencies)) for item_id, length, frequencies in found[0]]
+    return found
+
+
+@pytest.mark.parametrize("neighbours", [None, Neighbours(sequence="session", order="n", before=1, after=1)])
+async def test_a_collection_that_moved_is_the_same(
+    platform: Platform, other: Platform, tmp_path: Path, neighbours: Neighbours | None
+) -> None:
+    """Same hits, scores, learned state and records for another tenant; exported again, the same lines."""
+    source = await filled(platform, neighbours=neighbours)
+    asked = await answers(source)
+    first, second = tmp_path / "docs.jsonl", tmp_path / "again.jsonl.gz"
+    steps: list[tuple[int, int]] = []
+    exported = await platform.export_collection("docs", first, advance=lambda *step: steps.append(step))
+    assert steps[-1][0] == steps[-1][1] == sum(exported.rows.values())
+    assert (exported.items, exported.vectors) == (ITEMS, ITEMS - 1)
+    without = {name for name, number in exported.rows.items() if not number}
+    assert without == {"memory", "memory_link", "loss", "arm_baseline"}
+
+    imported = await other.import_collection(first)
+    moved = await other.collection("docs", create=False)
+
+    assert imported.rows == exported.rows
+    assert await derived(other, moved) == await derived(platform, source)
+    await other.export_collection("docs", second)
+    assert lines_of(second) == lines_of(first)
+    assert await answers(moved) == asked
+    assert (await moved.refresh()).model_version == (await source.refresh()).model_version == 1
+    assert await moved.stored(["i01", "i29"]) == await source.stored(["i01", "i29"])
+
+
+async def test_records_are_the_same_and_take_feedback(platform: Platform, other: Platform, tmp_path: Path) -> None:
+    """A recorded search is replayed from its record, and a verdict on it counts, at the new place alone."""
+    source = await filled(platform)
+    found = await source.search("common word4", limit=3)
+    assert found.retrieval_id is not None
+    await platform.export_collection("docs", tmp_path / "docs.jsonl")
+    await other.import_collection(tmp_path / "docs.jsonl", name="there")
+
+    assert (await other.replay(found.retrieval_id)).is_reproduced
+    assert (await other.retrieval(found.retrieval_id)).query == "common word4"
+    report = await other.feedback(found.retrieval_id, found[0].item_id, helpful=True)
+    assert report.recorded == 1
+    query = "SELECT count(*) FROM feedback WHERE collection_id = {id}"
+    here, there = (
+        await rows_of(platform, source, query),
+        await rows_of(other, await other.collection("there", create=False), query),
+    )
+    assert there[0][0] == here[0][0] + 1
+
+
+async def test_the_doctor_finds_nothing_wrong_with_it(platform: Platform, other: Platform, tmp_path: Path) -> None:
+    """Counts, statistics, arms and vectors agree, and arms counted anew stay as they are."""
+    await filled(platform)
+    await platform.export_collection("docs", tmp_path / "docs.jsonl")
+    await other.import_collection(tmp_path / "docs.jsonl")
+    moved = await other.collection("docs", create=False)
+    said = [(one.severity, one.check, one.found) for one in (await other.doctor("docs")).findings]
+    before = [(one.severity, one.check, one.found) for one in (await platform.doctor("docs")).findings]
+    assert [one for one in said if one not in before] == []
+    arms = "SELECT item_id, context, uses, raw_successes FROM arms WHERE collection_id = {id} ORDER BY 1, 2"
+    kept = await rows_of(other, moved, arms)
+    await moved.set_half_life(60)
+    assert await rows_of(other, moved, arms) == kept
+
+
+async def test_memories_move_with_their_links_and_counts(platform: Platform, other: Platform, tmp_path: Path) -> None:
+    """What was linked, retrieved and is to be forgotten."""
+    source = await remembered(platform)
+    await platform.export_collection("memories", tmp_path / "m.jsonl")
+    moved = await other.import_collection(tmp_path / "m.jsonl")
+    assert (moved.rows["memory"], moved.rows["memory_link"]) == (3, 3)
+    target = await other.collection("memories", create=False)
+    query = "SELECT to_jsonb(m) - 'collection_id' FROM memories AS m WHERE collection_id = {id} ORDER BY item_id"
+    assert await rows_of(other, target, query) == await rows_of(platform, source, query)
+
+
+class Counting(HashingEmbedder):
+    """Counts the texts that it embeds."""
+
+    texts = 0
+
+    async def embed(self, texts: Any, role: TextRole) -> Vectors:
+        """Embed and count."""
+        self.texts += len(texts)
+        return await super().embed(texts, role)
+
+
+async def test_nothing_is_embedded_again(
+    platform: Platform, new_database: Callable[[], str], settings: Settings, tmp_path: Path
+) -> None:
+    """On another server, whose spaces have other numbers, the embedder is never asked; one item still waits for it."""
+    source = await filled(platform)
+    asked = await answers(source)
+    await platform.export_collection("docs", tmp_path / "docs.jsonl")
+    embedder, clock = Counting(), platform.now.timestamp()
+    there = Platform(settings.changed(database_url=new_database()), embedder=embedder, wall_clock=lambda: clock)
+    async with there:
+        await there.collection("first", space=EmbeddingSpace(provider="test", model="other", dimensions=3))
+        await there.import_collection(tmp_path / "docs.jsonl")
+        moved = await there.collection("docs", create=False)
+        assert embedder.texts == 0
+        assert (await moved.info()).pending == 0
+        assert await answers(moved) == asked
+
+
+async def test_without_records_the_content_alone_moves(platform: Platform, tmp_path: Path) -> None:
+    """Also beside the original; what was learned is learned anew, which the file says."""
+    source = await filled(platform)
+    await platform.export_collection("docs", tmp_path / "docs.jsonl", records=False)
+    moved = await platform.import_collection(tmp_path / "docs.jsonl", name="copy")
+    assert not moved.has_records
+    assert set(moved.rows) == {name for name, kind in KINDS.items() if not kind.is_record}
+    copy = await platform.collection("copy", create=False)
+    assert (await copy.refresh()).model_version == 0
+    assert (await copy.info()).documents == (await source.info()).documents
+    assert [one.version for one in await copy.profiles()] == [2, 1]
+
+
+async def test_what_is_there_is_not_written_over(platform: Platform, tmp_path: Path) -> None:
+    """Neither a file, nor a collection, nor a search that the tenant has recorded: nothing is changed."""
+    source = await filled(platform)
+    file = tmp_path / "docs.jsonl"
+    await platform.export_collection("docs", file)
+    content = file.read_bytes()
+    with pytest.raises(ConflictError, match="is there already; name a file"):
+        await platform.export_collection("docs", file)
+    with pytest.raises(ConflictError, match="import under another name"):
+        await platform.import_collection(file)
+    with pytest.raises(ConflictError, match=r"has recorded search .* import the file for another tenant"):
+        await platform.import_collection(file, name="copy")
+    assert file.read_bytes() == content
+    assert files_in(tmp_path) == ["docs.jsonl"]
+    assert (await source.info()).documents == ITEMS - 1
+    with pytest.raises(UnknownCollectionError):
+        await platform.collection("copy", create=False)
+
+
+async def test_vectors_of_an_embedder_that_is_not_here_are_told(
+    platform: Platform, settings: Settings, tmp_path: Path
+) -> None:
+    """A collection that is searched by words needs it; one of vectors of one's own does not."""
+    await filled(platform)
+    await platform.export_collection("docs", tmp_path / "docs.jsonl", records=False)
+    mine = await platform.collection("mine", space=EmbeddingSpace(provider="own", model="own", dimensions=2))
+    await mine.add([{"_id": "1", "text": "x"}], embeddings=[[3.0, 4.0]])
+    await platform.export_collection("mine", tmp_path / "mine.jsonl")
+
+    class Another(HashingEmbedder):
+        """Fills a space of a model of its own."""
+
+        space = EmbeddingSpace(provider="other", model="other", dimensions=5)
+
+    lines = (tmp_path / "docs.jsonl").read_text().replace('"provider": "hashing"', '"provider": "elsewhere"', 1)
+    (tmp_path / "else.jsonl").write_text(lines)
+    tenant = f"{settings.tenant}-elsewhere"
+    async with connect(platform.database.url, settings=settings, tenant=tenant, embedder=Another()) as there:
+        with pytest.raises(InvalidRequestError, match=r"no embedder for it is configured.*own-vectors"):
+            await there.import_collection(tmp_path / "else.jsonl")
+        await there.import_collection(tmp_path / "else.jsonl", own_vectors=True)
+        await there.import_collection(tmp_path / "mine.jsonl")
+        moved = await there.collection("mine", create=False)
+        assert [hit.item_id for hit in await moved.search(vector=[3.0, 4.0], legs=["dense"])] == ["1"]
+
+
+def changed(lines: list[str], line: int, **fields: Any) -> list[str]:
+    """The lines, in one of which the row has other fields."""
+    kind, row = next(iter(json.loads(lines[line]).items()))
+    return [*lines[:line], json.dumps({kind: {**row, **fields}}), *lines[line + 1 :]]
+
+
+def _line(lines: list[str], kind: str) -> int:
+    return next(number for number, line in enumerate(lines) if line.startswith(f'{{"{kind}"'))
+
+
+FAULTS: dict[str, tuple[Callable[[list[str]], list[str]], str]] = {
+    "cut off": (lambda lines: lines[:-3], "it was cut off or changed; nothing was imported"),
+    "cut within a line": (lambda lines: [*lines[:-1], lines[-1][:20]], "not JSON"),
+    "empty": (lambda _: [], "is not of an exported collection"),
+    "other file": (lambda _: ['{"_id": "1", "text": "x"}'], "items of other files: retrieval ingest"),
+    "later version": (
+        lambda lines: [lines[0].replace('"version": 1', '"version": 9', 1), *lines[1:]],
+        "this program reads 1",
+    ),
+    "no settings": (
+        lambda lines: [lines[0].replace('"weighed_length"', '"other"', 1), *lines[1:]],
+        "line 1 cannot be read",
+    ),
+    "space": (lambda lines: [lines[0].replace('"dimensions": 256', '"dimensions": 9999', 1), *lines[1:]], "line 1"),
+    "language": (
+        lambda lines: [lines[0].replace('"language": "english"', '"language": "klingon"', 1), *lines[1:]],
+        "klingon",
+    ),
+    "unknown row": (lambda lines: [*lines, '{"secret": {}}'], "is no row of a collection"),
+    "item twice": (lambda lines: [*lines[:4], lines[_line(lines, "item")], *lines[4:]], "same id|there twice"),
+    "item": (lambda lines: changed(lines, _line(lines, "item"), title="a\u0007b"), "lines .* title holds"),
+    "vector": (lambda lines: changed(lines, _line(lines, "item"), vector=[1.0, 2.0]), "one row of the same length"),
+    "no vector": (lambda lines: changed(lines, _line(lines, "item"), vector=[0.0] * 256), "is zero"),
+    "profile": (lambda lines: changed(lines, _line(lines, "profile"), definition={"legs": {"nose": 1}}), "lines 2 to"),
+    "time": (
+        lambda lines: changed(lines, _line(lines, "retrieval"), retrieved_at="2020-01-01T00:00:00+00:00"),
+        "not of the time",
+    ),
+    "reward": (
+        lambda lines: changed(lines, _line(lines, "feedback"), reward=7),
+        "the database does not take a feedback",
+    ),
+    "number": (lambda lines: changed(lines, _line(lines, "arm"), uses="many"), "the database does not take a arm"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+async def test_a_file_with_a_fault_leaves_nothing(
+    other: Platform, tmp_path: Path, fault: str, exported: list[str]
+) -> None:
+    """The error says where it is and what to do; there is no collection afterwards."""
+    change, said = FAULTS[fault]
+    file = tmp_path / "faulty.jsonl"
+    file.write_text("".join(f"{line}\n" for line in change(exported)))
+    with pytest.raises(InvalidRequestError, match=said):
+        await other.import_collection(file)
+    assert await other.collections() == []
+
+
+@pytest.fixture
+async def exported(platform: Platform, tmp_path: Path) -> list[str]:
+    """The lines of a small collection with records."""
+    made = await platform.collection("docs")
+    await made.add([{"_id": str(number), "text": f"common word{number}"} for number in range(3)])
+    found = await made.search("common")
+    await platform.feedback(found.retrieval_id, "1", helpful=True)
+    await platform.export_collection("docs", tmp_path / "sound.jsonl")
+    return (tmp_path / "sound.jsonl").read_text().splitlines()
+
+
+async def test_a_row_names_no_other_collection(
+    platform: Platform, other: Platform, tmp_path: Path, exported: list[str]
+) -> None:
+    """Whatever number a row bears, it goes into the collection that is made."""
+    theirs = await platform.collection("docs", create=False)
+    number = (await theirs.refresh()).collection_id
+    query = "SELECT count(*) FROM feedback WHERE collection_id = {id}"
+    before = await rows_of(platform, theirs, query)
+    lines = changed(exported, _line(exported, "feedback"), collection_id=number, note="forged")
+    (tmp_path / "forged.jsonl").write_text("\n".join(lines))
+    await other.import_collection(tmp_path / "forged.jsonl")
+    assert await rows_of(platform, theirs, query) == before
+    assert await rows_of(other, await other.collection("docs", create=False), query) == [(1,)]
+
+
+async def test_a_large_collection_is_streamed(
+    platform: Platform, other: Platform, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever its size, a bounded number of rows is held at a time."""
+    monkeypatch.setattr(transfer, "_ROWS", 7)
+    largest = 0
+    store = transfer._store_items  # noqa: SLF001 - to look at what it is given
+
+    async def watched(*given: Any) -> int:
+        nonlocal largest
+        largest = max(largest, len(given[-1]))
+        return await store(*given)
+
+    monkeypatch.setattr(transfer, "_store_items", watched)
+    source = await filled(platform)
+    await platform.export_collection("docs", tmp_path / "docs.jsonl")
+    await other.import_collection(tmp_path / "docs.jsonl")
+    assert largest == 7
+    moved = await other.collection("docs", create=False)
+    assert await derived(other, moved) == await derived(platform, source)
+
+
+async def test_export_is_of_one_moment(platform: Platform, other: Platform, tmp_path: Path) -> None:
+    """What is written meanwhile is not in the file, and the file is whole."""
+    source = await filled(platform)
+    number = (await source.refresh()).collection_id
+    written = False
+
+    def meanwhile(_done: int, _total: int) -> None:
+        nonlocal written
+        if not written:
+            written = True
+            with psycopg.connect(platform.database.url) as connection:
+                gone = sql.SQL("DELETE FROM {} WHERE collection_id = {} AND item_id = 'i04'")
+                connection.execute(gone.format(sql.Identifier(SCHEMA, "items"), sql.Literal(number)))
+
+    await platform.export_collection("docs", tmp_path / "docs.jsonl", advance=meanwhile)
+    assert written
+    assert (await other.import_collection(tmp_path / "docs.jsonl")).items == ITEMS
+    assert await source.get(["i04"]) == {}
+
+
+async def test_the_sync_door_moves_it_too(database_url: str, settings: Settings, tmp_path: Path) -> None:
+    """The same calls without await."""
+    import asyncio
+
+    from retrieval.sync import connect as connect_sync
+
+    def moved() -> int:
+        with connect_sync(database_url, settings=settings, embedder=HashingEmbedder()) as waiting:
+            waiting.collection("docs").add([{"_id": "1", "text": "x"}])
+            waiting.export_collection("docs", tmp_path / "docs.jsonl.gz")
+            return waiting.import_collection(tmp_path / "docs.jsonl.gz", name="copy").items
+
+    assert await asyncio.to_thread(moved) == 1
+
+
+async def test_a_stranger_cannot_export(platform: Platform, other: Platform, tmp_path: Path) -> None:
+    """Another tenant's collection is unknown, and no file is left."""
+    await platform.collection("docs")
+    with pytest.raises(UnknownCollectionError):
+        await other.export_collection("docs", tmp_path / "docs.jsonl")
+    assert files_in(tmp_path) == []

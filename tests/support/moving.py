@@ -1,0 +1,82 @@
+"""A collection that has something of everything, and what it answers: to be moved, saved and restored."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+from retrieval import Collection, Context, Feedback, Platform
+from retrieval.adapters.store.items.items import archive_items
+from retrieval.apps.memories import MemoryStore
+from retrieval.domain.items.collection import Neighbours
+from retrieval.domain.search.profile_parts import Exploration, PolicyName
+
+QUESTIONS = ("common word3", "word5 word12", '"common text" -word2', "nothing of it")
+ITEMS = 30
+
+
+async def filled(platform: Platform, name: str = "docs", neighbours: Neighbours | None = None) -> Collection:
+    """Items of all sorts, two profiles, searches, feedback of all outcomes, clusters and a published model."""
+    made = await platform.collection(name, filterable={"n": "number", "kind_of": "text"}, neighbours=neighbours)
+    await made.add([
+        {
+            "_id": f"i{number:02}", "title": f"Title {number}", "tags": [f"t{number % 3}"], "n": number,
+            "session": number % 2, "text": f"common text word{number} word{(number + 7) % 40}",
+            "kind_of": ["a", "b"][number % 2], "occurred_at": f"2026-01-{number + 1:02}T12:30:15.123456+00:00",
+            "source": "test",
+        }
+        for number in range(ITEMS)
+    ])  # fmt: skip
+    stored = await made.refresh()
+    assert stored.space is not None
+    async with platform.database.transaction(platform.tenant_id) as connection:
+        await archive_items(connection, stored.collection_id, [stored.space.space_id], ["i29"])
+    exploring = Exploration(policy=PolicyName.UNCERTAINTY_BONUS)
+    await made.set_profile(replace(made.profile, exploration=exploring), note="explores")
+    good = {f"i{number:02}" for number in range(0, ITEMS, 2)}
+    questions = [f"common word{number}" for number in range(30)]
+    results = await made.search_each(questions, context=Context(domain="shop", complexity=0.2, actor="ann"))
+    await platform.recorded()
+    events = [
+        Feedback(retrieval_id=one.retrieval_id, item_id=hit.item_id, helpful=hit.item_id in good)
+        for one in results
+        for hit in one
+    ]
+    await platform.feedback_each(events)
+    # One verdict takes another's place, and one actor's do not count.
+    for helpful, actor in ((True, "ann"), (False, "ann"), (True, "bot")):
+        await platform.feedback(collection=name, item_id="i03", helpful=helpful, actor=actor)
+    await platform.quarantine("bot", reason="a robot")
+    await made.set_half_life(60)
+    await made.learn()
+    await made.search(QUESTIONS[0], where={"n": {"lt": 9}}, limit=3)
+    return made
+
+
+async def remembered(platform: Platform, name: str = "memories") -> Collection:
+    """Memories with links and access counts, one of which expires."""
+    store = MemoryStore(platform, name)
+    for number in range(3):
+        await store.store_memory(
+            "project", "chat", f"said {number} of the shop", linked_question_ids=[f"q{number}"], memory_id=f"m{number}",
+            expires_at=datetime(2099, 1, 1, tzinfo=UTC) if number == 2 else None,
+        )  # fmt: skip
+    made = await platform.collection(name, create=False)
+    await made.search("shop")
+    await platform.accesses_counted()
+    return made
+
+
+async def answers(collection: Collection) -> list[Any]:
+    """The hits and scores of some searches, by words, filters and context."""
+    # What exploration draws is another thing each time.
+    profile = replace(collection.profile, exploration=Exploration())
+    found = []
+    for question in QUESTIONS:
+        for where in (None, {"n": {"gte": 5}, "kind_of": "a"}, {"tags": "t1"}):
+            context = Context(domain="shop")
+            result = await collection.search(question, where=where, limit=8, context=context, profile=profile)
+            found += [(question, str(where), hit.item_id, hit.score, hit.title) for hit in result]
+    assert len({item_id for _, _, item_id, *_ in found}) > 5
+    return found
