@@ -98,6 +98,7 @@ async def test_a_collection_that_moved_is_the_same(
 ) -> None:
     """Same hits, scores, learned state and records for another tenant; exported again, the same lines."""
     source = await filled(platform, neighbours=neighbours)
+    await platform.collection("docs", index="quantised")
     asked = await answers(source)
     first, second = tmp_path / "docs.jsonl", tmp_path / "again.jsonl.gz"
     steps: list[tuple[int, int]] = []
@@ -111,6 +112,7 @@ async def test_a_collection_that_moved_is_the_same(
     moved = await other.collection("docs", create=False)
 
     assert imported.rows == exported.rows
+    assert (await moved.refresh()).index_kind == "quantised"
     assert await derived(other, moved) == await derived(platform, source)
     await other.export_collection("docs", second)
     assert lines_of(second) == lines_of(first)
