@@ -18,7 +18,7 @@ from retrieval.settings import Settings
 from retrieval.surfaces.http.app import create_app
 from retrieval.surfaces.http.connection import Connection
 from retrieval.surfaces.http.service import Service
-from retrieval.surfaces.listening import Listening, is_local, listening, url_of
+from retrieval.surfaces.listening import is_local, listening, server_of, url_of
 
 KEEP_ALIVE_SECONDS = 75
 """How long an idle connection stays open: longer than clients and proxies keep theirs, so that they close it."""
@@ -65,7 +65,7 @@ async def serve(app: FastAPI, listener: socket.socket, stop: asyncio.Event) -> N
     """Serve the open application on the socket until the stop, or until it is known that its settings cannot work."""
     service: Service = app.state.service
     _make_way()
-    server = Listening(_config(app, service.settings))
+    server = server_of(_config(app, service.settings))
     serving = asyncio.create_task(server.serve(sockets=[listener]))
     stopping, failing = asyncio.create_task(stop.wait()), asyncio.create_task(_failure(service))
     try:
