@@ -80,6 +80,20 @@ def where_of(text: str | None) -> Filter | None:
         raise
 
 
+def object_of(name: str, text: str | None) -> dict[str, Any]:
+    """The JSON object that the parameter of that name says; empty where it is left out.
+
+    Raises ``InvalidRequestError``.
+    """
+    try:
+        found = {} if text is None else json_of(text)
+    except JSONTextError as error:
+        raise InvalidRequestError(f"the parameter {name} cannot be read: {error}") from None
+    if not isinstance(found, dict):
+        raise InvalidRequestError(f"the parameter {name} is a JSON object, percent-encoded, not {text!r:.80}")
+    return found
+
+
 Place = tuple[str | int, ...]
 
 

@@ -75,7 +75,14 @@ ItemId = Annotated[
     BeforeValidator(restored),
     Path(description="The item's id, percent-encoded; its slashes may stand as they are.", examples=["T-1"]),
 ]
-
+DocumentId = Annotated[
+    str,
+    BeforeValidator(restored),
+    Path(
+        description="The document's id, percent-encoded; its slashes may stand as they are.",
+        examples=["handbook/leave.md"],
+    ),
+]
 
 _TAG = re.compile(r'\s*(W/)?"([^"]*)"\s*')
 

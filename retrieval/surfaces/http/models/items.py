@@ -8,11 +8,13 @@ from pydantic import ConfigDict, Field, JsonValue
 
 from retrieval.apps.memories.messages import FACT, MOST_MESSAGES, RememberedFact, RememberReport
 from retrieval.domain.errors import InvalidItemError
+from retrieval.domain.items.chunking import DEFAULT_OVERLAP, DEFAULT_TOKENS, MAX_TOKENS
 from retrieval.domain.items.collection import MAX_NEIGHBOURS, MAX_OWN_WEIGHT, OCCURRED_AT, CollectionInfo, Neighbours
 from retrieval.domain.items.embedding import MAX_DIMENSIONS, MAX_LABEL_LENGTH, EmbeddingSpace
 from retrieval.domain.items.item import Item, StoredItem
 from retrieval.domain.items.memory import Memory
 from retrieval.services.add import AddReport
+from retrieval.services.documents import StoredDocument
 from retrieval.surfaces.http.models.base import AnswerPart, InlineProfile, Moment, Sent, Vector
 
 _EXAMPLE: dict[str, JsonValue] = {
@@ -246,6 +248,100 @@ class DeletedTold(AnswerPart):
     model_config = ConfigDict(json_schema_extra={"examples": [{"deleted": 2}]})
 
     deleted: int
+
+
+_DOCUMENT: dict[str, JsonValue] = {
+    "id": "handbook/leave.md",
+    "title": "Leave",
+    "metadata": {"team": "people"},
+}
+
+ChunkTokens = Annotated[int, Field(ge=32, le=MAX_TOKENS)]
+Overlap = Annotated[int, Field(ge=0)]
+
+
+class DocumentSent(Sent):
+    """A document as text; a file is put under its id."""
+
+    id: Annotated[str, Field(min_length=1, max_length=480)]
+    """The application's own key, 1 to 480 bytes."""
+    text: str
+    format: Literal["markdown", "html", "text", "code"] = "markdown"
+    title: str = ""
+    """Left out: the one that the text has, else the last part of the id."""
+    metadata: dict[str, Any] = Field(default_factory=dict)
+    """JSON values by name, which every chunk has as attributes; filterable."""
+
+
+class DocumentsRequest(Sent):
+    """Documents to store."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"documents": [{**_DOCUMENT, "text": "# Leave\n\nIt is asked for by mail."}]}]}
+    )
+
+    documents: Annotated[list[DocumentSent], Field(max_length=MAX_ITEMS)]
+    """At most 1000."""
+    max_tokens: ChunkTokens = DEFAULT_TOKENS
+    """Tokens of a chunk with its title; never more than the model reads."""
+    overlap: Overlap = DEFAULT_OVERLAP
+    """Tokens that a chunk repeats of the one before where a paragraph is cut; to a quarter of `max_tokens`."""
+
+
+class FailedDocument(AnswerPart):
+    """A document that could not be read; what was stored of it stays."""
+
+    document: str
+    reason: str
+
+
+class DocumentsReportTold(AnswerPart):
+    """The outcome for the documents."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "added": 1,
+                    "changed": 0,
+                    "unchanged": 0,
+                    "failed": [],
+                    "empty": [],
+                    "cleaned": 0,
+                    "notes": [],
+                    "chunks": {"added": 3, "changed": 0, "unchanged": 0, "embedded": 3, "pending": 0, "removed": 0},
+                }
+            ]
+        }
+    )
+
+    added: int
+    changed: int
+    unchanged: int
+    """Documents that cost nothing."""
+    failed: list[FailedDocument]
+    """The others are stored."""
+    empty: list[str]
+    """Documents without any text, such as scanned pages; nothing is stored of them."""
+    cleaned: int
+    """Documents of which control or format characters were taken out."""
+    notes: list[str]
+    chunks: dict[str, int | bool | None]
+    """The outcome for the chunks; `removed` are those of the documents as they were."""
+
+
+class StoredDocumentTold(AnswerPart, of=StoredDocument):
+    """A stored document."""
+
+
+class DocumentsTold(AnswerPart):
+    """A page of documents, about in the order of their ids."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"documents": [_DOCUMENT], "next": None}]})
+
+    documents: list[StoredDocumentTold]
+    next: str | None
+    """The value of `after` for the next page; null: there is none."""
 
 
 class RememberRequest(Sent):

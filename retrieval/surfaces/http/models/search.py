@@ -6,10 +6,13 @@ from typing import Annotated
 
 from pydantic import ConfigDict, Field
 
+from retrieval.domain.items.passages import Passage, Passages
 from retrieval.domain.search.hit import Contribution, Explanation, Hit, SearchResult
 from retrieval.domain.search.snippet import Snippet
 from retrieval.domain.search.spelling import Completions, Title
+from retrieval.services.documents import MAX_AROUND, MAX_PASSAGE_TOKENS
 from retrieval.surfaces.http.models.base import (
+    A_RETRIEVAL,
     AnswerPart,
     InlineProfile,
     Moment,
@@ -111,6 +114,63 @@ class BatchRequest(Sent):
     min_relevance: LeastRelevance | None = None
     context: SentSituation = SentSituation()
     explain: bool = True
+
+
+class PassagesRequest(Sent):
+    """A search whose hits become text for a prompt."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"query": "who gets parental leave?", "max_tokens": 1500}]}
+    )
+
+    query: str
+    max_tokens: Annotated[int, Field(ge=0, le=MAX_PASSAGE_TOKENS)] = 2000
+    """Tokens of the collection's model that the text has, at most."""
+    around: Annotated[int, Field(ge=0, le=MAX_AROUND)] = 1
+    """The chunks on each side of a hit that are taken in, at most."""
+    limit: Limit = 10
+    """Hits wanted, 1 to 1000."""
+    where: Where | None = None
+    min_score: float | None = None
+    """Hits of a lower score are left out."""
+    min_relevance: LeastRelevance | None = None
+    """Hits that are relevant with a lower probability, 0 to 1, are left out."""
+    context: SentSituation = SentSituation()
+
+
+class PassageTold(AnswerPart, of=Passage):
+    """Chunks of a document that stand one behind the other, as one text."""
+
+
+class PassagesTold(AnswerPart, of=Passages):
+    """The passages for a prompt, the most relevant first."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "passages": [
+                        {
+                            "document": "handbook/leave.md",
+                            "title": "Leave",
+                            "headings": ["Leave", "Parents"],
+                            "page": None,
+                            "last_page": None,
+                            "text": "Parents get fourteen weeks.",
+                            "rank": 1,
+                            "score": 0.0328,
+                            "item_ids": ["handbook/leave.md#0b1c2d3e4f5a"],
+                        }
+                    ],
+                    "text": "## Leave › Parents\n\n> Parents get fourteen weeks.",
+                    "tokens": 17,
+                    "left_out": 0,
+                    "retrieval_id": A_RETRIEVAL,
+                    "notes": [],
+                }
+            ]
+        }
+    )
 
 
 class ContributionTold(AnswerPart, of=Contribution):

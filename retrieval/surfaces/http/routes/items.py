@@ -1,28 +1,33 @@
-"""The routes of collections and items, and of the items that are memories."""
+"""The routes of collections and items, and of the items that are documents' chunks or memories."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Body, Query
+from fastapi import APIRouter, Body, Query, Request
 from fastapi.responses import JSONResponse, Response
 
 from retrieval.adapters.aside import aside
+from retrieval.adapters.readers.documents import DOCUMENT_FORMATS, RawDocument, format_of
 from retrieval.apps.memories.store import existing_store
-from retrieval.collection import Collection
+from retrieval.collection import Collection, handle_of
 from retrieval.domain.api_key import Scope
-from retrieval.domain.errors import ConflictError, UnknownCollectionError, UnknownItemError
+from retrieval.domain.errors import ConflictError, InvalidItemError, UnknownCollectionError, UnknownItemError
+from retrieval.domain.items.chunking import DEFAULT_OVERLAP, DEFAULT_TOKENS, Chunking
 from retrieval.domain.items.collection import check_collection_name
 from retrieval.domain.items.item import Became, Item, StoredItem
 from retrieval.domain.json_schema import AttributeSchema
 from retrieval.engine.reading import infos_after
+from retrieval.engine.request import checked_item_ids
 from retrieval.platform import Platform
+from retrieval.services.documents import DocumentsReport, documents_after
 from retrieval.surfaces.http.bulk import MEDIA_TYPE, BulkAnswer
 from retrieval.surfaces.http.caller import CurrentHandles, CurrentPlatform, NamedCollection, needs
-from retrieval.surfaces.http.json_bodies import JSONBodies, at, profile_at, where_of
+from retrieval.surfaces.http.json_bodies import JSONBodies, at, object_of, profile_at, where_of
 from retrieval.surfaces.http.models import items as models
 from retrieval.surfaces.http.sent_items import (
     CollectionName,
+    DocumentId,
     IfChanged,
     IfMatch,
     IfNoneMatch,
@@ -265,6 +270,126 @@ async def remove(collection: NamedCollection, item_id: ItemId, if_match: IfMatch
     if not await collection.remove(item_id, version=wanted_version(if_match)):
         raise _unknown(item_id)
     return Response(status_code=204)
+
+
+documents_router = APIRouter(prefix="/v1/collections/{name}/documents", tags=["documents"], route_class=JSONBodies)
+
+_TYPES = {
+    "text/markdown": "markdown",
+    "text/html": "html",
+    "application/xhtml+xml": "html",
+    "application/pdf": "pdf",
+    "application/vnd.openxmlformats-officedocument.wordprocessingml.document": "docx",
+}
+"""The formats of files by their media types. That of plain text comes with files of any kind, and tells nothing."""
+
+_FILE: dict[str, Any] = {
+    "requestBody": {
+        "description": "The file as it is.",
+        "required": True,
+        "content": {
+            media_type: {"schema": {"type": "string", "format": "binary"}, "example": "# Leave\n\nBy mail."}
+            for media_type in ("application/octet-stream", "text/plain", *_TYPES)
+        },
+    }
+}
+
+
+@documents_router.get("", dependencies=_ITEM_READ, response_model=models.DocumentsTold, summary="List documents")
+async def documents(
+    collection: NamedCollection,
+    after: Annotated[str, Query(description="What the page before gave as `next`.")] = "",
+    limit: Annotated[int, Query(ge=1, le=models.MAX_ITEMS, description="Documents, at most.")] = 100,
+) -> JSONResponse:
+    """A page of the documents, about in the order of their ids."""
+    if after:
+        checked_item_ids([after])
+    found, following = await documents_after(handle_of(collection), after=after, limit=limit)
+    return JSONResponse({"documents": [one.as_dict() for one in found], "next": following})
+
+
+@documents_router.post("", dependencies=_WRITE, response_model=models.DocumentsReportTold, summary="Store documents")
+async def add_documents(collection: NamedCollection, body: models.DocumentsRequest) -> JSONResponse:
+    """Store texts as chunks, new ones and new versions; what is unchanged costs nothing.
+
+    A document that cannot be read is told in `failed` with the reason, and stops no other.
+    """
+    given = [one.model_dump() for one in body.documents]
+    with at("overlap"):
+        chunking = Chunking(max_tokens=body.max_tokens, overlap=body.overlap)
+    with at("documents"):
+        report = await collection.add_documents(given, chunking=chunking)
+    return JSONResponse(_told_of(report))
+
+
+@documents_router.put(
+    "/{document_id:path}",
+    dependencies=_WRITE,
+    response_model=models.DocumentsReportTold,
+    responses={201: {"description": "It is new", "model": models.DocumentsReportTold}},
+    openapi_extra=_FILE,
+    summary="Store a file",
+)
+async def put_document(
+    request: Request,
+    collection: NamedCollection,
+    document_id: DocumentId,
+    *,
+    format: Annotated[  # noqa: A002 - the parameter's name
+        Literal[DOCUMENT_FORMATS] | None,  # type: ignore[valid-type]
+        Query(description="How it is read; left out: by the media type, else by the ending of the id."),
+    ] = None,
+    title: Annotated[str, Query(description="Left out: the file's own, else the last part of the id.")] = "",
+    metadata: Annotated[
+        str | None,
+        Query(description="A JSON object; each chunk has its values as attributes.", examples=['{"team": "people"}']),
+    ] = None,
+    max_tokens: Annotated[models.ChunkTokens, Query(description="Tokens of a chunk with its title.")] = DEFAULT_TOKENS,
+    overlap: Annotated[
+        models.Overlap, Query(description="Tokens repeated where a paragraph is cut; to a quarter of `max_tokens`.")
+    ] = DEFAULT_OVERLAP,
+) -> JSONResponse:
+    """Store a file of Markdown, HTML, PDF, DOCX, source code or plain text as chunks, new or in place of its version.
+
+    An unchanged file costs nothing; of a changed one only new chunks are embedded.
+    """
+    document = RawDocument(
+        document_id=document_id,
+        data=await request.body(),
+        format=format or _format_sent(request.headers.get("content-type", ""), document_id),
+        title=title,
+        attributes=object_of("metadata", metadata),
+    )
+    report = await collection.add_documents([document], chunking=Chunking(max_tokens=max_tokens, overlap=overlap))
+    if report.failed:
+        raise InvalidItemError(f"document {document_id!r:.80}: {report.failed[0][1]}", item_id=document_id)
+    return JSONResponse(_told_of(report), 201 if report.added else 200)
+
+
+@documents_router.delete("/{document_id:path}", dependencies=_WRITE, status_code=204, summary="Remove a document")
+async def remove_document(collection: NamedCollection, document_id: DocumentId) -> Response:
+    """Remove a document with all of its chunks."""
+    if not await collection.delete_documents([document_id]):
+        raise UnknownItemError(f"there is no document {document_id!r:.80}; see GET .../documents")
+    return Response(status_code=204)
+
+
+def _format_sent(content_type: str, document_id: str) -> str:
+    media_type = content_type.partition(";")[0].strip().lower()
+    found = _TYPES.get(media_type) or format_of(document_id) or ("text" if media_type == "text/plain" else None)
+    if found is None:
+        raise InvalidItemError(
+            f"document {document_id!r:.80}: neither its media type nor the ending of its id tells how to read it; "
+            f"say ?format=, one of {', '.join(DOCUMENT_FORMATS)}",
+            item_id=document_id,
+        )
+    return found
+
+
+def _told_of(report: DocumentsReport) -> dict[str, Any]:
+    """The report without what only folders have."""
+    told = report.as_dict()
+    return {name: value for name, value in told.items() if name not in ("vanished", "removed", "skipped")}
 
 
 memories_router = APIRouter(prefix="/v1/collections/{name}/memories", tags=["memories"], route_class=JSONBodies)

@@ -26,7 +26,15 @@ from retrieval.surfaces.http.json_bodies import (
     where_of,
 )
 from retrieval.surfaces.http.models import retrievals as models
-from retrieval.surfaces.http.models.search import BatchAnswer, BatchRequest, CompletionsTold, SearchAnswer, SearchBody
+from retrieval.surfaces.http.models.search import (
+    BatchAnswer,
+    BatchRequest,
+    CompletionsTold,
+    PassagesRequest,
+    PassagesTold,
+    SearchAnswer,
+    SearchBody,
+)
 
 router = APIRouter(
     prefix="/v1/collections/{name}", tags=["search"], dependencies=[needs(Scope.READ)], route_class=JSONBodies
@@ -56,6 +64,17 @@ async def complete(
 ) -> JSONAnswer:
     """The last word completed from the texts of the best items, and the titles that hold it. Nothing is recorded."""
     return JSONAnswer((await collection.complete(text, where=where_of(where), limit=limit)).as_dict())
+
+
+@router.post("/passages", response_model=PassagesTold, summary="Search for passages")
+async def passages(request: Request, collection: NamedCollection, body: PassagesRequest) -> JSONAnswer:
+    """The best hits with the chunks beside them, joined and named by their documents, as text for a prompt."""
+    async with place_of_large(request, is_large=body.limit >= LARGE_PAGE):
+        asked = {name: getattr(body, name) for name in type(body).model_fields}
+        where = await filter_at("where", body.where, collection)
+        with fields_of(where=body.where):
+            found = await collection.passages(**{**asked, "where": where, "context": body.context.context()})
+        return JSONAnswer(found.as_dict())
 
 
 @router.post("/search/batch", response_model=BatchAnswer, summary="Search a collection for many queries")
