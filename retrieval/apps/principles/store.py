@@ -33,6 +33,7 @@ from retrieval.apps.principles.search import (
 from retrieval.apps.principles.traces import Outcome, Trace, Traces
 from retrieval.apps.principles.usage import PrincipleUsage, record_usage, settle
 from retrieval.collection import Collection, handle_of
+from retrieval.domain.api_key import ApiKey
 from retrieval.domain.errors import InvalidItemError
 from retrieval.domain.items.collection import ValueCount
 from retrieval.domain.items.item import Item
@@ -202,13 +203,14 @@ class PrincipleStore:
         note: str = "",
         session: str = "",
         actor: str = "",
+        api_key: ApiKey | None = None,
     ) -> Principle:
         """Say whether a principle helped, and give it as it is then; a candidate may have proved itself, or failed.
 
         One verdict of a session (or a trace, where no session is named) counts, the latest; without either, each call
         counts. The verdict is one on the answer ``retrieval_id``, or else on the latest of the session's last 20
         answers that showed the principle; where there is none, on the principle itself. On an answer that did not show
-        it, it does not count. Raises ``UnknownItemError`` where there is no such principle, ``UnknownRetrievalError``,
+        it, it does not count, and neither beyond the cap of the ``api_key`` that it came by. Raises ``UnknownItemError`` where there is no such principle, ``UnknownRetrievalError``,
         and ``InvalidRequestError``.
         """
         usage = PrincipleUsage(
@@ -220,7 +222,7 @@ class PrincipleStore:
             note=note,
             actor=actor,
         )
-        return await record_usage(self._platform, await self._search(), usage)
+        return await record_usage(self._platform, await self._search(), usage, api_key)
 
     async def settle(self, principle_id: str) -> Principle:
         """Let what its use says decide on a candidate, and give the principle as it is then.

@@ -11,6 +11,7 @@ from retrieval.apps.principles.principle import ACTIVE, CANDIDATE, KIND, Princip
 from retrieval.apps.principles.search import PrincipleSearch
 from retrieval.apps.probation import ProbationVerdict, probation
 from retrieval.collection import handle_of
+from retrieval.domain.api_key import ApiKey
 from retrieval.domain.errors import InvalidRequestError, UnknownItemError
 from retrieval.domain.items.item import Item
 from retrieval.domain.learning.feedback import Feedback
@@ -58,7 +59,9 @@ class PrincipleUsage:
         )
 
 
-async def record_usage(platform: Platform, search: PrincipleSearch, usage: PrincipleUsage) -> Principle:
+async def record_usage(
+    platform: Platform, search: PrincipleSearch, usage: PrincipleUsage, api_key: ApiKey | None = None
+) -> Principle:
     """Store the verdict and give the principle as it is then. See ``PrincipleStore.record_usage``."""
     name = usage.principle_id
     await _checked_item(search, name)  # of another kind, an item would be judged as well
@@ -66,7 +69,7 @@ async def record_usage(platform: Platform, search: PrincipleSearch, usage: Princ
     if shown_by is None and usage.session:
         shown_by = await _latest_that_showed(search, name, usage.session)
     try:
-        await platform.feedback_each([usage.event(search.collection.name, shown_by, platform.now)])
+        await platform.feedback_each([usage.event(search.collection.name, shown_by, platform.now)], api_key=api_key)
     except UnknownItemError:
         raise _unknown(search, name) from None
     return await settle(search, name)

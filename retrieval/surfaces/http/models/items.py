@@ -372,6 +372,8 @@ class RememberRequest(Sent):
     """The collection of the memories."""
     occurred_at: Moment | None = None
     """When they were said; left out: now."""
+    again: bool = False
+    """Whether messages that were remembered before are read again."""
 
 
 _REMEMBERED: dict[str, JsonValue] = {

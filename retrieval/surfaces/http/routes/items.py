@@ -12,7 +12,13 @@ from retrieval.adapters.readers.documents import DOCUMENT_FORMATS, RawDocument, 
 from retrieval.apps.memories.store import existing_store
 from retrieval.collection import Collection, handle_of
 from retrieval.domain.api_key import Scope
-from retrieval.domain.errors import ConflictError, InvalidItemError, UnknownCollectionError, UnknownItemError
+from retrieval.domain.errors import (
+    ConflictError,
+    InvalidItemError,
+    InvalidRequestError,
+    UnknownCollectionError,
+    UnknownItemError,
+)
 from retrieval.domain.items.chunking import DEFAULT_OVERLAP, DEFAULT_TOKENS, Chunking
 from retrieval.domain.items.collection import check_collection_name
 from retrieval.domain.items.item import Became, Item, StoredItem
@@ -182,8 +188,15 @@ async def page(
 async def add(collection: NamedCollection, body: models.AddRequest) -> JSONResponse:
     """Store items, new ones and new versions, all or none; what is unchanged costs nothing."""
     items = await aside(lambda: _sent(body), is_long=True)
-    with at("embeddings"):
+    try:
         report = await collection.add(items, embeddings=body.embeddings)
+    except InvalidRequestError as error:
+        if isinstance(error, InvalidItemError):
+            place = next((number for number, item in enumerate(items) if item.item_id == error.item_id), None)
+            error.place = ("items",) if place is None else ("items", place)
+        elif body.embeddings is not None:
+            error.place = ("embeddings", *error.place)
+        raise
     return JSONResponse(report.as_dict())
 
 
@@ -413,6 +426,7 @@ async def remember(name: CollectionName, platform: CurrentPlatform, body: models
         first_turn=body.first_turn,
         interaction_type=body.interaction_type,
         occurred_at=body.occurred_at,
+        again=body.again,
     )
     return JSONResponse(report.as_dict())
 
