@@ -13,7 +13,7 @@ from retrieval.apps.memories.ranking import SEED_PROFILE
 from retrieval.apps.memories.remembering import FactsOf, Remembering, checked_llm, near_memories
 from retrieval.apps.memories.requests import checked_project, checked_types
 from retrieval.collection import Collection
-from retrieval.domain.checks import fault_of
+from retrieval.domain.checks import check_flags, fault_of
 from retrieval.domain.errors import (
     InvalidLimitError,
     InvalidRequestError,
@@ -355,8 +355,8 @@ class MemoryStore:
         configured. ``occurred_at`` is when they were said; left out: now.
 
         The messages, and memories that resemble their facts, are sent to ``platform.llm``, in two calls at most. Raises
-        ``NoLanguageModelError`` without a language model, ``LLMUnavailableError`` or ``LLMRejectedError`` where it gives
-        no usable answer, and ``InvalidRequestError`` for what are no messages.
+        ``NoLanguageModelError`` without a language model, ``LLMUnavailableError`` or ``LLMRejectedError`` where it
+        gives no usable answer, and ``InvalidRequestError`` for what are no messages.
         """
         check_flags(again=again)
         conversation = checked_conversation(messages, session, first_turn)

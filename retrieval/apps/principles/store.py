@@ -210,8 +210,8 @@ class PrincipleStore:
         One verdict of a session (or a trace, where no session is named) counts, the latest; without either, each call
         counts. The verdict is one on the answer ``retrieval_id``, or else on the latest of the session's last 20
         answers that showed the principle; where there is none, on the principle itself. On an answer that did not show
-        it, it does not count, and neither beyond the cap of the ``api_key`` that it came by. Raises ``UnknownItemError`` where there is no such principle, ``UnknownRetrievalError``,
-        and ``InvalidRequestError``.
+        it, it does not count, and neither beyond the cap of the ``api_key`` that it came by. Raises
+        ``UnknownItemError`` where there is no such principle, ``UnknownRetrievalError``, and ``InvalidRequestError``.
         """
         usage = PrincipleUsage(
             principle_id=principle_id,

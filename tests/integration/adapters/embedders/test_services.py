@@ -237,7 +237,17 @@ async def test_a_server_that_is_not_running_is_told_with_the_command(name: str, 
         await asked_embedder(settings)
     assert said in str(caught.value)
     assert f"start it with: {SERVICES[name].start}" in str(caught.value)
+    assert "times" not in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+async def test_where_nothing_listens_is_asked_once() -> None:
+    """A refused connection is no answer that waiting would change."""
+    async with serving("ollama") as server:
+        embedder = await made(named("ollama", server))
+    await failed(embedder)
+    assert (embedder.usage.requests, embedder.usage.retries) == (1, 0)
+    await embedder.aclose()
 
 
 @pytest.mark.parametrize("name", NAMES)
