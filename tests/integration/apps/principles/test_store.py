@@ -452,7 +452,7 @@ async def test_only_of_those_that_are_picked_is_read_what_they_say(
 async def test_the_cap_of_a_key_holds_for_ratings(platform: Platform, store: PrincipleStore) -> None:
     """What a key brings beyond it is recorded, and does not count."""
     key = (await platform.create_key("agent", scopes=["feedback", "read"], feedback_cap=1)).key
-    added = await store.add_principle(content="Write the test first.")
+    added = await store.add_principle("Write the test first")
     uses = [
         (await store.record_usage(added.id, was_helpful=True, session=f"s{number}", api_key=key)).use_count
         for number in range(3)
