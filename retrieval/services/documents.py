@@ -120,7 +120,7 @@ class DocumentsReport:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StoredDocument(Told):
+class DocumentEntry(Told):
     """A stored document, as its first chunk tells it."""
 
     id: str
@@ -254,7 +254,7 @@ class Documents:
         await self.delete([item_id for ids in chunks.values() for item_id in ids])
         return len(chunks)
 
-    async def page(self, *, after: str, limit: int) -> tuple[list[StoredDocument], str | None]:
+    async def page(self, *, after: str, limit: int) -> tuple[list[DocumentEntry], str | None]:
         """The next documents, and after what the page behind them begins; None where there is none.
 
         Chunks lie in the order of their ids, which begin with that of their document.
@@ -264,7 +264,7 @@ class Documents:
         # While a document is replaced, two chunks may say that they are its first.
         page = {str(told.get("document")): told for _, told in found[:limit]}
         documents = [
-            StoredDocument(
+            DocumentEntry(
                 id=name,
                 title=str(told.get("document_title", "")),
                 metadata={key: value for key, value in told.items() if key not in TOLD_OF_CHUNKS},
@@ -490,7 +490,7 @@ async def delete_documents(handle: CollectionHandle, document_ids: Sequence[str]
 
 async def documents_after(
     handle: CollectionHandle, *, after: str, limit: int
-) -> tuple[list[StoredDocument], str | None]:
+) -> tuple[list[DocumentEntry], str | None]:
     """A page of the stored documents, about in the order of their ids, and where the next page begins."""
     return await (await _documents(handle)).page(after=after, limit=limit)
 

@@ -14,7 +14,7 @@ from retrieval.domain.items.embedding import MAX_DIMENSIONS, MAX_LABEL_LENGTH, E
 from retrieval.domain.items.item import Item, StoredItem
 from retrieval.domain.items.memory import Memory
 from retrieval.services.add import AddReport
-from retrieval.services.documents import StoredDocument
+from retrieval.services.documents import DocumentEntry
 from retrieval.surfaces.http.models.base import AnswerPart, InlineProfile, Moment, Sent, Vector
 
 _EXAMPLE: dict[str, JsonValue] = {
@@ -330,7 +330,7 @@ class DocumentsReportTold(AnswerPart):
     """The outcome for the chunks; `removed` are those of the documents as they were."""
 
 
-class StoredDocumentTold(AnswerPart, of=StoredDocument):
+class StoredDocumentTold(AnswerPart, of=DocumentEntry):
     """A stored document."""
 
 
