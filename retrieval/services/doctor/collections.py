@@ -13,9 +13,8 @@ from retrieval.adapters.store.installation.examination.table_state import IndexS
 from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.search.indexes import hnsw_name
 from retrieval.adapters.store.search.vectors import StoredSpace
-from retrieval.domain.diagnosis import Finding, Severity
+from retrieval.domain.diagnosis import Finding, Severity, duration, several, shell_word
 from retrieval.domain.errors import RetrievalError
-from retrieval.services.doctor.findings import duration, several, shell_word
 from retrieval.services.indexes import IndexOutcome, index_rows, wanted_outcome
 from retrieval.services.recall import LEAST_RECALL, LEAST_SAMPLES
 from retrieval.services.workplace import Workplace

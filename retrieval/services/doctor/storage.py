@@ -8,9 +8,8 @@ from dataclasses import dataclass
 
 from retrieval.adapters.store.installation.examination.server_state import ServerState, Settings
 from retrieval.adapters.store.installation.examination.table_state import IndexState, TableState
-from retrieval.adapters.store.installed_sql import Names, directory, quote_identifier
+from retrieval.adapters.store.installed_sql import Names, directory, qualified, quote_identifier
 from retrieval.domain.diagnosis import Finding, Severity
-from retrieval.services.doctor.findings import qualified
 
 _FUNCTION = re.compile(r"^\s*CREATE (?:OR REPLACE )?FUNCTION (?!procrastinate_)(\w+) ?\(", re.MULTILINE)
 

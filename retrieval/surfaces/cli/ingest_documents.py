@@ -18,8 +18,7 @@ from retrieval.domain.errors import InvalidRequestError, UnknownCollectionError
 from retrieval.domain.items.chunking import Chunking
 from retrieval.surfaces.cli.errors import PENDING
 from retrieval.surfaces.cli.options import State
-from retrieval.surfaces.cli.output import console, count, plain, print_json, table
-from retrieval.surfaces.cli.progress import Step, progress
+from retrieval.surfaces.cli.output import Step, console, count, plain, print_json, progress, table
 from retrieval.surfaces.cli.run import run
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -53,55 +53,34 @@ class StoredCollection:
     """The note that was stored with the profile."""
     schema: AttributeSchema | None = None
     """The schema that the items' attributes fit; None: any do."""
+    row: tuple[Any, ...] = field(default=(), compare=False, repr=False)
+    """The row that it was read from."""
 
 
-_COLUMNS = """
-    c.collection_id, c.name, c.text_search_config, p.definition, c.profile_version,
-    coalesce(t.documents, 0) + coalesce((
-        SELECT sum(w.documents) FROM statistics_changes w WHERE w.collection_id = c.collection_id
-    ), 0)::bigint,
-    s.space_id, s.provider, s.model, s.revision, s.dimensions, s.distance, s.document_prefix, s.query_prefix,
-    CASE WHEN EXISTS (
-        SELECT FROM pg_index i JOIN pg_class k ON k.oid = i.indexrelid JOIN pg_namespace n ON n.oid = k.relnamespace
-        WHERE i.indisvalid AND n.nspname = current_schema()
-            AND k.relname = 'embeddings_' || s.space_id || '_' || c.collection_id || '_hnsw'
-    ) THEN coalesce((SELECT to_jsonb(a) FROM ann_indexes a
-                     WHERE a.collection_id = c.collection_id AND a.space_id = s.space_id), '{}') END,
-    coalesce((SELECT jsonb_object_agg(a.name, a.types) FROM collection_attributes a
-              WHERE a.collection_id = c.collection_id), '{}'),
-    coalesce((SELECT jsonb_object_agg(a.name, a.filterable) FROM collection_attributes a
-              WHERE a.collection_id = c.collection_id AND a.filterable IS NOT NULL), '{}'),
-    coalesce((SELECT l.model_version FROM learning_states l WHERE l.collection_id = c.collection_id), 0),
-    (SELECT max(k.computed_at) FROM cluster_centroids k
-     WHERE k.collection_id = c.collection_id AND k.space_id = c.space_id),
-    c.neighbours,
-    EXISTS (SELECT FROM memories m WHERE m.collection_id = c.collection_id AND m.expires_at IS NOT NULL),
-    p.note,
-    c.attribute_schema
-"""
-
-_FROM = """
-    FROM collections c
-    JOIN profiles p ON p.collection_id = c.collection_id AND p.version = c.profile_version
-    LEFT JOIN embedding_spaces s ON s.space_id = c.space_id
-    LEFT JOIN collection_statistics t ON t.collection_id = c.collection_id
+_FACTS = """
+    SELECT c.collection_id, c.name, facts.*
+    FROM collections AS c CROSS JOIN LATERAL collection_facts(c.collection_id) AS facts
     WHERE c.tenant_id = %(tenant_id)s
 """
 
-_BY_NAME = Compiled(f"SELECT {_COLUMNS} {_FROM} AND c.name = %(name)s")
-_BY_ID = Compiled(f"SELECT {_COLUMNS} {_FROM} AND c.collection_id = %(collection_id)s")
+_BY_NAME = Compiled(f"{_FACTS} AND c.name = %(name)s")
+_BY_ID = Compiled(f"{_FACTS} AND c.collection_id = %(collection_id)s")
 _PROFILE = Compiled("""
     SELECT p.definition FROM profiles p JOIN collections c ON c.collection_id = p.collection_id
     WHERE c.tenant_id = %(tenant_id)s AND p.collection_id = %(collection_id)s AND p.version = %(version)s
 """)
-_ALL = Compiled(f"SELECT {_COLUMNS} {_FROM} ORDER BY c.name")
-_PAGE = Compiled(f"SELECT {_COLUMNS} {_FROM} AND c.name > %(after)s ORDER BY c.name LIMIT %(limit)s")
+_ALL = Compiled(f"{_FACTS} ORDER BY c.name")
+_PAGE = Compiled(f"{_FACTS} AND c.name > %(after)s ORDER BY c.name LIMIT %(limit)s")
 
 
-async def find_collection(database: Database, tenant_id: int, name: str) -> StoredCollection | None:
-    """The tenant's collection of that name, or None."""
+async def find_collection(
+    database: Database, tenant_id: int, name: str, known: StoredCollection | None = None
+) -> StoredCollection | None:
+    """The tenant's collection of that name, or None; the one that is known where nothing has changed."""
     rows = await database.read(tenant_id, _BY_NAME.bind(tenant_id=tenant_id, name=name))
-    return _from_row(rows[0]) if rows else None
+    if not rows:
+        return None
+    return known if known is not None and rows[0] == known.row else _from_row(rows[0])
 
 
 async def collection_by_id(database: Database, tenant_id: int, collection_id: int) -> StoredCollection | None:
@@ -264,6 +243,7 @@ def _from_row(row: tuple[Any, ...]) -> StoredCollection:
         has_expiring=has_expiring,
         profile_note=profile_note,
         schema=None if schema is None else AttributeSchema.stored(schema),
+        row=row,
     )
 
 

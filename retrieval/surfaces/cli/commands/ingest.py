@@ -40,8 +40,7 @@ from retrieval.surfaces.cli.ingest_documents import (
     tell_pending,
 )
 from retrieval.surfaces.cli.options import CollectionName, Json, State, columns_of, filterable_of, schema_of, state_of
-from retrieval.surfaces.cli.output import console, count, plain, print_json, table
-from retrieval.surfaces.cli.progress import Step, progress
+from retrieval.surfaces.cli.output import Step, console, count, plain, print_json, progress, table
 from retrieval.surfaces.cli.run import run
 
 STANDARD_INPUT = "-"
