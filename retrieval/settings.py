@@ -47,7 +47,8 @@ class EmbedderName:
             every = ", ".join((*EMBEDDERS, *SERVICES, f"{SENTENCE_TRANSFORMERS}:MODEL"))
             near = difflib.get_close_matches(kind, (*EMBEDDERS, *SERVICES, SENTENCE_TRANSFORMERS), 1)
             meant = f"did you mean {near[0]!r}? " if near else ""
-            raise ValueError(f"there is no embedder {kind!r:.40}; {meant}there are {every}")
+            named = f"there is no embedder {kind!r:.40}" if kind else f"{text!r:.40} names no embedder"
+            raise ValueError(f"{named}; {meant}there are {every}, some with a model: ollama:bge-m3")
         if rest and kind in EMBEDDERS:
             raise ValueError(f"{kind} has one model; leave {rest!r:.80} out")
         found = re.fullmatch(r"(?P<model>.*?)@?(?P<url>https?://\S*)?", rest)

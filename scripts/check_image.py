@@ -248,8 +248,8 @@ def expect(what: str, found: object, wanted: object) -> None:
     print(f"  {'':8}  {what}: {found}", flush=True)
 
 
-def use(url: str, key: str, mcp_token: str) -> None:
-    """Store, search and judge through the proxy, talk to the MCP server, and meet the proxy's limits."""
+def use(url: str, mcp_url: str, key: str, mcp_token: str) -> None:
+    """Store, search and judge, and talk to the MCP server."""
     access = {"Authorization": f"Bearer {key}"}
     expect("without a key", asked(f"{url}/v1/collections")[0], 401)
     expect("a collection is made", asked(f"{url}/v1/collections/notes", {}, "PUT", **access)[0], 201)
@@ -273,9 +273,9 @@ def use(url: str, key: str, mcp_token: str) -> None:
         },
     }
     accepts = {"Accept": "application/json, text/event-stream"}
-    expect("MCP without a token", asked(f"{url}/mcp", hello, **accepts)[0], 401)
+    expect("MCP without a token", asked(f"{mcp_url}/mcp", hello, **accepts)[0], 401)
     bearer = {"Authorization": f"Bearer {mcp_token}"}
-    expect("MCP with its token", asked(f"{url}/mcp", hello, **accepts, **bearer)[0], 200)
+    expect("MCP with its token", asked(f"{mcp_url}/mcp", hello, **accepts, **bearer)[0], 200)
 
 
 def meet_limits(url: str, key: str) -> None:
@@ -315,7 +315,7 @@ def serve(image: Stage, nginx: str | None) -> None:
             expect("metrics from inside, with their token", (status, "retrieval_workers 1" in told), (200, True))
             if nginx is None:
                 print("  THE PROXY IS NOT TRIED: no nginx here; name one with --nginx", flush=True)
-                use("http://127.0.0.1:8000", key, variables["MCP_TOKEN"])
+                use("http://127.0.0.1:8000", "http://127.0.0.1:8765", key, variables["MCP_TOKEN"])
                 return
             configuration = (DOCKER / "proxy" / "nginx.conf").read_text(encoding="utf-8")
             (image.root / "tmp/nginx.conf").write_text(configuration)
@@ -326,21 +326,35 @@ def serve(image: Stage, nginx: str | None) -> None:
             address = "http://127.0.0.1:8080"
             ready = [sys.executable, "-c", f"from urllib.request import urlopen; urlopen('{address}/readyz')"]
             with running("proxy", proxy, ready):
-                use(address, key, variables["MCP_TOKEN"])
+                use(address, address, key, variables["MCP_TOKEN"])
                 meet_limits(address, key)
+
+
+def image_python() -> str:
+    """A Python like the image's: a version manager's command of that name may start none, and knows its own folder."""
+    found = shutil.which("python3.12")
+    if found is not None:
+        told = subprocess.run(
+            [found, "-c", "import sys; print(sys.executable)"], check=False, capture_output=True, text=True
+        )
+        if told.returncode == 0:
+            return told.stdout.strip()
+    if sys.version_info < (3, 12):
+        sys.exit("the image has Python 3.12, and there is none here; name one, or a newer one, with --python")
+    return sys.executable
 
 
 def main() -> int:
     """The exit code: 0 where every step and every service did what it should."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--python", default=shutil.which("python3.12") or sys.executable, help="what the image has")
+    parser.add_argument("--python", help="stands for the image's; left out: python3.12")
     parser.add_argument("--nginx", default=shutil.which("nginx"), help="what the proxy runs")
     parser.add_argument("--inside", type=Path, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if sys.platform != "linux" or os.geteuid() != 0:
         sys.exit("the image can be tried by root on Linux alone: it takes a root file system of its own")
     if given.inside is not None:
-        image = build(given.inside, given.python)
+        image = build(given.inside, given.python or image_python())
         seal(image)
         serve(image, given.nginx)
         return 0

@@ -2,7 +2,8 @@
 
     RetrievalError
     ├── ConfigurationError          settings that cannot work
-    │   └── MissingExtraError       an optional dependency is not installed
+    │   ├── MissingExtraError       an optional dependency is not installed
+    │   └── NoLanguageModelError    what is asked needs a language model, and none is configured
     ├── DatabaseError               the database cannot serve
     │   ├── DatabaseUnreachableError
     │   ├── EmbeddedServerError     the embedded PostgreSQL did not start or stop
@@ -81,6 +82,10 @@ class RetrievalError(Exception):
 
 class ConfigurationError(RetrievalError):
     """Settings that cannot work."""
+
+
+class NoLanguageModelError(ConfigurationError):
+    """What is asked needs a language model, and none is configured."""
 
 
 class MissingExtraError(ConfigurationError):

@@ -8,7 +8,7 @@ import inspect
 import random
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
@@ -17,6 +17,7 @@ from retrieval.adapters.aside import LONG, MANY_CONDITIONS, aside
 from retrieval.adapters.embedders.cached import CachedEmbedder
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.items.collections import StoredCollection, find_collection
+from retrieval.adapters.store.items.listing import held_attributes
 from retrieval.adapters.store.search.vectors import StoredSpace
 from retrieval.domain.checks import is_finite
 from retrieval.domain.errors import (
@@ -37,6 +38,9 @@ from retrieval.engine.recorder import Recorder, Sampler
 from retrieval.engine.request import check_fields, check_filter, check_orders
 from retrieval.engine.shared_calls import RewriteCache, SharedCalls
 from retrieval.engine.stopwatch import Clock
+
+_MOST_ADVISED = 50_000
+"""Most items of a collection whose attributes are looked for before they are named in advice."""
 
 FRESH_SECONDS = 1.0
 """How long a handle trusts what it last read of its collection; a change by another process is seen after that."""
@@ -137,6 +141,20 @@ class CollectionHandle:
         """The collection, read ``FRESH_SECONDS`` ago at most."""
         return await self.refresh(older_than_seconds=FRESH_SECONDS)
 
+    async def with_held_fields(self) -> StoredCollection:
+        """The collection read again, for a field that no item has; one that lost its last item has no types, as advice.
+
+        The field may have come with items that another process added a moment ago.
+        """
+        stored = await self.refresh()
+        if not stored.attributes or stored.documents > _MOST_ADVISED:
+            return stored
+        whose = (self.database, self.tenant_id, stored.collection_id)
+        held = await held_attributes(*whose, list(stored.attributes))
+        return replace(
+            stored, attributes={name: types if name in held else () for name, types in stored.attributes.items()}
+        )
+
     async def place(self) -> tuple[Database, int, int]:
         """The database, the tenant's number and the collection's: what the store's functions take first."""
         return self.database, self.tenant_id, (await self.fresh()).collection_id
@@ -152,8 +170,7 @@ class CollectionHandle:
         try:
             _check(wanted, stored)
         except UnknownFieldError:
-            # The field may have come with items that another process added a moment ago.
-            stored = await self.refresh()
+            stored = await self.with_held_fields()
             _check(wanted, stored)
         return stored, wanted
 

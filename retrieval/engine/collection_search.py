@@ -102,8 +102,7 @@ async def search(
     try:
         result = await _searcher(handle, stored).search(request, context)
     except UnknownFieldError:
-        # The field may have come with items that another process added a moment ago.
-        result = await _searcher(handle, await handle.refresh()).search(request, context)
+        result = await _searcher(handle, await handle.with_held_fields()).search(request, context)
     result = replace(result, notes=(*notes, *result.notes)) if notes else result
     result = result if cursor is None else _next_page(result, cursor, wanted)
     result = await _with_facets(handle, stored, result, request.condition, counted) if counted else result
@@ -136,7 +135,7 @@ async def search_each(
     try:
         return await _searcher(handle, stored).search_each(requests, context)
     except UnknownFieldError:
-        return await _searcher(handle, await handle.refresh()).search_each(requests, context)
+        return await _searcher(handle, await handle.with_held_fields()).search_each(requests, context)
 
 
 async def interleave(
@@ -276,13 +275,16 @@ async def _with_facets(
 _MOST_ALIKE = 2000
 """Terms with the same beginning that an unknown word is compared with."""
 
+_MOST_SPELT = 20
+"""Items that the spelling of a term is read from."""
+
 
 async def _corrected(
     handle: CollectionHandle, stored: StoredCollection, query: str, synonyms: Synonyms, *, syntax: bool
 ) -> tuple[str, tuple[str, ...]]:
     """The query with known words in place of unknown ones, and what the caller is told; without that, as it was.
 
-    Known words cost one statement; unknown ones one for each, and up to two more.
+    Known words cost one statement; unknown ones one for each, and up to two more; those two edits away two each.
     """
     words = [
         word
@@ -299,7 +301,8 @@ async def _corrected(
     instead = await _one_edit_away(whose, wanted, begins=syntax)
     far = [word for word in wanted if word not in instead and len(word) >= spelling.LONG]
     if far:
-        instead |= await _two_edits_away(whose, far)
+        terms = await _two_edits_away(whose, far)
+        instead |= {word: await _spelt(handle, stored, term, word) for word, term in terms.items()}
     if not instead:
         return query, ()
     return spelling.respelt(query, words, instead), (spelling.note_of(instead),)
@@ -340,6 +343,16 @@ async def _two_edits_away(whose: tuple[Database, int, StoredCollection], words: 
     return instead
 
 
+async def _spelt(handle: CollectionHandle, stored: StoredCollection, term: str, word: str) -> str:
+    """The spelling of a term in the items that hold it; the term may be none ("univers"), and have another stem."""
+    profile = Profile(legs={LegName.LEXICAL: 1.0}, depth=_MOST_SPELT)
+    request = checked_request(term, limit=_MOST_SPELT, profile=profile, syntax=False, bounds=handle.parts.bounds)
+    rankings = await _searcher(handle, stored).leg_rankings(replace(request, prefixes=(term,)))
+    ids = [one.item_id for one in rankings[LegName.LEXICAL]]
+    found = await beginnings_of(handle.database, handle.tenant_id, stored.collection_id, ids, spelling.READ)
+    return spelling.spelling_of(term, word, (text for _, *texts in found for text in texts)) or term
+
+
 @told_if_gone
 async def complete(handle: CollectionHandle, text: str, *, where: Where | Filter | None, limit: int) -> Completions:
     """See ``Collection.complete``."""
@@ -356,7 +369,7 @@ async def complete(handle: CollectionHandle, text: str, *, where: Where | Filter
     try:
         rankings = await _searcher(handle, stored).leg_rankings(request)
     except UnknownFieldError:
-        rankings = await _searcher(handle, await handle.refresh()).leg_rankings(request)
+        rankings = await _searcher(handle, await handle.with_held_fields()).leg_rankings(request)
     ids = [one.item_id for one in rankings[LegName.LEXICAL][: spelling.LOOKED_AT]]
     found = await beginnings_of(handle.database, handle.tenant_id, stored.collection_id, ids, spelling.READ)
     return spelling.completions_of(asked, found, limit)

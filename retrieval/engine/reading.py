@@ -204,7 +204,7 @@ def _check_number(name: str, value: int) -> None:
 async def with_field(handle: CollectionHandle, stored: StoredCollection, field: Field) -> StoredCollection:
     """The collection, read again where no item had the attribute. Raises ``UnknownFieldError`` if none has it."""
     if field.name not in stored.attributes:
-        stored = await handle.refresh()
+        stored = await handle.with_held_fields()
         if stored.documents:
             check_fields(None, stored.attributes, also=field)
     return stored

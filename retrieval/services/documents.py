@@ -19,13 +19,14 @@ from retrieval.adapters.readers.folders import DocumentFile, FoundFiles, FoundFo
 from retrieval.adapters.store.items.listing import attributes_after, items_after
 from retrieval.domain.checks import check_flags, check_functions
 from retrieval.domain.errors import InvalidItemError, InvalidLimitError, InvalidRequestError, MissingExtraError
-from retrieval.domain.items.chunking import CHUNK, Chunking, chunk_items, chunks_of
+from retrieval.domain.items.chunking import CHUNK, TOLD_OF_CHUNKS, Chunking, chunk_items, chunks_of
 from retrieval.domain.items.embedding import TokenMeasure
 from retrieval.domain.items.item import Item
 from retrieval.domain.items.passages import Passages, Place, passages_of, place_of, places_around
 from retrieval.domain.json_schema import AttributeSchema
 from retrieval.domain.search.filters import And, Field, Filter, OneOf, Or
 from retrieval.domain.search.hit import SearchResult
+from retrieval.domain.told import Told
 from retrieval.engine.collection_handle import CollectionHandle, told_if_gone
 from retrieval.engine.request import checked_item_ids
 from retrieval.services.add import AddReport, Writer, add_in_parts, repeated_among
@@ -116,6 +117,17 @@ class DocumentsReport:
             "chunks": {**counts, "removed": self.chunks_removed},
             "notes": notes,
         }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DocumentEntry(Told):
+    """A stored document, as its first chunk tells it."""
+
+    id: str
+    """The id that it was stored under."""
+    title: str
+    metadata: Mapping[str, Any]
+    """Its metadata; each chunk has them as attributes."""
 
 
 def raw_document(given: object) -> RawDocument:
@@ -241,6 +253,25 @@ class Documents:
         chunks = await self._chunk_ids(checked_item_ids(document_ids))
         await self.delete([item_id for ids in chunks.values() for item_id in ids])
         return len(chunks)
+
+    async def page(self, *, after: str, limit: int) -> tuple[list[DocumentEntry], str | None]:
+        """The next documents, and after what the page behind them begins; None where there is none.
+
+        Chunks lie in the order of their ids, which begin with that of their document.
+        """
+        at, wanted = self.writer, _chunks_where(OneOf(_NUMBER, (0,)))
+        found = await attributes_after(at.database, at.tenant_id, at.collection, wanted, after=after, limit=limit + 1)
+        # While a document is replaced, two chunks may say that they are its first.
+        page = {str(told.get("document")): told for _, told in found[:limit]}
+        documents = [
+            DocumentEntry(
+                id=name,
+                title=str(told.get("document_title", "")),
+                metadata={key: value for key, value in told.items() if key not in TOLD_OF_CHUNKS},
+            )
+            for name, told in page.items()
+        ]
+        return documents, found[limit - 1][0] if len(found) > limit else None
 
     async def passages(
         self, result: SearchResult, *, max_tokens: int, around: int, count_tokens: Callable[[str], int] | None
@@ -455,6 +486,13 @@ async def add_documents(
 async def delete_documents(handle: CollectionHandle, document_ids: Sequence[str]) -> int:
     """See ``Collection.delete_documents``."""
     return await (await _documents(handle)).remove(document_ids)
+
+
+async def documents_after(
+    handle: CollectionHandle, *, after: str, limit: int
+) -> tuple[list[DocumentEntry], str | None]:
+    """A page of the stored documents, about in the order of their ids, and where the next page begins."""
+    return await (await _documents(handle)).page(after=after, limit=limit)
 
 
 async def passages(

@@ -295,20 +295,22 @@ class MemoryWriter:
         return await self._settled(report + await self.writer.embed(items))
 
     async def remember(
-        self, facts: Sequence[DecidedFact], receipt: NewMemory, now: datetime
+        self, facts: Sequence[DecidedFact], receipt: NewMemory, now: datetime, *, again: bool = False
     ) -> tuple[list[SettledFact], AddReport] | None:
         """Store the facts and the receipt in one transaction; None: the receipt was there, and nothing was changed.
 
         What was decided is looked at again: a fact with the same words as a memory that it may join is the same, and
-        one whose near memory changed meanwhile, or lost its place, is a new memory.
+        one whose near memory changed meanwhile, or lost its place, is a new memory. ``again``: also with the receipt
+        there, which then stays.
         """
         collection_id = self._collection.collection_id
         async with self._transaction() as connection:
             await hold_fingerprint(connection, collection_id, receipt.memory_id)
-            if await known_hashes(connection, collection_id, [receipt.memory_id]):
+            is_known = bool(await known_hashes(connection, collection_id, [receipt.memory_id]))
+            if is_known and not again:
                 return None
             plan = await self._plan(connection, facts, now)
-            written = [*plan.written.values(), receipt]
+            written = [*plan.written.values(), *([] if is_known else [receipt])]
             report, items = await self._write(connection, written, replaced=sorted(plan.successors))
             for old_id, new_id in plan.successors.items():
                 await mark_superseded(connection, collection_id, old_id, new_id)

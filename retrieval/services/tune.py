@@ -429,8 +429,7 @@ async def tune_collection(
         seed=seed,
     )
     report = await _in_thread(calculate, progress)
-    proposed = replace(profile_of(report.proposal, profile.depth), calibration=profile.calibration)
-    return CollectionTuning(report=report, profile=proposed)
+    return CollectionTuning(report=report, profile=profile_of(report.proposal, profile))
 
 
 async def apply_tuning(collection: TunableCollection, tuning: CollectionTuning) -> int | None:
@@ -445,10 +444,10 @@ def setting_of(profile: Profile) -> Setting:
     return Setting({leg: weight for leg, weight in profile.legs.items() if weight}, profile.fusion, profile.refining)
 
 
-def profile_of(setting: Setting, depth: int) -> Profile:
-    """The profile that searches with that setting, ``depth`` candidates a leg."""
+def profile_of(setting: Setting, profile: Profile) -> Profile:
+    """The profile with that setting; what tuning does not change, such as reranking and synonyms, stays."""
     legs = {leg: weight for leg, weight in setting.legs.items() if weight}
-    return Profile(legs=legs, fusion=setting.fusion, depth=depth, refining=setting.refining)
+    return replace(profile, legs=legs, fusion=setting.fusion, refining=setting.refining)
 
 
 async def vectors_of(collection: TunableCollection, rankings: LegRankings) -> PoolVectors:

@@ -10,10 +10,12 @@ import os
 import socket
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
-
-import uvicorn
+from typing import TYPE_CHECKING
 
 from retrieval.domain.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    import uvicorn
 
 _BACKLOG = 1024
 """Connections that wait to be taken: a burst of clients is answered, if only that there are too many."""
@@ -28,13 +30,19 @@ def new_loop() -> asyncio.AbstractEventLoop:
     return uvloop.new_event_loop()
 
 
-class Listening(uvicorn.Server):
-    """A server of HTTP that leaves signals to the program it runs in."""
+def server_of(config: uvicorn.Config) -> uvicorn.Server:
+    """A server of HTTP that leaves signals to the program it runs in; the program has an extra that serves."""
+    # Imported here: the command line reads the version in this file, and starts without any extra.
+    import uvicorn
 
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Take none: the default would end the process before the database is closed."""
-        yield
+    class Listening(uvicorn.Server):
+        """Takes no signals: the default would end the process before the database is closed."""
+
+        @contextlib.contextmanager
+        def capture_signals(self) -> Iterator[None]:
+            yield
+
+    return Listening(config)
 
 
 def is_local(host: str) -> bool:

@@ -114,6 +114,21 @@ def test_the_sync_door_is_imported_only_when_asked_for(seen: dict[str, Any]) -> 
     assert "retrieval.sync" not in seen["used"]
 
 
+def test_the_command_line_starts_without_any_extra() -> None:
+    """Nothing that only an extra installs is imported before a command needs it."""
+    optional = ["fastapi", "langchain_core", "mcp", "onnxruntime", "pypdf", "tokenizers", "uvicorn", "uvloop"]
+    program = f"""
+import sys
+sys.modules.update(dict.fromkeys({optional!r}))
+from retrieval.surfaces.cli import main
+sys.argv = ["retrieval", "--version"]
+main()
+"""
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (run.returncode, run.stderr) == (0, "")
+    assert run.stdout.strip()
+
+
 FRONT = [retrieval.Collection, retrieval.Platform]
 
 NOT_FOR_USERS = {"calls", "home_loop", "rewrite_cache", "bounds", "leg_rankings", "standings_where", "count_vectors"}

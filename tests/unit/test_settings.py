@@ -98,6 +98,7 @@ def test_an_embedder_is_named_with_its_model_and_address(text: str, kind: str, m
     ("text", "said"),
     [
         ("olama:bge-m3", "did you mean 'ollama'?"),
+        (":", "':' names no embedder; there are"),
         ("minilm:all", "minilm has one model; leave 'all' out"),
         ("sentence-transformers", "such as sentence-transformers:BAAI/bge-m3"),
         ("sentence-transformers:http://host", "such as sentence-transformers:BAAI/bge-m3"),

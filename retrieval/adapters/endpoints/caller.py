@@ -181,15 +181,26 @@ class EndpointCaller:
             raise self._endpoint.refusal(refused, self._now()) from None
         except APIConnectionError as broken:
             reason = type(broken.__cause__ or broken).__name__
-            if reason == "ConnectError" and (start := self._endpoint.service.start):
-                named = self._endpoint.service.title
-                raise TryAgainError(f"{named} does not answer at {host}; start it with: {start}") from None
+            service, is_refused = self._endpoint.service, _is_refused(broken)
+            if is_refused or (reason == "ConnectError" and service.start):
+                advice = f"; start it with: {service.start}" if service.start else ""
+                said = f"{service.title or 'the server'} does not answer at {host}{advice}"
+                # Nobody listens there: who waits some seconds waits in vain.
+                raise service.unavailable(said) if is_refused else TryAgainError(said) from None
             raise self._broken(reason) from None
         except TransportError as broken:  # while the body is read, which the client does not translate
             raise self._broken(type(broken).__name__) from None
 
     def _broken(self, reason: str) -> TryAgainError:
         return TryAgainError(f"no connection to {self._endpoint.host}, or it broke ({reason})")
+
+
+def _is_refused(error: BaseException) -> bool:
+    """Whether a machine answered that nothing listens at the address."""
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, ConnectionRefusedError):
+        cause = cause.__cause__ or cause.__context__
+    return cause is not None
 
 
 def _told(endpoint: Endpoint, attempts: int) -> dict[str, AttributeValue]:

@@ -23,7 +23,13 @@ from retrieval.adapters.readers.lines import (
     read_lines,
     too_long_reason,
 )
-from retrieval.adapters.readers.records import FIELD_NAMES, item_as_it_is_or_cleaned, item_from_fields, target_of
+from retrieval.adapters.readers.records import (
+    FIELD_NAMES,
+    entries_told,
+    item_as_it_is_or_cleaned,
+    item_from_fields,
+    target_of,
+)
 from retrieval.domain.errors import ConfigurationError, InvalidItemError
 from retrieval.domain.items.item import Item
 
@@ -118,7 +124,7 @@ class _Draft:
 
     @property
     def existing(self) -> str:
-        return "the header has: " + ", ".join(repr(name) for name in self._names)
+        return "there are: " + ", ".join(repr(name) for name in self._names)
 
     def take(self, target: str, column: str) -> None:
         """Makes the column the field of that name, or else an attribute."""
@@ -140,7 +146,9 @@ class _Draft:
     def _positions(self, target: str, column: str) -> tuple[int, ...]:
         positions = tuple(at for at, name in enumerate(self._names) if name == column)
         if not positions:
-            raise ConfigurationError(f"{self._file}: no column {column!r} (for {target!r}); {self.existing}")
+            raise ConfigurationError(
+                f"{self._file}: no column {column!r} (for {target!r}); {entries_told(column, self._names)}"
+            )
         self.left.pop(column, None)
         return positions
 

@@ -22,6 +22,7 @@ from retrieval.adapters.readers.lines import (
     too_long_reason,
 )
 from retrieval.adapters.readers.records import (
+    entries_told,
     item_as_it_is_or_cleaned,
     item_from_record,
     lacks_id,
@@ -107,9 +108,9 @@ class _Wanted:
         """Refuse a mapping that did nothing. A file without lines maps nothing."""
         for entry, target in self._missing.items():
             if self._seen:
-                there = ", ".join(repr(name) for name in list(self._seen)[:_NAMES_TOLD])
                 raise ConfigurationError(
-                    f"{file}: no line has an entry {entry!r:.80} (for {target!r:.80}); there are: {there}"
+                    f"{file}: no line has an entry {entry!r:.80} (for {target!r:.80}); "
+                    f"{entries_told(entry, self._seen)}"
                 )
 
 

@@ -6,7 +6,7 @@ import difflib
 import hashlib
 import json
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, time
 from typing import Any
 
@@ -82,9 +82,18 @@ def target_of(target: str, entry: str) -> tuple[str | None, str]:
     fields = [names[0] for names in FIELD_NAMES.values()]
     near = difflib.get_close_matches(target, [name for names in FIELD_NAMES.values() for name in names], n=1)
     raise ConfigurationError(
-        f"an item has no field {target!r:.80}{f'; did you mean {near[0]!r}?' if near else ';'} The fields are "
+        f"an item has no field {target!r:.80}{f'; did you mean {near[0]!r}? The' if near else '; the'} fields are "
         f"{', '.join(fields)}; for an attribute write {ATTRIBUTE_PREFIX}{target:.80}={entry:.80}"
     )
+
+
+def entries_told(entry: str, there: Iterable[str]) -> str:
+    """What there is in place of an entry: ``did you mean 'Content'? There are: 'no', 'Content'``."""
+    names = list(there)
+    folded = {name.casefold(): name for name in reversed(names)}
+    near = difflib.get_close_matches(entry.casefold(), folded, n=1)
+    shown = ", ".join(f"{name!r:.80}" for name in names[:20])
+    return f"did you mean {folded[near[0]]!r:.80}? There are: {shown}" if near else f"there are: {shown}"
 
 
 def mapped_record(record: Mapping[str, Any], columns: Mapping[str, str]) -> Mapping[str, Any]:
@@ -103,8 +112,7 @@ def mapped_record(record: Mapping[str, Any], columns: Mapping[str, str]) -> Mapp
         field, name = target_of(target, entry)
         value = top.pop(entry, None) if entry in top else within.pop(entry, None)
         if field == "item_id" and value is None:
-            there = ", ".join(f"{name!r:.80}" for name in list(record)[:20])
-            raise InvalidItemError(f"no {entry!r:.80}, which is mapped to {target!r}; there are: {there}")
+            raise InvalidItemError(f"no {entry!r:.80}, which is mapped to {target!r}; {entries_told(entry, record)}")
         (attributes if field is None else fields)[name] = value
     others = {other for name in fields for names in FIELD_NAMES.values() if name in names for other in names}
     left = {name: top.pop(name) for name in list(top) if name in others}

@@ -38,6 +38,9 @@ GROUNDED_SHARE = 0.5
 _STEM = 4
 """Two words agree where so many of their first characters do: *moved* and *moving*."""
 
+_READ = ("user", "assistant", "human", "ai")
+"""The roles of people and of the assistant."""
+
 _UNREAD = frozenset({"system", "developer", "tool", "function"})
 """The roles of messages that nobody said: they keep their numbers, and no fact comes from them."""
 
@@ -153,6 +156,11 @@ def _turn(number: int, message: object) -> Turn | None:
         raise InvalidRequestError(f"message {number} is {message!r:.80}; it must have a role and a content: {_SUCH}")
     if message["role"] in _UNREAD:
         return None
+    if message["role"] not in _READ:
+        raise InvalidRequestError(
+            f"the role of message {number} is {message['role']!r:.80}; it must be one of "
+            f"{', '.join((*_READ, *sorted(_UNREAD)))}; who said it is its name"
+        )
     text = _text(number, message.get("content"))
     name = message.get("name")
     speaker = name if isinstance(name, str) and name.strip() else message["role"]

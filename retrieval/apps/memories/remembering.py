@@ -28,7 +28,7 @@ from retrieval.apps.memories.messages import (
     found_facts,
 )
 from retrieval.collection import Collection, handle_of
-from retrieval.domain.errors import ConfigurationError, LLMError
+from retrieval.domain.errors import LLMError, NoLanguageModelError
 from retrieval.domain.items.embedding import Vector
 from retrieval.domain.items.item import Item
 from retrieval.domain.items.memory import (
@@ -129,9 +129,9 @@ class FactsOf(NamedTuple):
 
 
 def checked_llm(llm: LLM | None) -> LLM:
-    """The language model that reads messages. Raises ``ConfigurationError`` where none is configured."""
+    """The language model that reads messages. Raises ``NoLanguageModelError`` where none is configured."""
     if llm is None:
-        raise ConfigurationError(
+        raise NoLanguageModelError(
             "messages are read by a language model, and none is configured; set RETRIEVAL_LLM=openai, "
             "RETRIEVAL_LLM_MODEL, and RETRIEVAL_LLM_API_KEY or RETRIEVAL_LLM_BASE_URL"
         )
@@ -159,10 +159,10 @@ class Remembering:
         )
 
     async def remember(
-        self, llm: LLM, collection: Collection, writer: MemoryWriter, records: MemoryRecords
+        self, llm: LLM, collection: Collection, writer: MemoryWriter, records: MemoryRecords, *, again: bool
     ) -> RememberReport:
         """Find the facts, compare them, store them: see ``MemoryStore.remember``, with the same errors."""
-        if before := await self._remembered(records):
+        if not again and (before := await self._remembered(records)):
             return before
         asking = _Asking(llm, collection, writer, records)
         try:
@@ -172,7 +172,7 @@ class Remembering:
         except LLMError as error:
             raise type(error)(f"nothing of the messages was stored: {error}") from error
         facts = list(zip(memories, decisions, strict=True))
-        stored = await writer.remember([_decided(*fact) for fact in facts], self.receipt, self.now)
+        stored = await writer.remember([_decided(*fact) for fact in facts], self.receipt, self.now, again=again)
         if stored is None:  # another call remembered the same messages meanwhile
             return await self._remembered(records) or self._report((), remembered_at=self.now)
         settled, report = stored

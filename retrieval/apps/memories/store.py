@@ -13,7 +13,7 @@ from retrieval.apps.memories.ranking import SEED_PROFILE
 from retrieval.apps.memories.remembering import FactsOf, Remembering, checked_llm, near_memories
 from retrieval.apps.memories.requests import checked_project, checked_types
 from retrieval.collection import Collection
-from retrieval.domain.checks import fault_of
+from retrieval.domain.checks import check_flags, fault_of
 from retrieval.domain.errors import (
     InvalidLimitError,
     InvalidRequestError,
@@ -342,6 +342,7 @@ class MemoryStore:
         first_turn: int = 1,
         interaction_type: str = FACT,
         occurred_at: datetime | None = None,
+        again: bool = False,
     ) -> RememberReport:
         """Store the facts that a language model finds in the messages of a conversation, each with its source turns.
 
@@ -350,12 +351,14 @@ class MemoryStore:
         as ``session/number``. A fact that a memory of the same project, user and type says already adds its turns to
         that one; a fact that contradicts such a memory takes its place (see ``history``); a fact that does not come
         from its turns is refused. All is stored in one transaction, or nothing; the same messages of the same session
-        a second time change nothing. ``occurred_at`` is when they were said; left out: now.
+        a second time change nothing; with ``again`` they are read again, as after another language model was
+        configured. ``occurred_at`` is when they were said; left out: now.
 
         The messages, and memories that resemble their facts, are sent to ``platform.llm``, in two calls at most. Raises
-        ``ConfigurationError`` without a language model, ``LLMUnavailableError`` or ``LLMRejectedError`` where it gives
-        no usable answer, and ``InvalidRequestError`` for what are no messages.
+        ``NoLanguageModelError`` without a language model, ``LLMUnavailableError`` or ``LLMRejectedError`` where it
+        gives no usable answer, and ``InvalidRequestError`` for what are no messages.
         """
+        check_flags(again=again)
         conversation = checked_conversation(messages, session, first_turn)
         said_at = self._platform.now if occurred_at is None else occurred_at
         remembering = Remembering(
@@ -366,7 +369,8 @@ class MemoryStore:
         )
         remembering.receipt.item()  # what cannot be stored is refused before anybody is asked
         llm = checked_llm(self._platform.llm)
-        return await remembering.remember(llm, await self._collection(), await self._writer(), await self._records())
+        places = (await self._collection(), await self._writer(), await self._records())
+        return await remembering.remember(llm, *places, again=again)
 
     async def history(self, memory_id: str) -> tuple[Memory, ...]:
         """The versions of a memory, newest first: the current one, then those that were superseded.

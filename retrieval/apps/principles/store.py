@@ -35,6 +35,7 @@ from retrieval.apps.principles.search import (
 from retrieval.apps.principles.traces import COLLECTION, Outcome, Trace, Traces, checked_platform, principles_collection
 from retrieval.apps.probation import ProbationVerdict, probation
 from retrieval.collection import Collection, handle_of
+from retrieval.domain.api_key import ApiKey
 from retrieval.domain.errors import InvalidItemError, InvalidRequestError, UnknownItemError
 from retrieval.domain.items.collection import ValueCount
 from retrieval.domain.items.item import Item
@@ -86,7 +87,9 @@ class PrincipleUsage:
         )
 
 
-async def record_usage(platform: Platform, search: PrincipleSearch, usage: PrincipleUsage) -> Principle:
+async def record_usage(
+    platform: Platform, search: PrincipleSearch, usage: PrincipleUsage, api_key: ApiKey | None = None
+) -> Principle:
     """Store the verdict and give the principle as it is then. See ``PrincipleStore.record_usage``."""
     name = usage.principle_id
     await _checked_item(search, name)  # of another kind, an item would be judged as well
@@ -94,7 +97,7 @@ async def record_usage(platform: Platform, search: PrincipleSearch, usage: Princ
     if shown_by is None and usage.session:
         shown_by = await _latest_that_showed(search, name, usage.session)
     try:
-        await platform.feedback_each([usage.event(search.collection.name, shown_by, platform.now)])
+        await platform.feedback_each([usage.event(search.collection.name, shown_by, platform.now)], api_key=api_key)
     except UnknownItemError:
         raise _unknown(search, name) from None
     return await settle(search, name)
@@ -307,14 +310,15 @@ class PrincipleStore:
         note: str = "",
         session: str = "",
         actor: str = "",
+        api_key: ApiKey | None = None,
     ) -> Principle:
         """Say whether a principle helped, and give it as it is then; a candidate may have proved itself, or failed.
 
         One verdict of a session (or a trace, where no session is named) counts, the latest; without either, each call
         counts. The verdict is one on the answer ``retrieval_id``, or else on the latest of the session's last 20
         answers that showed the principle; where there is none, on the principle itself. On an answer that did not show
-        it, it does not count. Raises ``UnknownItemError`` where there is no such principle, ``UnknownRetrievalError``,
-        and ``InvalidRequestError``.
+        it, it does not count, and neither beyond the cap of the ``api_key`` that it came by. Raises
+        ``UnknownItemError`` where there is no such principle, ``UnknownRetrievalError``, and ``InvalidRequestError``.
         """
         usage = PrincipleUsage(
             principle_id=principle_id,
@@ -325,7 +329,7 @@ class PrincipleStore:
             note=note,
             actor=actor,
         )
-        return await record_usage(self._platform, await self._search(), usage)
+        return await record_usage(self._platform, await self._search(), usage, api_key)
 
     async def settle(self, principle_id: str) -> Principle:
         """Let what its use says decide on a candidate, and give the principle as it is then.

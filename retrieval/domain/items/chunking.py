@@ -386,6 +386,12 @@ def chunk_items(document: Document, chunks: Iterable[Chunk], fingerprint: str) -
     return items
 
 
+TOLD_OF_CHUNKS = frozenset(
+    {"document", "document_title", "headings", "chunk", "overlap", "page", "last_page", "fingerprint"}
+)
+"""The attributes that describe a chunk; the others are its document's."""
+
+
 def _told(document: Document, chunk: Chunk, fingerprint: str) -> dict[str, Any]:
     """The attributes that describe a chunk."""
     told = {

@@ -7,6 +7,7 @@ Longer words are compared two edits away too, with the collection's terms that b
 
 from __future__ import annotations
 
+import difflib
 import math
 import re
 from collections import Counter
@@ -137,6 +138,23 @@ def likeliest(word: str, near: Iterable[NearWord]) -> NearWord | None:
         return -one.edits, weighed, len(one.spelling)
 
     return max(near, key=lambda one: (*merit(one), one.spelling), default=None)
+
+
+def spelling_of(term: str, word: str, texts: Iterable[str]) -> str | None:
+    """The word of the texts that the term most likely stands for, where ``word`` was typed; None where there is none.
+
+    A term is a beginning of its words, but for its last letter: "boundari" stands for "boundary".
+    """
+    beginning = term[:-1]
+    found = (match[0].lower() for text in texts for match in _WORD.finditer(text))
+    alike = [one for one in dict.fromkeys(found) if one.startswith(beginning)]
+    matcher = difflib.SequenceMatcher(b=word, autojunk=False)
+
+    def likeness(one: str) -> tuple[bool, float]:
+        matcher.set_seq1(one)
+        return one.startswith(term), matcher.ratio()
+
+    return max(alike, key=likeness, default=None)
 
 
 def respelt(query: str, words: Sequence[Word], instead: Mapping[str, str]) -> str:

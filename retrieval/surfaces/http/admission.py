@@ -63,7 +63,7 @@ HOLD_MORE_SECONDS = FINISH_SECONDS + 5.0
 """How much longer than its deadline a request holds its key: until nothing of it can be going on any more."""
 
 _WRITES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
-_REPEATABLE = ("/search", "/search/batch", "/preview", "/replay", "/items/bulk")
+_REPEATABLE = ("/search", "/search/batch", "/passages", "/preview", "/replay", "/items/bulk")
 """The paths where a posted request changes nothing, or changes nothing more when it is repeated."""
 _KEPT_HEADERS = ("content-type", "etag", "last-modified", "location")
 

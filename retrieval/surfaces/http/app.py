@@ -41,7 +41,7 @@ from retrieval.surfaces.http.readiness import ReadinessCheck
 from retrieval.surfaces.http.routes import ROUTERS
 from retrieval.surfaces.http.service import Service
 from retrieval.surfaces.http.telemetry import Telemetry
-from retrieval.surfaces.listening import Listening, installed_version, is_local, listening, url_of
+from retrieval.surfaces.listening import installed_version, is_local, listening, server_of, url_of
 from retrieval.surfaces.tenants import begin_holding, give_back
 
 _HOST, _ORIGIN = b"host", b"origin"
@@ -265,7 +265,7 @@ async def serve(app: FastAPI, listener: socket.socket, stop: asyncio.Event) -> N
     """Serve the open application on the socket until the stop, or until it is known that its settings cannot work."""
     service: Service = app.state.service
     _make_way()
-    server = Listening(_config(app, service.settings))
+    server = server_of(_config(app, service.settings))
     serving = asyncio.create_task(server.serve(sockets=[listener]))
     stopping, failing = asyncio.create_task(stop.wait()), asyncio.create_task(_failure(service))
     try:

@@ -88,6 +88,20 @@ def where_of(text: str | None) -> Filter | None:
         raise
 
 
+def object_of(name: str, text: str | None) -> dict[str, Any]:
+    """The JSON object that the parameter of that name says; empty where it is left out.
+
+    Raises ``InvalidRequestError``.
+    """
+    try:
+        found = {} if text is None else json_of(text)
+    except JSONTextError as error:
+        raise InvalidRequestError(f"the parameter {name} cannot be read: {error}") from None
+    if not isinstance(found, dict):
+        raise InvalidRequestError(f"the parameter {name} is a JSON object, percent-encoded, not {text!r:.80}")
+    return found
+
+
 Place = tuple[str | int, ...]
 
 
@@ -334,6 +348,15 @@ ItemId = Annotated[
     Path(description="The item's id, percent-encoded; its slashes may stand as they are.", examples=["T-1"]),
 ]
 
+
+DocumentId = Annotated[
+    str,
+    BeforeValidator(restored),
+    Path(
+        description="The document's id, percent-encoded; its slashes may stand as they are.",
+        examples=["handbook/leave.md"],
+    ),
+]
 
 _TAG = re.compile(r'\s*(W/)?"([^"]*)"\s*')
 

@@ -18,11 +18,11 @@ TIMEOUT_HEADER = b"x-request-timeout"
 
 _BULK = re.compile(r"/v1/collections/.+/items/bulk", re.DOTALL)
 _WRITES = {
-    "POST": re.compile(r"/v1/collections/.+/items|/v1/feedback/batch|/v1/outcome", re.DOTALL),
-    "PUT": re.compile(r"/v1/collections/.+/items/.+", re.DOTALL),
+    "POST": re.compile(r"/v1/collections/.+/(?:items|documents)|/v1/feedback/batch|/v1/outcome", re.DOTALL),
+    "PUT": re.compile(r"/v1/collections/.+/(?:items|documents)/.+", re.DOTALL),
     "PATCH": re.compile(r"/v1/collections/.+/items/.+", re.DOTALL),
 }
-"""The methods and paths that bring items, or feedback on many: only they have large bodies."""
+"""The methods and paths that bring items, documents, or feedback on many: only they have large bodies."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +30,7 @@ class Limits:
     """The limits of a request's body; a stream of items may be larger, because it is never held at once."""
 
     body_bytes: int
-    """The limit for items and feedback."""
+    """The limit for items, documents and feedback."""
     search_bytes: int
     """The limit for everything else, which is mostly searches."""
     bulk_bytes: int
@@ -70,7 +70,7 @@ class Limits:
 
 
 def is_write(scope: Scope) -> bool:
-    """Whether the request brings items, or feedback on many."""
+    """Whether the request brings items, documents, or feedback on many."""
     writes = _WRITES.get(scope["method"])
     return writes is not None and writes.fullmatch(scope["path"]) is not None
 

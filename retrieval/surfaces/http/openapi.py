@@ -99,6 +99,7 @@ _SCHEMES: Json = {
 _TAGS = [
     {"name": "collections", "description": "Named sets of items."},
     {"name": "items", "description": "What is stored and found."},
+    {"name": "documents", "description": "Long texts and files, stored as chunks."},
     {"name": "memories", "description": "What is remembered of conversations."},
     {"name": "search", "description": "Finding items by meaning and by words."},
     {"name": "feedback", "description": "Saying how good hits were."},

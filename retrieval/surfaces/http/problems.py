@@ -241,6 +241,7 @@ _REJECTED = f"the {{}} service refused what it was sent; {_LOG}"
 _ANSWERS: dict[type[RetrievalError], _Answer] = {
     RetrievalError: _Answer(500, INTERNAL),
     errors.ConfigurationError: _Answer(500, f"the service's settings do not allow this; {_LOG}"),
+    errors.NoLanguageModelError: _Answer(503),
     errors.DatabaseError: _Answer(503, f"the database refused; {_LOG}", 10),
     errors.DatabaseUnreachableError: _Answer(503, _AWAY, 2),
     errors.EmbeddedServerError: _Answer(503, _AWAY, 2),

@@ -29,7 +29,7 @@ from retrieval.domain.errors import ConfigurationError, RetrievalError
 from retrieval.engine.stopwatch import Clock
 from retrieval.settings import Settings
 from retrieval.surfaces.http.problems import AuthenticationError, RateLimitedError
-from retrieval.surfaces.listening import Listening, bracketed, is_local, is_unspecified, listening, url_of
+from retrieval.surfaces.listening import bracketed, is_local, is_unspecified, listening, server_of, url_of
 from retrieval.surfaces.mcp.failures import failure_line
 from retrieval.surfaces.mcp.server import CALLER, Offer, RetrievalServer, Served
 
@@ -236,7 +236,7 @@ class UntilStopped:
 async def serve_http(server: MCPServer, app: ASGIApp, listener: socket.socket, stop: asyncio.Event) -> None:
     """Serve the app of the server on the socket until the stop."""
     served = UntilStopped(app, stop)
-    listening = Listening(
+    listening = server_of(
         uvicorn.Config(
             served,
             # Logging is the program's, and so is the life of the sessions: see below.

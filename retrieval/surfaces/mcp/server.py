@@ -8,7 +8,7 @@ import time
 import uuid
 from collections.abc import Coroutine, Iterable, Mapping
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, Self, TypeVar
@@ -158,10 +158,11 @@ class Offer:
     groups: Mapping[ToolGroup, frozenset[Scope]] = field(default_factory=lambda: _USUAL)
     principles: str = "principles"
     memories: str = "memories"
+    is_read_only: bool = False
 
     def read_only(self) -> Offer:
         """The same tools as far as they only read."""
-        return Offer(groups=dict.fromkeys(self.groups, READ_ONLY), principles=self.principles, memories=self.memories)
+        return replace(self, groups=dict.fromkeys(self.groups, READ_ONLY), is_read_only=True)
 
 
 CALLER: ContextVar[Caller | None] = ContextVar("caller", default=None)
@@ -448,6 +449,7 @@ class PrincipleTools:
             was_helpful=was_helpful,
             note=context or "",
             session=session_id or self._served.session_of(ctx),
+            api_key=self._served.caller.key,
         )
         principle = PrincipleAnswer.of(rated)
         return answer(rated_text(principle), RatingAnswer(principle=principle))
@@ -610,7 +612,8 @@ class RetrievalServer(MCPServer[Any]):
     def _remedy(self, group: ToolGroup, scope: Scope) -> str:
         if not self._served.caller.may(scope):
             return f"let the user make a key with: retrieval keys create NAME --scope {scope}"
-        return f"let the user start the server with: retrieval mcp --tools {group}"
+        without = " without --read-only, and" if self._served.offer.is_read_only and scope is not Scope.READ else ""
+        return f"let the user start the server{without} with: retrieval mcp --tools {group}"
 
 
 _READING = (ToolGroup.PRINCIPLES, Scope.READ)

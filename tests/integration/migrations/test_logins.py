@@ -15,7 +15,7 @@ from psycopg import sql
 from retrieval import Settings, connect
 from retrieval.adapters.store.installation.access import add_analyst
 from retrieval.adapters.store.installation.schema import downgrade, status, upgrade
-from retrieval.domain.errors import DatabaseUnreachableError, MissingPrivilegeError
+from retrieval.domain.errors import DatabaseUnreachableError, MissingPrivilegeError, UnsupportedDatabaseError
 from tests.support.database import database_url, login, opened, use
 
 
@@ -158,3 +158,19 @@ async def test_a_role_that_somebody_else_made_is_not_taken_over(database: str, o
             assert status(database, schema).current is None
         finally:
             connection.execute(sql.SQL("DROP ROLE {}").format(role))
+
+
+async def test_a_database_of_another_encoding_is_refused(server_url: str) -> None:
+    """Before anything is read from it: such a server gives bytes in place of texts."""
+    name = f"ascii_{uuid.uuid4().hex[:12]}"
+    with opened(server_url) as connection:
+        connection.execute(f"CREATE DATABASE {name} ENCODING 'SQL_ASCII' LOCALE 'C' TEMPLATE template0")
+        try:
+            url = database_url(server_url, name)
+            with pytest.raises(UnsupportedDatabaseError, match=r"has the encoding SQL_ASCII.*ENCODING 'UTF8'"):
+                upgrade(url, "plain")
+            with pytest.raises(UnsupportedDatabaseError, match="has the encoding SQL_ASCII"):
+                async with connect(url, settings=Settings(embedder="none")) as platform:
+                    await platform.collections()
+        finally:
+            connection.execute(f"DROP DATABASE {name} WITH (FORCE)")

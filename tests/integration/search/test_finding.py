@@ -61,7 +61,7 @@ async def test_a_plain_search_makes_one_round_trip_of_one_statement(platform: Pl
         ("bondary layr transtion", "1", "'bondary' as 'boundary', 'layr' as 'layer', 'transtion' as 'transition'"),
         ("ptatoes", "3", "'ptatoes' as 'potatoes'"),
         ("otatoes", "3", "'otatoes' as 'potatoes'"),
-        ("hypresonci heat", "2", "'hypresonci' as 'hyperson'"),
+        ("hypresonci heat", "2", "'hypresonci' as 'hypersonic'"),
         ("potat", "3", "'potat' as 'potat*'"),
         ("Bondary -heat", "1", "'bondary' as 'boundary'"),
     ],
@@ -103,6 +103,38 @@ async def test_what_was_written_a_moment_ago_is_known(platform: Platform) -> Non
     await papers.add([{"id": "n", "text": "zeppelins over Lakehurst"}])
     assert not (await papers.search("zeppelins", legs=["lexical"], typos=True)).notes
     assert [hit.item_id for hit in await papers.search("zepelins", legs=["lexical"], typos=True)] == ["n"]
+
+
+@pytest.mark.parametrize(("query", "taken"), [("univrsitees", "universities"), ("analisys", "analyses")])
+async def test_a_term_that_is_no_word_is_told_as_the_word_it_stands_for(
+    platform: Platform, query: str, taken: str
+) -> None:
+    """The stem of a stem may be another: "univers" would be searched as "univer", which no item holds."""
+    papers = await filled(platform)
+    await papers.add([{"id": "u", "text": "Universities grant degrees; analyses of relativity at the boundary."}])
+    result = await papers.search(query, legs=["lexical"], typos=True)
+    assert "u" in [hit.item_id for hit in result]
+    assert f"'{query}' as '{taken}'" in result.notes[0]
+
+
+async def test_advice_names_no_attribute_that_no_item_holds_any_more(platform: Platform) -> None:
+    """Wherever a field is asked for: in a filter, as a group, in facets and pages."""
+    papers = await filled(platform)
+    await papers.add([{"id": "gone", "text": "x", "areal": "m"}])
+    with pytest.raises(InvalidRequestError, match="areal"):
+        await papers.search("heat", where={"areale": "m"})
+    await papers.delete(["gone"])
+    for asked in (
+        papers.search("heat", where={"areale": "m"}),
+        papers.search("heat", group_by="areale"),
+        papers.search("heat", facets=["areale"]),
+        papers.search_each(["heat"], where={"areale": "m"}),
+        papers.page({"areale": "m"}),
+    ):
+        with pytest.raises(InvalidRequestError, match="did you mean 'area'") as told:
+            await asked
+        assert "areal'" not in str(told.value)
+    assert not await papers.search("heat", where={"areal": "m"})
 
 
 async def test_the_record_holds_the_corrected_query(platform: Platform) -> None:

@@ -21,6 +21,7 @@ from retrieval.domain.items.embedding import Vector
 from retrieval.domain.search.fusion import Candidate
 from retrieval.domain.search.profile import Fusion, FusionKind, LegName, Profile
 from retrieval.domain.search.refining import PoolVectors, Refining
+from retrieval.domain.search.reranking import Rerank
 from retrieval.services.evaluate import measure, parse_metrics
 from retrieval.services.judgements import DropSelf, JudgedQuery, WhereFrom
 from retrieval.services.tune import (
@@ -428,7 +429,7 @@ async def test_refining_is_tuned_by_the_vectors_of_the_candidates() -> None:
 
     assert len(tuning.report.means) == len(grid(["dense", "lexical"], with_refining=True))
     refined = Setting({"dense": 0.6, "lexical": 0.4}, Fusion(kind=FusionKind.WEIGHTED_SUM), Refining(share=0.2))
-    profile = profile_of(refined, 40)
+    profile = profile_of(refined, Profile(depth=40))
     assert (profile.refining, profile.depth, setting_of(profile)) == (Refining(share=0.2), 40, refined)
 
 
@@ -531,4 +532,13 @@ def test_a_profile_and_its_setting_are_one_another() -> None:
     )
     setting = setting_of(profile)
     assert setting.legs == {"lexical": 2.0}
-    assert profile_of(setting, 30) == Profile(legs={LegName.LEXICAL: 2.0}, fusion=profile.fusion, depth=30)
+    assert profile_of(setting, profile) == Profile(legs={LegName.LEXICAL: 2.0}, fusion=profile.fusion, depth=30)
+
+
+async def test_what_is_not_tuned_stays_as_it_stands() -> None:
+    """Of a profile that reranks, the proposal does too."""
+    before = Profile(rerank=Rerank(candidates=7), synonyms=(("car", "automobile"),))
+    tuning = await tune_collection(Tuned(before), QUERIES, QRELS)
+    assert tuning.report.improves
+    assert tuning.profile.legs != before.legs
+    assert (tuning.profile.rerank, tuning.profile.synonyms) == (before.rerank, before.synonyms)

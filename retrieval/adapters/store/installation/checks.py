@@ -65,6 +65,16 @@ async def server_facts(connection: psycopg.AsyncConnection[Any], names: Names) -
     return ServerFacts(*(row or ()))
 
 
+def check_encoding(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> None:
+    """Raise ``UnsupportedDatabaseError`` for a database that cannot hold every text. It asks the server nothing."""
+    encoding = connection.info.parameter_status("server_encoding")
+    if encoding not in {None, "UTF8"}:
+        raise UnsupportedDatabaseError(
+            f"database {connection.info.dbname!r} has the encoding {encoding}, and cannot hold every text; make one "
+            "such as: CREATE DATABASE retrieval ENCODING 'UTF8' TEMPLATE template0;"
+        )
+
+
 def check_postgresql(major: int) -> None:
     """Raise ``UnsupportedDatabaseError`` for a PostgreSQL that is too old."""
     if major < OLDEST_POSTGRESQL:
@@ -110,6 +120,7 @@ def check_privileges(facts: ServerFacts, names: Names) -> None:
 
 async def check_server(connection: psycopg.AsyncConnection[Any], names: Names) -> ServerFacts:
     """All start-up checks, in the order in which they can be mended. Warns or raises; see each."""
+    check_encoding(connection)
     facts = await server_facts(connection, names)
     check_versions(facts)
     if not facts.has_schema:

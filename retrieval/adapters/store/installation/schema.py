@@ -19,7 +19,7 @@ from alembic.runtime.migration import MigrationContext
 from alembic.util import CommandError
 from sqlalchemy.exc import DBAPIError
 
-from retrieval.adapters.store.installation.checks import MAJOR_VERSION, check_postgresql
+from retrieval.adapters.store.installation.checks import MAJOR_VERSION, check_encoding, check_postgresql
 from retrieval.adapters.store.installation.revisions import SchemaStatus, known_revisions, status_of
 from retrieval.adapters.store.installed_sql import Names, directory, quote_identifier
 from retrieval.adapters.store.translate import translated
@@ -90,6 +90,8 @@ def _connection(url: str) -> Iterator[sa.Connection]:
         poolclass=sa.NullPool,
         creator=lambda: psycopg.connect(url, prepare_threshold=None, connect_timeout=10),
     )
+    # Before the engine asks for the version, of which it could not read the answer.
+    sa.event.listen(engine, "connect", lambda raw, _record: check_encoding(raw), insert=True)
     try:
         with translated(url), engine.connect() as connection:
             yield connection

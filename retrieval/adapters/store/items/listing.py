@@ -7,7 +7,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from retrieval.adapters.store.compiled import compiled
+from retrieval.adapters.store.compiled import Compiled, compiled
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.items.composed import KeptStatements
@@ -74,6 +74,23 @@ async def _rows_after(
     if wanted is not None:
         statement = statement.where(condition(wanted, owner, collection.filterable))
     return await database.read(tenant_id, compiled(statement))
+
+
+_HELD = """
+    SELECT asked.name FROM unnest(%(names)s::text[]) AS asked (name)
+    WHERE EXISTS (
+        SELECT FROM items AS item
+        WHERE item.collection_id = %(collection_id)s AND item.status <> %(archived)s AND item.attributes ? asked.name
+    )
+"""
+
+
+async def held_attributes(
+    database: Database, tenant_id: int, collection_id: int, names: Sequence[str]
+) -> frozenset[str]:
+    """Those of the attributes that some item has, archived ones aside; reads all items where none has one."""
+    parameters = {"collection_id": collection_id, "names": list(names), "archived": ARCHIVED}
+    return frozenset(name for (name,) in await database.read(tenant_id, Compiled(_HELD, parameters)))
 
 
 def names_archived(wanted: Filter | None) -> bool:

@@ -129,6 +129,9 @@ def remember(
         str | None,
         typer.Option("--at", metavar="TIME", help="When it was: 2026-03-01T12:00:00+00:00; else now."),
     ] = None,
+    again: Annotated[
+        bool, typer.Option("--again", help="Read messages again that were remembered before, as by another model.")
+    ] = False,
     collection: Collection = "memories",
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before texts are sent to a service.")] = False,
     as_json: Json = False,
@@ -155,6 +158,7 @@ def remember(
             first_turn=first_turn,
             interaction_type=interaction_type,
             occurred_at=said_at,
+            again=again,
         )
 
     answer(context, work, _report, as_json=as_json, when_interrupted="interrupted; run the same command again")

@@ -11,6 +11,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     items.collections_router,
     items.named,
     items.router,
+    items.documents_router,
     items.memories_router,
     learning.feedback_router,
     learning.router,

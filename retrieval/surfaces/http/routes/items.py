@@ -4,16 +4,24 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Body, Query
+from fastapi import APIRouter, Body, Query, Request
 from fastapi.responses import JSONResponse, Response
 from pydantic import ConfigDict, Field, JsonValue
 
 from retrieval.adapters.aside import aside
+from retrieval.adapters.readers.documents import DOCUMENT_FORMATS, RawDocument, format_of
 from retrieval.apps.memories.messages import FACT, MOST_MESSAGES, RememberedFact, RememberReport
 from retrieval.apps.memories.store import existing_store
-from retrieval.collection import Collection
+from retrieval.collection import Collection, handle_of
 from retrieval.domain.api_key import Scope
-from retrieval.domain.errors import ConflictError, InvalidItemError, UnknownCollectionError, UnknownItemError
+from retrieval.domain.errors import (
+    ConflictError,
+    InvalidItemError,
+    InvalidRequestError,
+    UnknownCollectionError,
+    UnknownItemError,
+)
+from retrieval.domain.items.chunking import DEFAULT_OVERLAP, DEFAULT_TOKENS, MAX_TOKENS, Chunking
 from retrieval.domain.items.collection import (
     MAX_NEIGHBOURS,
     MAX_OWN_WEIGHT,
@@ -27,12 +35,15 @@ from retrieval.domain.items.item import Became, Item, StoredItem
 from retrieval.domain.items.memory import Memory
 from retrieval.domain.json_schema import AttributeSchema
 from retrieval.engine.reading import infos_after
+from retrieval.engine.request import checked_item_ids
 from retrieval.platform import Platform
 from retrieval.services.add import AddReport
+from retrieval.services.documents import DocumentEntry, DocumentsReport, documents_after
 from retrieval.surfaces.http.bulk import MEDIA_TYPE, BulkAnswer
 from retrieval.surfaces.http.caller import CurrentHandles, CurrentPlatform, NamedCollection, needs
 from retrieval.surfaces.http.json_bodies import (
     CollectionName,
+    DocumentId,
     IfChanged,
     IfMatch,
     IfNoneMatch,
@@ -41,6 +52,7 @@ from retrieval.surfaces.http.json_bodies import (
     at,
     etag,
     is_known,
+    object_of,
     profile_at,
     sent_item,
     wanted_version,
@@ -285,6 +297,100 @@ class DeletedTold(AnswerPart):
     deleted: int
 
 
+_DOCUMENT: dict[str, JsonValue] = {
+    "id": "handbook/leave.md",
+    "title": "Leave",
+    "metadata": {"team": "people"},
+}
+
+ChunkTokens = Annotated[int, Field(ge=32, le=MAX_TOKENS)]
+Overlap = Annotated[int, Field(ge=0)]
+
+
+class DocumentSent(Sent):
+    """A document as text; a file is put under its id."""
+
+    id: Annotated[str, Field(min_length=1, max_length=480)]
+    """The application's own key, 1 to 480 bytes."""
+    text: str
+    format: Literal["markdown", "html", "text", "code"] = "markdown"
+    title: str = ""
+    """Left out: the one that the text has, else the last part of the id."""
+    metadata: dict[str, Any] = Field(default_factory=dict)
+    """JSON values by name, which every chunk has as attributes; filterable."""
+
+
+class DocumentsRequest(Sent):
+    """Documents to store."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"documents": [{**_DOCUMENT, "text": "# Leave\n\nIt is asked for by mail."}]}]}
+    )
+
+    documents: Annotated[list[DocumentSent], Field(max_length=MAX_ITEMS)]
+    """At most 1000."""
+    max_tokens: ChunkTokens = DEFAULT_TOKENS
+    """Tokens of a chunk with its title; never more than the model reads."""
+    overlap: Overlap = DEFAULT_OVERLAP
+    """Tokens that a chunk repeats of the one before where a paragraph is cut; to a quarter of `max_tokens`."""
+
+
+class FailedDocument(AnswerPart):
+    """A document that could not be read; what was stored of it stays."""
+
+    document: str
+    reason: str
+
+
+class DocumentsReportTold(AnswerPart):
+    """The outcome for the documents."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "added": 1,
+                    "changed": 0,
+                    "unchanged": 0,
+                    "failed": [],
+                    "empty": [],
+                    "cleaned": 0,
+                    "notes": [],
+                    "chunks": {"added": 3, "changed": 0, "unchanged": 0, "embedded": 3, "pending": 0, "removed": 0},
+                }
+            ]
+        }
+    )
+
+    added: int
+    changed: int
+    unchanged: int
+    """Documents that cost nothing."""
+    failed: list[FailedDocument]
+    """The others are stored."""
+    empty: list[str]
+    """Documents without any text, such as scanned pages; nothing is stored of them."""
+    cleaned: int
+    """Documents of which control or format characters were taken out."""
+    notes: list[str]
+    chunks: dict[str, int | bool | None]
+    """The outcome for the chunks; `removed` are those of the documents as they were."""
+
+
+class StoredDocumentTold(AnswerPart, of=DocumentEntry):
+    """A stored document."""
+
+
+class DocumentsTold(AnswerPart):
+    """A page of documents, about in the order of their ids."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"documents": [_DOCUMENT], "next": None}]})
+
+    documents: list[StoredDocumentTold]
+    next: str | None
+    """The value of `after` for the next page; null: there is none."""
+
+
 class RememberRequest(Sent):
     """Messages of a conversation, whose facts are to be remembered."""
 
@@ -313,6 +419,8 @@ class RememberRequest(Sent):
     """The collection of the memories."""
     occurred_at: Moment | None = None
     """When they were said; left out: now."""
+    again: bool = False
+    """Whether messages that were remembered before are read again."""
 
 
 _REMEMBERED: dict[str, JsonValue] = {
@@ -519,8 +627,15 @@ async def page(
 async def add(collection: NamedCollection, body: AddRequest) -> JSONResponse:
     """Store items, new ones and new versions, all or none; what is unchanged costs nothing."""
     items = await aside(lambda: _sent(body), is_long=True)
-    with at("embeddings"):
+    try:
         report = await collection.add(items, embeddings=body.embeddings)
+    except InvalidRequestError as error:
+        if isinstance(error, InvalidItemError):
+            place = next((number for number, item in enumerate(items) if item.item_id == error.item_id), None)
+            error.place = ("items",) if place is None else ("items", place)
+        elif body.embeddings is not None:
+            error.place = ("embeddings", *error.place)
+        raise
     return JSONResponse(report.as_dict())
 
 
@@ -609,6 +724,126 @@ async def remove(collection: NamedCollection, item_id: ItemId, if_match: IfMatch
     return Response(status_code=204)
 
 
+documents_router = APIRouter(prefix="/v1/collections/{name}/documents", tags=["documents"], route_class=JSONBodies)
+
+_TYPES = {
+    "text/markdown": "markdown",
+    "text/html": "html",
+    "application/xhtml+xml": "html",
+    "application/pdf": "pdf",
+    "application/vnd.openxmlformats-officedocument.wordprocessingml.document": "docx",
+}
+"""The formats of files by their media types. That of plain text comes with files of any kind, and tells nothing."""
+
+_FILE: dict[str, Any] = {
+    "requestBody": {
+        "description": "The file as it is.",
+        "required": True,
+        "content": {
+            media_type: {"schema": {"type": "string", "format": "binary"}, "example": "# Leave\n\nBy mail."}
+            for media_type in ("application/octet-stream", "text/plain", *_TYPES)
+        },
+    }
+}
+
+
+@documents_router.get("", dependencies=_ITEM_READ, response_model=DocumentsTold, summary="List documents")
+async def documents(
+    collection: NamedCollection,
+    after: Annotated[str, Query(description="What the page before gave as `next`.")] = "",
+    limit: Annotated[int, Query(ge=1, le=MAX_ITEMS, description="Documents, at most.")] = 100,
+) -> JSONResponse:
+    """A page of the documents, about in the order of their ids."""
+    if after:
+        checked_item_ids([after])
+    found, following = await documents_after(handle_of(collection), after=after, limit=limit)
+    return JSONResponse({"documents": [one.as_dict() for one in found], "next": following})
+
+
+@documents_router.post("", dependencies=_WRITE, response_model=DocumentsReportTold, summary="Store documents")
+async def add_documents(collection: NamedCollection, body: DocumentsRequest) -> JSONResponse:
+    """Store texts as chunks, new ones and new versions; what is unchanged costs nothing.
+
+    A document that cannot be read is told in `failed` with the reason, and stops no other.
+    """
+    given = [one.model_dump() for one in body.documents]
+    with at("overlap"):
+        chunking = Chunking(max_tokens=body.max_tokens, overlap=body.overlap)
+    with at("documents"):
+        report = await collection.add_documents(given, chunking=chunking)
+    return JSONResponse(_told_of(report))
+
+
+@documents_router.put(
+    "/{document_id:path}",
+    dependencies=_WRITE,
+    response_model=DocumentsReportTold,
+    responses={201: {"description": "It is new", "model": DocumentsReportTold}},
+    openapi_extra=_FILE,
+    summary="Store a file",
+)
+async def put_document(
+    request: Request,
+    collection: NamedCollection,
+    document_id: DocumentId,
+    *,
+    format: Annotated[  # noqa: A002 - the parameter's name
+        Literal[DOCUMENT_FORMATS] | None,  # type: ignore[valid-type]
+        Query(description="How it is read; left out: by the media type, else by the ending of the id."),
+    ] = None,
+    title: Annotated[str, Query(description="Left out: the file's own, else the last part of the id.")] = "",
+    metadata: Annotated[
+        str | None,
+        Query(description="A JSON object; each chunk has its values as attributes.", examples=['{"team": "people"}']),
+    ] = None,
+    max_tokens: Annotated[ChunkTokens, Query(description="Tokens of a chunk with its title.")] = DEFAULT_TOKENS,
+    overlap: Annotated[
+        Overlap, Query(description="Tokens repeated where a paragraph is cut; to a quarter of `max_tokens`.")
+    ] = DEFAULT_OVERLAP,
+) -> JSONResponse:
+    """Store a file of Markdown, HTML, PDF, DOCX, source code or plain text as chunks, new or in place of its version.
+
+    An unchanged file costs nothing; of a changed one only new chunks are embedded.
+    """
+    document = RawDocument(
+        document_id=document_id,
+        data=await request.body(),
+        format=format or _format_sent(request.headers.get("content-type", ""), document_id),
+        title=title,
+        attributes=object_of("metadata", metadata),
+    )
+    report = await collection.add_documents([document], chunking=Chunking(max_tokens=max_tokens, overlap=overlap))
+    if report.failed:
+        raise InvalidItemError(f"document {document_id!r:.80}: {report.failed[0][1]}", item_id=document_id)
+    return JSONResponse(_told_of(report), 201 if report.added else 200)
+
+
+@documents_router.delete("/{document_id:path}", dependencies=_WRITE, status_code=204, summary="Remove a document")
+async def remove_document(collection: NamedCollection, document_id: DocumentId) -> Response:
+    """Remove a document with all of its chunks."""
+    if not await collection.delete_documents([document_id]):
+        raise UnknownItemError(f"there is no document {document_id!r:.80}; see GET .../documents")
+    return Response(status_code=204)
+
+
+def _format_sent(content_type: str, document_id: str) -> str:
+    media_type = content_type.partition(";")[0].strip().lower()
+    found = _TYPES.get(media_type) or format_of(document_id) or ("text" if media_type == "text/plain" else None)
+    if found is None:
+        raise InvalidItemError(
+            f"document {document_id!r:.80}: neither its media type nor the ending of its id tells how to read it; "
+            f"say ?format=, one of {', '.join(DOCUMENT_FORMATS)}",
+            item_id=document_id,
+        )
+    return found
+
+
+def _told_of(report: DocumentsReport) -> dict[str, Any]:
+    """The report without what only folders have."""
+    told = report.as_dict()
+    return {name: value for name, value in told.items() if name not in ("vanished", "removed", "skipped")}
+
+
 memories_router = APIRouter(prefix="/v1/collections/{name}/memories", tags=["memories"], route_class=JSONBodies)
 
 
@@ -630,6 +865,7 @@ async def remember(name: CollectionName, platform: CurrentPlatform, body: Rememb
         first_turn=body.first_turn,
         interaction_type=body.interaction_type,
         occurred_at=body.occurred_at,
+        again=body.again,
     )
     return JSONResponse(report.as_dict())
 

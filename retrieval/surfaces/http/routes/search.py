@@ -13,6 +13,7 @@ from pydantic.config import JsonDict
 from retrieval.adapters.aside import aside
 from retrieval.collection import Collection
 from retrieval.domain.api_key import Scope
+from retrieval.domain.items.passages import Passage, Passages
 from retrieval.domain.learning.context import MAX_NAME_LENGTH, Context
 from retrieval.domain.records.recorded import RecordedRetrieval, RetrievalSummary
 from retrieval.domain.records.search_record import Impression
@@ -20,6 +21,7 @@ from retrieval.domain.search.hit import Contribution, Explanation, Hit, SearchRe
 from retrieval.domain.search.snippet import Snippet
 from retrieval.domain.search.spelling import Completions, Title
 from retrieval.engine.replay import Difference, Replay
+from retrieval.services.documents import MAX_AROUND, MAX_PASSAGE_TOKENS
 from retrieval.surfaces.http.caller import CurrentPlatform, NamedCollection, needs
 from retrieval.surfaces.http.json_bodies import (
     LARGE_PAGE,
@@ -135,6 +137,63 @@ class BatchRequest(Sent):
     min_relevance: LeastRelevance | None = None
     context: SentSituation = SentSituation()
     explain: bool = True
+
+
+class PassagesRequest(Sent):
+    """A search whose hits become text for a prompt."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"query": "who gets parental leave?", "max_tokens": 1500}]}
+    )
+
+    query: str
+    max_tokens: Annotated[int, Field(ge=0, le=MAX_PASSAGE_TOKENS)] = 2000
+    """Tokens of the collection's model that the text has, at most."""
+    around: Annotated[int, Field(ge=0, le=MAX_AROUND)] = 1
+    """The chunks on each side of a hit that are taken in, at most."""
+    limit: Limit = 10
+    """Hits wanted, 1 to 1000."""
+    where: Where | None = None
+    min_score: float | None = None
+    """Hits of a lower score are left out."""
+    min_relevance: LeastRelevance | None = None
+    """Hits that are relevant with a lower probability, 0 to 1, are left out."""
+    context: SentSituation = SentSituation()
+
+
+class PassageTold(AnswerPart, of=Passage):
+    """Chunks of a document that stand one behind the other, as one text."""
+
+
+class PassagesTold(AnswerPart, of=Passages):
+    """The passages for a prompt, the most relevant first."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "passages": [
+                        {
+                            "document": "handbook/leave.md",
+                            "title": "Leave",
+                            "headings": ["Leave", "Parents"],
+                            "page": None,
+                            "last_page": None,
+                            "text": "Parents get fourteen weeks.",
+                            "rank": 1,
+                            "score": 0.0328,
+                            "item_ids": ["handbook/leave.md#0b1c2d3e4f5a"],
+                        }
+                    ],
+                    "text": "## Leave › Parents\n\n> Parents get fourteen weeks.",
+                    "tokens": 17,
+                    "left_out": 0,
+                    "retrieval_id": A_RETRIEVAL,
+                    "notes": [],
+                }
+            ]
+        }
+    )
 
 
 class ContributionTold(AnswerPart, of=Contribution):
@@ -355,6 +414,17 @@ async def complete(
 ) -> JSONAnswer:
     """The last word completed from the texts of the best items, and the titles that hold it. Nothing is recorded."""
     return JSONAnswer((await collection.complete(text, where=where_of(where), limit=limit)).as_dict())
+
+
+@router.post("/passages", response_model=PassagesTold, summary="Search for passages")
+async def passages(request: Request, collection: NamedCollection, body: PassagesRequest) -> JSONAnswer:
+    """The best hits with the chunks beside them, joined and named by their documents, as text for a prompt."""
+    async with place_of_large(request, is_large=body.limit >= LARGE_PAGE):
+        asked = {name: getattr(body, name) for name in type(body).model_fields}
+        where = await filter_at("where", body.where, collection)
+        with fields_of(where=body.where):
+            found = await collection.passages(**{**asked, "where": where, "context": body.context.context()})
+        return JSONAnswer(found.as_dict())
 
 
 @router.post("/search/batch", response_model=BatchAnswer, summary="Search a collection for many queries")

@@ -15,6 +15,7 @@ from pydantic import SecretStr
 from retrieval import Settings
 from retrieval.adapters.embedders.chosen import asked_embedder, configured_embedder, embedder_for
 from retrieval.adapters.embedders.hashing import hashed_vector
+from retrieval.adapters.embedders.openai import OpenAIEmbedder
 from retrieval.adapters.embedders.services import SERVICES, service_of
 from retrieval.domain.errors import ConfigurationError, EmbedderError, EmbedderRejectedError, EmbedderUnavailableError
 from retrieval.domain.items.embedding import Embedder, EmbeddingSpace, TextRole
@@ -237,7 +238,19 @@ async def test_a_server_that_is_not_running_is_told_with_the_command(name: str, 
         await asked_embedder(settings)
     assert said in str(caught.value)
     assert f"start it with: {SERVICES[name].start}" in str(caught.value)
+    assert "times" not in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+async def test_where_nothing_listens_is_asked_once() -> None:
+    """A refused connection is no answer that waiting would change."""
+    async with serving("ollama") as server:
+        embedder = await made(named("ollama", server))
+    assert isinstance(embedder, OpenAIEmbedder)
+    before = embedder.usage.requests
+    await failed(embedder)
+    assert (embedder.usage.requests - before, embedder.usage.retries) == (1, 0)
+    await embedder.aclose()
 
 
 @pytest.mark.parametrize("name", NAMES)

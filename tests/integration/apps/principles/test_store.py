@@ -447,3 +447,14 @@ async def test_only_of_those_that_are_picked_is_read_what_they_say(
     explored = {one.principle.body for one in await store.search_principles(include_exploration=True)}
     assert read & bodies == explored
     assert len(explored) == len(picked) == 2
+
+
+async def test_the_cap_of_a_key_holds_for_ratings(platform: Platform, store: PrincipleStore) -> None:
+    """What a key brings beyond it is recorded, and does not count."""
+    key = (await platform.create_key("agent", scopes=["feedback", "read"], feedback_cap=1)).key
+    added = await store.add_principle("Write the test first")
+    uses = [
+        (await store.record_usage(added.id, was_helpful=True, session=f"s{number}", api_key=key)).use_count
+        for number in range(3)
+    ]
+    assert uses == [1, 1, 1]

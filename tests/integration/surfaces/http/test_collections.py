@@ -69,6 +69,7 @@ async def test_items_have_to_fit_a_collections_schema(client: AsyncClient) -> No
     refused = await client.post("/v1/collections/schema/items", json={"items": items})
     assert (refused.status_code, refused.json()["type"]) == (422, "/problems/invalid-item")
     assert "attribute 'priority': 'Urgent' is not one of ['High', 'Low']" in refused.json()["detail"]
+    assert [error["pointer"] for error in refused.json()["errors"]] == ["/items/1"]
     body = "".join(f"{json.dumps(item)}\n" for item in items)
     bulk = await client.post("/v1/collections/schema/items/bulk", content=body)
     told = [json.loads(line) for line in bulk.text.splitlines()]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 from fastapi import FastAPI
-from httpx2 import AsyncClient
+from httpx2 import ASGITransport, AsyncClient
 from pydantic import SecretStr
 
 from retrieval import Platform, Settings
@@ -48,10 +48,12 @@ async def test_facts_are_remembered_once_and_their_versions_are_read(client: Asy
     await memories_collection(platform)
     first = (await client.post(PATH, json=sent("I live in lovely Berlin."))).json()
     again = (await client.post(PATH, json=sent("I live in lovely Berlin."))).json()
+    anew = (await client.post(PATH, json=sent("I live in lovely Berlin.", again=True))).json()
     moved = (await client.post(PATH, json=sent("I live in lovely Munich.", "s2", first_turn=3))).json()
 
     assert [one["outcome"] for one in first["facts"]] == ["added"]
     assert (again["facts"], again["remembered_at"] is None) == ([], False)
+    assert ([one["outcome"] for one in anew["facts"]], anew["remembered_at"]) == (["same"], None)
     old, new = first["facts"][0]["memory_id"], moved["facts"][0]["memory_id"]
     assert (moved["facts"][0]["superseded_id"], moved["facts"][0]["sources"]) == (old, ["s2/3"])
     versions = (await client.get(f"{PATH}/{old}/history")).json()["versions"]
@@ -66,6 +68,7 @@ async def test_facts_are_remembered_once_and_their_versions_are_read(client: Asy
         sent("x", messages=[]),
         sent("x", messages="x"),
         sent("x", messages=[{"role": 3}]),
+        sent("x", messages=[{"role": "alien", "content": "I live in Berlin."}]),
         sent("x", session=""),
         sent("x", first_turn=-1),
         sent("x", occurred_at="yesterday"),
@@ -104,3 +107,17 @@ async def test_a_language_model_that_is_away_is_told(
 
     assert answer.status_code == 503
     assert (await client.post(PATH, json=sent("I like green tea.", "away"))).json()["facts"]
+
+
+async def test_a_service_without_a_language_model_says_so(database_url: str) -> None:
+    """No error of the service: the answer names the settings."""
+    settings = Settings(
+        tenant=f"tenant-{uuid.uuid4()}", database_schema=SCHEMA, embedder="none", database_url=SecretStr(database_url)
+    )
+    app = create_app(settings, embedder=HashingEmbedder(), insecure_local=True)
+    async with app.router.lifespan_context(app):
+        await memories_collection(await app.state.service.host())
+        async with AsyncClient(transport=ASGITransport(app=app), base_url="http://localhost") as client:
+            answer = await client.post(PATH, json=sent("I live in lovely Berlin."))
+    assert (answer.status_code, answer.json()["type"]) == (503, "/problems/no-language-model")
+    assert "set RETRIEVAL_LLM=openai" in answer.json()["detail"]

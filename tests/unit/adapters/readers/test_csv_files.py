@@ -165,6 +165,11 @@ def test_a_row_without_an_id_is_refused() -> None:
     ("header", "columns", "message"),
     [
         ("ticket_id title", {"_id": "ticket"}, "no column 'ticket' .*'ticket_id', 'title'"),
+        (
+            "Doc-No title",
+            {"_id": "doc no"},
+            r"no column 'doc no' .*did you mean 'Doc-No'\? There are: 'Doc-No', 'title'",
+        ),
         ("ticket_id title", None, "no column '_id'.*'ticket_id', 'title'"),
         ("a b", {"_id": "a", "id": "b"}, "two columns are mapped to the field 'item_id'"),
         ("_id a b", {"attributes.a": "b"}, "two columns would be the attribute 'a'"),

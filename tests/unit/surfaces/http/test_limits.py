@@ -20,7 +20,13 @@ def test_the_limits_are_those_of_the_settings() -> None:
     assert limits.body_of({"method": "POST", "path": items}) == 2048
     assert limits.body_of({"method": "POST", "path": f"{items}/bulk"}) == 4096
     assert limits.body_of({"method": "PUT", "path": f"{items}/bulk"}) == 2048
-    for method, path in (("PATCH", f"{items}/a/b"), ("POST", "/v1/feedback/batch"), ("POST", "/v1/outcome")):
+    for method, path in (
+        ("PATCH", f"{items}/a/b"),
+        ("POST", "/v1/collections/a/documents"),
+        ("PUT", "/v1/collections/a/documents/b/c.md"),
+        ("POST", "/v1/feedback/batch"),
+        ("POST", "/v1/outcome"),
+    ):
         assert limits.body_of({"method": method, "path": path}) == 2048
     for method, path in (
         ("POST", "/v1/collections/a/search"),

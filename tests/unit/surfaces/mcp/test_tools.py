@@ -194,7 +194,7 @@ async def test_what_reads_alone_offers_nothing_that_stores() -> None:
     assert set(await tools_of(server)) == READING
     for name, group in (("add_items", "collections"), ("rate_principle", "principles"), ("store_memory", "memories")):
         said = await refusal(server, name)
-        assert "which is not allowed here; let the user start the server with: retrieval mcp" in said
+        assert "which is not allowed here; let the user start the server without --read-only, and with: retriev" in said
         assert group in said
 
 
