@@ -72,9 +72,10 @@ async def read_examples(workplace: Workplace, target: JobTarget, *, until: datet
     verdicts = await read_verdicts(database, tenant_id, collection_id, until=until)
     ids = list(dict.fromkeys(verdict.retrieval_id for verdict in verdicts if verdict.retrieval_id))[:MOST_SEARCHES]
     searches: dict[UUID, _Search] = {}
-    rated = _items_by_search(verdicts)
+    rated, space = _items_by_search(verdicts), target.collection.space
+    space_id = None if space is None else space.space_id
     async for page in read_rated_searches(database, tenant_id, collection_id, ids):
-        searches |= {verdict.retrieval_id: _reduced(verdict, rated[verdict.retrieval_id]) for verdict in page}
+        searches |= {one.retrieval_id: _reduced(one, rated[one.retrieval_id], space_id) for one in page}
     vectors = await _vectors(workplace, target, searches)
     half_life = timedelta(days=(await read_decay(database, tenant_id, collection_id)).half_life_days)
     seen = {item for search in searches.values() for item in search.shown} | {verdict.item_id for verdict in verdicts}
@@ -106,7 +107,7 @@ def _items_by_search(verdicts: Sequence[Rated]) -> dict[UUID, set[str]]:
     return items
 
 
-def _reduced(search: RatedSearch, rated: set[str]) -> _Search:
+def _reduced(search: RatedSearch, rated: set[str], space_id: int | None) -> _Search:
     wanted = rated | set(search.shown)
     signals = search.pool_signals
     # Without its profile, relevance is not known.
@@ -116,7 +117,8 @@ def _reduced(search: RatedSearch, rated: set[str]) -> _Search:
     return _Search(
         question=search.query or str(search.retrieval_id),
         query=search.query,
-        vector=search.vector,
+        # A vector of a space that the collection has left is compared with none of the other's.
+        vector=search.vector if search.space_id == space_id else None,
         shown=[item for item in search.shown if item in places],
         relevance={item: signals["scaled"][place] for item, place in places.items()},
         legs={leg: {item: scores[place] for item, place in places.items()} for leg, scores in legs.items()},

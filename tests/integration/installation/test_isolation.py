@@ -245,7 +245,7 @@ WRITES = (
     "INSERT INTO collections (tenant_id, name) VALUES (%(tenant)s, 'mine')",
     "SELECT index_terms(%(theirs)s, ARRAY['1'])",
     "SELECT remove_items(%(theirs)s, ARRAY['1'])",
-    "SELECT archive_items(%(theirs)s, '{}', '{1}')",
+    "SELECT archive_items(%(theirs)s, '{1}')",
     "SELECT write_vectors(%(theirs)s, (SELECT min(space_id) FROM embedding_spaces), '{1}', '{[1]}', ARRAY[''::bytea])",
     (
         "SELECT write_items(%(theirs)s, NULL, false, true, '{x}', '{k}', '{t}', '{b}', ARRAY['{}'], ARRAY['{}'], "

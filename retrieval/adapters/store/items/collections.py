@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -53,6 +53,8 @@ class StoredCollection:
     """The note that was stored with the profile."""
     schema: AttributeSchema | None = None
     """The schema that the items' attributes fit; None: any do."""
+    is_in_use: bool = True
+    """Whether the space is the one that searches use: see ``collection_in_space``."""
 
 
 _COLUMNS = """
@@ -73,23 +75,28 @@ _COLUMNS = """
               WHERE a.collection_id = c.collection_id AND a.filterable IS NOT NULL), '{}'),
     coalesce((SELECT l.model_version FROM learning_states l WHERE l.collection_id = c.collection_id), 0),
     (SELECT max(k.computed_at) FROM cluster_centroids k
-     WHERE k.collection_id = c.collection_id AND k.space_id = c.space_id),
+     WHERE k.collection_id = c.collection_id AND k.space_id = s.space_id),
     c.neighbours,
     EXISTS (SELECT FROM memories m WHERE m.collection_id = c.collection_id AND m.expires_at IS NOT NULL),
     p.note,
     c.attribute_schema
 """
 
-_FROM = """
+_FROM_IN = """
     FROM collections c
-    JOIN profiles p ON p.collection_id = c.collection_id AND p.version = c.profile_version
-    LEFT JOIN embedding_spaces s ON s.space_id = c.space_id
+    JOIN profiles p ON p.collection_id = c.collection_id AND p.version = {version}
+    LEFT JOIN embedding_spaces s ON s.space_id = {space}
     LEFT JOIN collection_statistics t ON t.collection_id = c.collection_id
     WHERE c.tenant_id = %(tenant_id)s
 """
+_FROM = _FROM_IN.format(space="c.space_id", version="c.profile_version")
+_FROM_IN_SPACE = _FROM_IN.format(
+    space="%(space_id)s::bigint", version="coalesce(%(version)s::integer, c.profile_version)"
+)
 
 _BY_NAME = Compiled(f"SELECT {_COLUMNS} {_FROM} AND c.name = %(name)s")
 _BY_ID = Compiled(f"SELECT {_COLUMNS} {_FROM} AND c.collection_id = %(collection_id)s")
+_IN_SPACE = Compiled(f"SELECT {_COLUMNS} {_FROM_IN_SPACE} AND c.collection_id = %(collection_id)s")
 _PROFILE = Compiled("""
     SELECT p.definition FROM profiles p JOIN collections c ON c.collection_id = p.collection_id
     WHERE c.tenant_id = %(tenant_id)s AND p.collection_id = %(collection_id)s AND p.version = %(version)s
@@ -108,6 +115,15 @@ async def collection_by_id(database: Database, tenant_id: int, collection_id: in
     """The tenant's collection of that number, or None."""
     rows = await database.read(tenant_id, _BY_ID.bind(tenant_id=tenant_id, collection_id=collection_id))
     return _from_row(rows[0]) if rows else None
+
+
+async def collection_in_space(
+    database: Database, tenant_id: int, collection_id: int, space_id: int, profile_version: int | None = None
+) -> StoredCollection | None:
+    """The collection as it is in that space, whichever its searches use; ``profile_version``: None, the one in use."""
+    asked = {"tenant_id": tenant_id, "collection_id": collection_id, "space_id": space_id, "version": profile_version}
+    rows = await database.read(tenant_id, _IN_SPACE.bind(**asked))
+    return replace(_from_row(rows[0]), is_in_use=False) if rows else None
 
 
 async def find_profile(database: Database, tenant_id: int, collection_id: int, version: int) -> Profile | None:

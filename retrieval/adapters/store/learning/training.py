@@ -44,7 +44,9 @@ _VERDICTS = Compiled("""
     LIMIT %(most)s
 """)
 _SEARCHES = Compiled(f"""
-    SELECT r.retrieval_id, r.query, r.vector, r.shown_items, r.profile_version, r.request -> 'profile', {POOL_COLUMNS}
+    SELECT
+        r.retrieval_id, r.query, r.vector, r.request -> 'space_id', r.shown_items, r.profile_version,
+        r.request -> 'profile', {POOL_COLUMNS}
     FROM unnest(%(ids)s::uuid[], %(times)s::timestamptz[]) AS wanted (retrieval_id, retrieved_at)
     JOIN retrievals AS r ON r.collection_id = %(collection_id)s
         AND r.retrieval_id = wanted.retrieval_id AND r.retrieved_at = wanted.retrieved_at
@@ -78,6 +80,8 @@ class RatedSearch:
     query: str
     vector: Vector | None
     """The one that the caller gave, shape (dimensions,); None: the words were embedded."""
+    space_id: int | None
+    """The space of that vector."""
     pool_items: Sequence[str]
     pool_signals: Mapping[str, Any]
     """See ``RecordedSearch``."""
@@ -124,13 +128,14 @@ async def read_item_clusters(
 
 
 def _search(row: Row, profiles: Mapping[int, Profile]) -> RatedSearch:
-    search, query, vector, shown, version, own, *pool = row
+    search, query, vector, space_id, shown, version, own, *pool = row
     profile = profiles.get(version) if own is None else Profile.from_dict(own)
     items, signals = signals_from(tuple(pool), profile)
     return RatedSearch(
         retrieval_id=search,
         query=query,
         vector=None if vector is None else np.asarray(vector.to_numpy(), dtype=np.float32),
+        space_id=space_id,
         pool_items=items,
         pool_signals=signals,
         shown=shown,
