@@ -97,7 +97,7 @@ CREATE TABLE reembeddings (
         CASE state WHEN 'filling' THEN target_id WHEN 'ready' THEN target_id WHEN 'switched' THEN former_id END
     ) STORED,
     is_paused boolean DEFAULT false NOT NULL,
-    switches_itself boolean NOT NULL,  -- once it is filled and compares well
+    switching text NOT NULL,  -- once it is filled: 'when asked', 'by itself' if it compares well, or 'now'
     batch_texts integer NOT NULL,
     tokens_a_minute bigint,  -- NULL: as fast as the embedder goes
     tokens_a_day bigint,  -- NULL: no budget
@@ -117,6 +117,7 @@ CREATE TABLE reembeddings (
         ON DELETE CASCADE,
     CONSTRAINT reembeddings_former_id_fkey FOREIGN KEY (former_id) REFERENCES embedding_spaces (space_id),
     CONSTRAINT reembeddings_target_id_fkey FOREIGN KEY (target_id) REFERENCES embedding_spaces (space_id),
+    CONSTRAINT reembeddings_switching_check CHECK (switching IN ('when asked', 'by itself', 'now')),
     CONSTRAINT reembeddings_state_check CHECK (state IN ('filling', 'ready', 'switched', 'removing', 'done'))
 );
 

@@ -218,7 +218,7 @@ reembeddings = Table(
         ),
     ),
     Column("is_paused", Boolean, nullable=False, server_default=text("false")),
-    Column("switches_itself", Boolean, nullable=False),
+    Column("switching", Text, nullable=False),
     Column("batch_texts", Integer, nullable=False),
     Column("tokens_a_minute", BigInteger),
     Column("tokens_a_day", BigInteger),
@@ -233,9 +233,8 @@ reembeddings = Table(
     Column("note", Text, nullable=False, server_default=text("''")),
     now_column("started_at"),
     Column("switched_at", DateTime(timezone=True)),
-    CheckConstraint(
-        "state IN ('filling', 'ready', 'switched', 'removing', 'done')", name="reembeddings_state_check"
-    ),
+    CheckConstraint("switching IN ('when asked', 'by itself', 'now')", name="reembeddings_switching_check"),
+    CheckConstraint("state IN ('filling', 'ready', 'switched', 'removing', 'done')", name="reembeddings_state_check"),
 )
 
 api_keys = Table(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -12,7 +12,8 @@ from retrieval.adapters.store.search.recall import Measurement
 from retrieval.domain.diagnosis import Diagnosis, Finding, Severity
 from retrieval.domain.records.analytics import AnalyticsColumn, AnalyticsView
 from retrieval.services.collections import CollectionStatus
-from retrieval.surfaces.http.models.base import AnswerPart
+from retrieval.services.reembed import Reembedding, ReembeddingCost
+from retrieval.surfaces.http.models.base import AnswerPart, Sent
 
 
 class Live(BaseModel):
@@ -57,6 +58,44 @@ class Ready(BaseModel):
 
     status: Literal["ready", "degraded", "not ready"]
     checks: Checks
+
+
+class ReembedRequest(Sent):
+    """The embedding space that a collection moves to, and how."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"to": "minilm", "tokens_a_day": 2_000_000}]})
+
+    to: str | None = None
+    """The embedder, as `RETRIEVAL_EMBEDDER` names it; left out: that of new collections."""
+    dry_run: bool = False
+    """Whether only the cost is told, and nothing begins."""
+    price: float | None = None
+    """The price of a million tokens, for the cost."""
+    switch: bool = False
+    """Whether it switches by itself once it is filled and compares well; else it waits to be told."""
+    batch_texts: Annotated[int, Field(ge=1, le=128)] = 128
+    """Texts embedded and stored at a time."""
+    tokens_a_minute: Annotated[int, Field(ge=1)] | None = None
+    tokens_a_day: Annotated[int, Field(ge=1)] | None = None
+    """The budget of a day (UTC)."""
+    keep_days: Annotated[float, Field(ge=0, le=3650)] = 7.0
+    """How long the former space is kept after the switch."""
+
+
+class ReembeddingCostTold(AnswerPart, of=ReembeddingCost):
+    """The cost of moving a collection to another embedding space."""
+
+
+class ReembeddingTold(AnswerPart, of=Reembedding):
+    """How the re-embedding of a collection stands."""
+
+
+class ReembeddingBegun(BaseModel):
+    """What the re-embedding costs, and how it stands."""
+
+    cost: ReembeddingCostTold
+    reembedding: ReembeddingTold | None = None
+    """Left out: only the cost was asked for."""
 
 
 class FindingTold(AnswerPart, of=Finding):

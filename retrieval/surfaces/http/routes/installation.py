@@ -5,7 +5,7 @@ from __future__ import annotations
 import hmac
 import math
 from dataclasses import asdict
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Path, Query, Request
 from fastapi.responses import JSONResponse, PlainTextResponse, Response
@@ -15,10 +15,12 @@ from retrieval.domain.api_key import Scope
 from retrieval.services.doctor.diagnose import diagnose
 from retrieval.settings import Settings
 from retrieval.surfaces.http.caller import CurrentPlatform, needs
+from retrieval.surfaces.http.json_bodies import JSONBodies
 from retrieval.surfaces.http.models import installation as models
 from retrieval.surfaces.http.models.installation import DiagnosisTold, Live, Ready
 from retrieval.surfaces.http.problems import RefusalError
 from retrieval.surfaces.http.readiness import HOLDS_SECONDS, ReadinessCheck
+from retrieval.surfaces.http.sent_items import CollectionName
 from retrieval.surfaces.http.service import Service
 from retrieval.surfaces.since import age_or_time, time_of
 
@@ -68,6 +70,48 @@ async def doctor(
         await platform.collection(collection, create=False)
     found = await diagnose(platform.workplace, platform.tenant_id, collection, is_own=True)
     return JSONResponse(found.as_dict())
+
+
+reembedding_router = APIRouter(
+    prefix="/v1/collections/{name}/reembedding",
+    tags=["collections"],
+    route_class=JSONBodies,
+    dependencies=[needs(Scope.ADMIN)],
+)
+
+
+@reembedding_router.get("", response_model=models.ReembeddingTold, summary="See how a re-embedding stands")
+async def reembedding(name: CollectionName, platform: CurrentPlatform) -> JSONResponse:
+    """How far the collection is on its way to another embedding space, and how the two compare."""
+    return JSONResponse((await platform.reembedding(name)).as_dict())
+
+
+@reembedding_router.post("", response_model=models.ReembeddingBegun, summary="Re-embed a collection")
+async def reembed(name: CollectionName, platform: CurrentPlatform, body: models.ReembedRequest) -> JSONResponse:
+    """Tell what moving the collection to another embedding space costs, and begin it; a worker does the rest.
+
+    Searches and writes go on. `dry_run` tells the cost alone.
+    """
+    pace = {"tokens_a_minute": body.tokens_a_minute, "tokens_a_day": body.tokens_a_day}
+    answer = {"cost": (await platform.reembed_cost(name, to=body.to, price=body.price, **pace)).as_dict()}
+    if not body.dry_run:
+        begun = await platform.reembed(
+            name, to=body.to, switch=body.switch, batch_texts=body.batch_texts, keep_days=body.keep_days, **pace
+        )
+        answer["reembedding"] = begun.as_dict()
+    return JSONResponse(answer)
+
+
+@reembedding_router.post("/{action}", response_model=models.ReembeddingTold, summary="Steer a re-embedding")
+async def steer_reembedding(
+    name: CollectionName,
+    platform: CurrentPlatform,
+    action: Annotated[
+        Literal["pause", "resume", "switch", "rollback", "finish", "abort"], Path(description="What to do.")
+    ],
+) -> JSONResponse:
+    """Pause, resume or abort it; switch (a worker does it), return to the former space, or remove that."""
+    return JSONResponse((await platform.reembedding(name, action, wait=False)).as_dict())
 
 
 figures_router = APIRouter(prefix="/v1", tags=["figures"], dependencies=[needs(Scope.READ)])
