@@ -499,7 +499,7 @@ class Platform:
         tokens_a_day: int | None = None,
         keep_days: float = 7.0,
     ) -> Reembedding:
-        """Begin to move a collection to another embedding space; a worker's job does it, or ``reembedding(..., "run")``.
+        """Begin to move a collection to another embedding space; a worker does it, or ``reembedding(name, "run")``.
 
         ``to`` is a space, or an embedder as ``RETRIEVAL_EMBEDDER`` names it; None: that of new collections. Searches,
         writes and removals go on. The job embeds every text once, ``batch_texts`` (1 to 128) at a time, at most so many
@@ -521,9 +521,9 @@ class Platform:
     async def reembedding(self, collection: str, do: str = "status", *, wait: bool = True) -> Reembedding:
         """How the re-embedding of a collection stands; ``do`` something about it first.
 
-        ``run`` does in this process what a worker's job would. ``pause`` and ``resume`` it; ``switch``, from where every
-        process searches the target space; ``rollback`` to the former space, at once; ``finish``: remove the former
-        space now; ``abort`` before the switch. ``wait``: a switch is done here, or awaited; else a worker does it.
+        ``run`` does here what a worker would. ``pause`` and ``resume`` it; ``switch``: every process searches
+        the target space from then on; ``rollback`` to the former space, at once; ``finish``: remove the former space
+        now; ``abort`` before the switch. ``wait``: a switch is done here, or awaited; else a worker does it.
         Raises ``InvalidRequestError`` where it is too early or too late, and for a collection without a re-embedding.
         """
         from retrieval.jobs.registry import job_named

@@ -228,8 +228,8 @@ async def begin(workplace: Workplace, target: JobTarget, space: StoredSpace, pac
     }
     if not await begin_reembedding(*place.where, space, wanted):
         raise InvalidRequestError(
-            f"a re-embedding of {collection.name!r} is under way (see retrieval reembed {collection.name}): let it end, "
-            "or abort it"
+            f"a re-embedding of {collection.name!r} is under way: let it end, or abort it "
+            f"(retrieval reembed {collection.name} tells how it stands)"
         )
 
 
