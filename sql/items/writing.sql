@@ -149,7 +149,7 @@ BEGIN
     IF vectors IS NOT NULL THEN
         stored := store_vectors(collection, space, ids, vectors, text_hashes);
     END IF;
-    IF changed IS NOT NULL AND vectors IS NOT NULL THEN
+    IF changed IS NOT NULL AND vectors IS NOT NULL AND spaces_of(collection) = ARRAY[space] THEN
         -- With their vectors their facets were written; in windows, by who mixed them anew for index_terms.
         changed := ARRAY(
             SELECT given.item_id FROM unnest(ids, vectors) AS given (item_id, vector)

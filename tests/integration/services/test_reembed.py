@@ -1,4 +1,4 @@
-"""A collection moves to another embedding space, of the same dimensions: vectors of two would compare without an error."""
+"""A collection moves to another embedding space of the same dimensions: no error would tell that two were mixed."""
 
 from __future__ import annotations
 
@@ -41,6 +41,7 @@ class Counting(HashingEmbedder):
         self.is_away = False
 
     async def embed(self, texts: Sequence[str], role: TextRole) -> Vectors:
+        """As the class it is made of."""
         if self.is_away:
             raise EmbedderUnavailableError("the service is away")
         (self.texts if role is TextRole.DOCUMENT else self.queries).extend(texts)
@@ -54,9 +55,7 @@ def counting() -> Counting:
 
 
 @pytest.fixture
-async def moving(
-    platform: Platform, database_url: str, settings: Settings, counting: Counting
-) -> AsyncIterator[Platform]:
+async def moving(database_url: str, settings: Settings, counting: Counting) -> AsyncIterator[Platform]:
     """Another process of the same tenant, whose new collections are in the target space."""
     async with connect(database_url, settings=settings, embedder=counting) as opened:
         yield opened
@@ -156,7 +155,7 @@ async def test_a_reader_that_has_not_heard_of_the_switch_never_compares_two_spac
 
 
 async def test_what_is_written_meanwhile_is_in_both_spaces(platform: Platform, moving: Platform) -> None:
-    """Added, changed, archived and removed items, and facets, on both sides of the switch; no vector is of a former text."""
+    """Added, changed, archived and removed items, and facets; on neither side a vector is of a former text."""
     old = await filled(platform)
     await moving.reembed("docs")
     await moving.reembedding("docs", "run")
@@ -171,13 +170,15 @@ async def test_what_is_written_meanwhile_is_in_both_spaces(platform: Platform, m
     assert "003" not in await vectors(moving, old, target)
     assert not {"005", "006"} & await vectors(moving, old, target)
     assert await pending(platform, old, former) == 0
+    red = await old.search(text(4), legs=["dense"], where={"tags": ["red"]})
+    assert [hit.item_id for hit in red] == ["004"]
 
     switched = await moving.reembedding("docs", "switch")
     assert switched.state is ReembeddingState.SWITCHED
     new = await moving.collection("docs")
     assert await pending(moving, new, target) == 0
     assert [hit.item_id for hit in await new.search("another thing entirely", legs=["dense"], limit=1)] == ["003"]
-    red = await new.search(text(4), legs=["dense"], where={"tags": "red"})
+    red = await new.search(text(4), legs=["dense"], where={"tags": ["red"]})
     assert [hit.item_id for hit in red] == ["004"]
 
     await new.add([{"_id": "007", "text": "after the switch"}])
@@ -262,7 +263,7 @@ async def test_the_rate_is_kept(moving: Platform, platform: Platform) -> None:
 
 
 async def test_it_is_paused_resumed_and_aborted(moving: Platform, platform: Platform, counting: Counting) -> None:
-    """A paused one asks nobody; an aborted one leaves no vector, and another may begin, which pays for nothing again."""
+    """A paused one asks nobody; an aborted one leaves no vector; another may begin, and pays for nothing again."""
     collection = await filled(platform)
     await moving.reembed("docs")
     assert (await moving.reembedding("docs", "pause")).is_paused
@@ -345,10 +346,8 @@ async def test_the_index_is_there_before_the_switch(
     await moving.reembedding("docs", "run")
     assert stored.space is not None
     async with moving.database.transaction(moving.tenant_id) as connection:
-        left = await connection.execute(
-            "SELECT to_regclass(%s)", (f"{stored.space.table_name}_{stored.collection_id}_hnsw",)
-        )
-        assert await left.fetchone() == (None,)
+        name = f"{stored.space.table_name}_{stored.collection_id}_hnsw"
+        assert await (await connection.execute("SELECT to_regclass(%s)", (name,))).fetchone() == (None,)
 
 
 async def test_clusters_are_carried_over(moving: Platform, platform: Platform) -> None:
@@ -410,11 +409,11 @@ async def test_what_cannot_be_done_is_refused(moving: Platform, platform: Platfo
     await filled(platform, 3)
     with pytest.raises(InvalidRequestError, match="has no re-embedding"):
         await platform.reembedding("docs")
-    with pytest.raises(InvalidRequestError, match="is in the space .* already"):
+    with pytest.raises(InvalidRequestError, match=r"is in the space .* already"):
         await platform.reembed("docs", to=HashingEmbedder().space)
     with pytest.raises(InvalidRequestError, match="has no embedder for the space other/one"):
         await moving.reembed("docs", to=EmbeddingSpace(provider="other", model="one", dimensions=3))
-    with pytest.raises(InvalidRequestError, match="set RETRIEVAL_EMBEDDER=openai:big@http://127.0.0.1:1/v1"):
+    with pytest.raises(InvalidRequestError, match="set RETRIEVAL_EMBEDDER=openai:big@http"):
         await moving.reembed("docs", to="openai:big@http://127.0.0.1:1/v1")
     with pytest.raises(InvalidRequestError, match="batch_texts is 0"):
         await moving.reembed("docs", batch_texts=0)
