@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
+from pydantic.config import JsonDict
 
 from retrieval.adapters.store.records.job_runs import JobRun
 from retrieval.adapters.store.search.indexes import IndexStatus
@@ -60,6 +61,39 @@ class Ready(BaseModel):
     checks: Checks
 
 
+_REEMBEDDING: JsonDict = {
+    "collection": "tickets",
+    "former": "minilm/all-MiniLM-L6-v2@1.0.0 (384)",
+    "target": "openai/text-embedding-3-large (3072)",
+    "state": "filling",
+    "is_paused": False,
+    "switching": "when asked",
+    "items": 1200,
+    "pending": 880,
+    "batch_texts": 128,
+    "tokens_a_minute": None,
+    "tokens_a_day": 2_000_000,
+    "spent_today": 41_200,
+    "paid_tokens": 41_200,
+    "paid_texts": 320,
+    "comparison": None,
+    "note": "",
+    "started_at": "2026-05-31T12:00:00+00:00",
+    "switched_at": None,
+    "removes_at": None,
+}
+_COST: JsonDict = {
+    "target": "openai/text-embedding-3-large (3072)",
+    "items": 1200,
+    "texts": 1187,
+    "tokens": 152_300,
+    "price": 0.0198,
+    "vector_bytes": 15_345_600,
+    "minutes": None,
+    "days": 1,
+}
+
+
 class ReembedRequest(Sent):
     """The embedding space that a collection moves to, and how."""
 
@@ -89,9 +123,13 @@ class ReembeddingCostTold(AnswerPart, of=ReembeddingCost):
 class ReembeddingTold(AnswerPart, of=Reembedding):
     """How the re-embedding of a collection stands."""
 
+    model_config = ConfigDict(json_schema_extra={"examples": [_REEMBEDDING]})
+
 
 class ReembeddingBegun(BaseModel):
     """What the re-embedding costs, and how it stands."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"cost": _COST, "reembedding": _REEMBEDDING}]})
 
     cost: ReembeddingCostTold
     reembedding: ReembeddingTold | None = None
