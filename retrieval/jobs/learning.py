@@ -45,6 +45,7 @@ from retrieval.adapters.store.learning.training import (
     read_item_clusters,
     read_rated_searches,
     read_verdicts,
+    space_fitted_in,
 )
 from retrieval.adapters.store.search.vectors import StoredSpace, sample_vectors
 from retrieval.domain.errors import EmbedderError, InvalidRequestError
@@ -229,10 +230,19 @@ class _Tried(NamedTuple):
 
 
 async def is_there_to_learn(workplace: Workplace, target: JobTarget) -> bool:
-    """True if enough verdicts came since the last fit, or verdicts are gone that the model in use is trusted by."""
+    """True if enough verdicts came since the last fit, or the model in use has lost its space or the trust in it."""
     least = min(LEAST_VERDICTS, target.collection.profile.learned.trusted_from or LEAST_VERDICTS)
     count = await count_new_verdicts(workplace.database, target.tenant_id, target.collection.collection_id, most=least)
-    return count >= least or await _is_trust_lost(workplace, target)
+    return count >= least or await _has_moved(workplace, target) or await _is_trust_lost(workplace, target)
+
+
+async def _has_moved(workplace: Workplace, target: JobTarget) -> bool:
+    """True if what the last model knows of rewarded queries is of a space that the collection has left."""
+    collection = target.collection
+    if not collection.model_version or collection.space is None:
+        return False
+    fitted_in = await space_fitted_in(workplace.database, target.tenant_id, collection.collection_id)
+    return fitted_in is not None and fitted_in != collection.space.space_id
 
 
 async def learn(workplace: Workplace, target: JobTarget, advance: Advance = unheeded) -> dict[str, Any]:

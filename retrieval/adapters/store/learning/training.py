@@ -26,6 +26,10 @@ _PAGE = 500
 _LAST = Compiled("""
     SELECT max(m.statistics_at) FROM learned_models AS m WHERE m.collection_id = %(collection_id)s
 """)
+_SPACE = Compiled("""
+    SELECT m.definition -> 'space_id' FROM learned_models AS m WHERE m.collection_id = %(collection_id)s
+    ORDER BY m.version DESC LIMIT 1
+""")
 # The moment is a value, so that the planner sees how little there is after it.
 _NEW = Compiled("""
     SELECT count(*) FROM (
@@ -93,6 +97,12 @@ async def count_new_verdicts(database: Database, tenant_id: int, collection_id: 
     """How many verdicts came since a model was fitted last; at most so many are counted."""
     since = (await database.read(tenant_id, _LAST.bind(collection_id=collection_id)))[0][0]
     return int((await database.read(tenant_id, _NEW.bind(collection_id=collection_id, since=since, most=most)))[0][0])
+
+
+async def space_fitted_in(database: Database, tenant_id: int, collection_id: int) -> int | None:
+    """The space of the queries that the last model was fitted on, in use or not; None: none was, or in no space."""
+    rows = await database.read(tenant_id, _SPACE.bind(collection_id=collection_id))
+    return rows[0][0] if rows else None
 
 
 async def count_learnable(database: Database, tenant_id: int, collection_id: int, *, most: int) -> int:
