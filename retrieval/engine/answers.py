@@ -36,7 +36,7 @@ class ComposedAnswer:
     query: str
     vector: Vector | None
     """The query's vector, shape (dimensions,), unit length; None: the words were searched."""
-    space_id: int | None
+    space_id: int | None = None
     """The space of that vector."""
     shown: Sequence[ShownItem]
     """The items in the order in which they were shown."""

@@ -213,7 +213,8 @@ reembeddings = Table(
         "kept_id",
         BigInteger,
         Computed(
-            "CASE state WHEN 'filling' THEN target_id WHEN 'ready' THEN target_id WHEN 'switched' THEN former_id END",
+            "CASE state WHEN 'filling'::text THEN target_id WHEN 'ready'::text THEN target_id "
+            "WHEN 'switched'::text THEN former_id ELSE NULL::bigint END",
             persisted=True,
         ),
     ),
