@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from psycopg import sql
+from psycopg.types.json import Jsonb
 
 from retrieval import Collection, EmbeddingSpace, Platform, Settings, connect
 from retrieval.adapters.embedders.hashing import HashingEmbedder
@@ -21,6 +22,7 @@ from retrieval.collection import handle_of
 from retrieval.domain.errors import EmbedderUnavailableError, InvalidRequestError
 from retrieval.domain.items.collection import Neighbours
 from retrieval.domain.items.embedding import TextRole, Vectors
+from retrieval.domain.search.relevance import SHIPPED
 from retrieval.jobs.registry import JOBS
 from retrieval.jobs.run import run_job
 from retrieval.services.indexes import keep_index
@@ -435,3 +437,42 @@ async def vectors(platform: Platform, collection: Collection, space: StoredSpace
     async with platform.database.transaction(platform.tenant_id) as connection:
         statement = sql.SQL("SELECT item_id FROM {} WHERE collection_id = %s").format(sql.Identifier(space.table_name))
         return {row[0] for row in await (await connection.execute(statement, (number,))).fetchall()}
+
+
+async def test_a_model_is_fitted_anew_in_the_target(moving: Platform, platform: Platform) -> None:
+    """What it knows of rewarded queries is of the former space, and is left out until then."""
+    collection = await filled(platform)
+    stored = await collection.refresh()
+    assert stored.space is not None
+    async with platform.database.transaction(platform.tenant_id) as connection:
+        await connection.execute(
+            "INSERT INTO learned_models (collection_id, version, kind, definition, metrics, events, statistics_at, "
+            "is_published, reason) VALUES (%s, 1, 'shrinkage', %s, '{}', 1, now(), true, '')",
+            (stored.collection_id, Jsonb({"space_id": stored.space.space_id})),
+        )
+        await connection.execute(
+            "INSERT INTO learning_states (collection_id, model_version) VALUES (%s, 1)", (stored.collection_id,)
+        )
+    assert not await JOBS["learn"].is_needed(moving.workplace, await target_of(moving))
+    await moving.reembed("docs")
+    await moving.reembedding("docs", "run")
+    assert not await JOBS["learn"].is_needed(moving.workplace, await target_of(moving))
+    await moving.reembedding("docs", "switch")
+    assert await JOBS["learn"].is_needed(moving.workplace, await target_of(moving))
+
+
+async def test_a_calibration_of_the_former_space_holds_the_switch_up(moving: Platform, platform: Platform) -> None:
+    """Else searches with a least relevance would be refused from the switch on."""
+    collection = await filled(platform)
+    stored = await collection.refresh()
+    assert stored.space is not None
+    known = SHIPPED["minilm", "all-MiniLM-L6-v2"]
+    own = replace(known, space=stored.space.space.name)
+    await collection.set_profile(replace(stored.profile, calibration=own), note="calibrated")
+    await moving.reembed("docs", switch=True)
+    held = await moving.reembedding("docs", "run")
+    assert (held.state, "calibrate anew after the switch" in held.note) == (ReembeddingState.READY, True)
+    with pytest.raises(InvalidRequestError, match="calibrate anew after the switch"):
+        await moving.reembedding("docs", "switch")
+    await collection.set_profile(stored.profile, note="without")
+    assert (await moving.reembedding("docs", "switch")).state is ReembeddingState.SWITCHED
