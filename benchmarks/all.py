@@ -39,6 +39,7 @@ def commands(data: Path | None, peers_python: str | None, *, full: bool) -> list
             "metaphor_corpus",
             "feedback_rate",
             "writes",
+            "quantised",
             "http_load",
             "stalls",
             "analytics",

@@ -25,8 +25,8 @@ from tasks import TICKETS
 
 from retrieval import Collection, Hit, Platform, Profile, connect
 from retrieval.apps.tickets import PRESETS, TICKET_FILTERABLE, RetrievalConfig, RetrievalService, ticket_item
-from retrieval.apps.tickets.profile import tickets_profile
-from retrieval.apps.tickets.weighing import weighed
+from retrieval.apps.tickets.answers import weighed
+from retrieval.apps.tickets.config import tickets_profile
 from retrieval.domain.checks import clean_value
 from retrieval.domain.search.signal import Facts, Question
 from retrieval.domain.search.signals import ResolutionTime

@@ -61,7 +61,9 @@ class Collection:
             "embedding space": stored.space.space.name if stored.space else "none: words alone",
             "language": stored.text_search_config,
             "profile": f"version {stored.profile_version}, legs {', '.join(stored.profile.legs)}",
-            "index": "HNSW" if stored.ann_index else "none: every search compares all",
+            "index": f"HNSW{', quantised' if stored.ann_index.is_quantised else ''}"
+            if stored.ann_index
+            else "none: every search compares all",
             "filterable": ", ".join(f"{name} ({kind.value})" for name, kind in stored.filterable),
             "model": stored.model_version or None,
         }

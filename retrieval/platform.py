@@ -30,6 +30,7 @@ from retrieval.adapters.store.items.collections import (
     all_collections,
     ensure_tenant,
     find_collection,
+    set_index_kind,
 )
 from retrieval.adapters.store.records.forgetting import ensure_months
 from retrieval.adapters.store.search.vectors import StoredSpace, register_space
@@ -37,7 +38,13 @@ from retrieval.collection import Collection
 from retrieval.domain.checks import check_flags
 from retrieval.domain.errors import ConflictError, DatabaseError, InvalidRequestError, RetrievalError
 from retrieval.domain.items.attribute import checked_filterable
-from retrieval.domain.items.collection import Neighbours, check_collection_name, checked_neighbours
+from retrieval.domain.items.collection import (
+    IndexKind,
+    Neighbours,
+    check_collection_name,
+    checked_index,
+    checked_neighbours,
+)
 from retrieval.domain.items.embedding import Embedder, EmbeddingSpace
 from retrieval.domain.json_schema import AttributeSchema
 from retrieval.domain.learning.context import Context
@@ -191,6 +198,7 @@ class Platform:
         filterable: Mapping[str, str] | None = None,
         neighbours: Neighbours | None = None,
         schema: Mapping[str, Any] | None = None,
+        index: str | None = None,
     ) -> Collection:
         """The tenant's collection of that name; made if missing, with its profile and embedding space.
 
@@ -199,7 +207,9 @@ class Platform:
         configured embedder's. ``schema``, a JSON Schema, is what the attributes of every item fit: an item that does
         not is refused as an invalid one. It is given when the collection is made, and stays; ``ConflictError`` is
         raised where the collection has another. ``filterable`` is as for ``Collection.make_filterable``, and adds what
-        is not declared yet. With ``create=False`` a missing collection raises ``UnknownCollectionError``.
+        is not declared yet. ``index`` is what an HNSW index keeps of each vector: ``full``, ``quantised`` (one bit a
+        dimension) or ``auto``, which new collections have; given for one that is there, the job ``indexes`` or the next
+        write replaces its index. With ``create=False`` a missing collection raises ``UnknownCollectionError``.
         """
         check_collection_name(name)
         check_flags(create=create)
@@ -211,6 +221,7 @@ class Platform:
             raise InvalidRequestError(f"space is {space!r:.80}; it must be a retrieval.EmbeddingSpace")
         checked_filterable({} if filterable is None else filterable)
         checked_neighbours(neighbours)
+        kind = None if index is None else checked_index(index)
         fitting = AttributeSchema.checked(schema)
         place = (self.database, self._tenant_id)
         if create:
@@ -222,6 +233,7 @@ class Platform:
                 profile=profile,
                 neighbours=neighbours,
                 schema=fitting,
+                index_kind=kind or IndexKind.AUTO,
             )
         else:
             stored = await find(*place, name)
@@ -233,6 +245,10 @@ class Platform:
         collection = self._collection(stored)
         if filterable:
             await collection.make_filterable(filterable)
+        if kind is not None and stored.index_kind is not kind:
+            async with self.database.transaction(self._tenant_id) as connection:
+                await set_index_kind(connection, stored.collection_id, kind)
+            await collection.refresh()
         return collection
 
     async def collections(self) -> list[Collection]:

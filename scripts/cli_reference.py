@@ -3,10 +3,158 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
+from collections.abc import Iterator, Sequence
+from enum import Enum
 from pathlib import Path
+from typing import Any
 
-from retrieval.surfaces.cli.reference import reference
+import typer
+
+from retrieval.surfaces.cli.app import app
+from retrieval.surfaces.cli.errors import EXIT_MEANINGS
+
+NAME = "retrieval"
+
+_HEAD = """# The command line
+
+<!-- Written by scripts/cli_reference.py from the program's own help; change it there. -->
+
+`retrieval` is the whole platform on the command line. What it does, [Python, HTTP and the others](surfaces.md) do too.
+What stands here, `retrieval --help` and `retrieval COMMAND --help` print.
+
+- **Which database**: `RETRIEVAL_DATABASE_URL`; without it an embedded PostgreSQL is made and used. The
+  [README](../../README.md#configuring) has every variable.
+- **Whose data**: `--tenant NAME` before the command, else `RETRIEVAL_TENANT`, else `default`.
+- **JSON**: every command takes `--json`. Standard output is then JSON and nothing else: one document, or an object a
+  line where things happen one by one. Hints and errors go to standard error.
+- **Colours and progress** appear on a terminal alone. `NO_COLOR=1` turns colours off there.
+- **Completion** for bash, zsh, fish and PowerShell: `retrieval --install-completion`, then a new shell. Names of
+  collections, views and versions of profiles are completed from the database, if it runs.
+"""
+
+_EXIT = """## Exit codes
+
+| Code | Means |
+|---|---|
+{rows}
+
+An error is one line on standard error that says what to do. The hooks `session-start` and `session-end` end with 0
+whatever happens.
+"""
+
+
+def reference() -> str:
+    """The page, in Markdown."""
+    root = typer.main.get_command(app)
+    codes = "\n".join(f"| {code} | {meaning} |" for code, meaning in EXIT_MEANINGS.items())
+    sections = [f"## Before the command\n\n{_options(root.params)}\n", _EXIT.format(rows=codes)]
+    for path, command in _commands(root, NAME):
+        sections.append(_section(path, command))
+    return "\n".join([_HEAD, _contents(root), *sections]).rstrip() + "\n"
+
+
+def _commands(group: Any, path: str) -> Iterator[tuple[str, Any]]:
+    """Every command below the group, in the order of its help, groups before what is in them."""
+    for name, command in _listed(group):
+        yield f"{path} {name}", command
+        yield from _commands(command, f"{path} {name}")
+
+
+def _listed(group: Any) -> Iterator[tuple[str, Any]]:
+    commands = getattr(group, "commands", {})
+    if not commands:
+        return
+    for name in group.list_commands(typer.Context(group)):
+        if not commands[name].hidden:
+            yield name, commands[name]
+
+
+def _contents(root: Any) -> str:
+    """A table of contents by panel: each command with its first line."""
+    panels: dict[str, list[str]] = {}
+    for name, command in _listed(root):
+        inner = ", ".join(f"[`{below}`](#{_anchor(f'{NAME} {name} {below}')})" for below, _ in _listed(command))
+        line = f"| [`{name}`](#{_anchor(f'{NAME} {name}')}) | {_paragraphs(command)[0]}{f' {inner}' if inner else ''} |"
+        panels.setdefault(str(command.rich_help_panel), []).append(line)
+    rows = [
+        f"### {panel}\n\n| Command | What it does |\n|---|---|\n" + "\n".join(lines) for panel, lines in panels.items()
+    ]
+    return "\n\n".join(["## Contents", *rows]) + "\n"
+
+
+def _section(path: str, command: Any) -> str:
+    """One command: what it does, how it is called, its options, examples."""
+    parts = [f"## {path}", *_paragraphs(command)]
+    usage = " ".join([path, *_usage(command)])
+    parts.append(f"<!-- not run: how it is called -->\n```sh\n{usage}\n```")
+    if command.params:
+        parts.append(_options(command.params))
+    if lines := _examples(command):
+        parts.append("<!-- not run: an example by itself -->\n```sh\n" + "\n".join(lines) + "\n```")
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _paragraphs(command: Any) -> list[str]:
+    return [" ".join(part.split()) for part in inspect.cleandoc(command.help or "").split("\n\n")]
+
+
+def _usage(command: Any) -> Iterator[str]:
+    if any(_is_option(one) for one in command.params):
+        yield "[OPTIONS]"
+    for one in command.params:
+        if not _is_option(one):
+            name = _metavar(one)
+            is_whole = name.startswith("[") and not name.endswith("]")  # it says itself what may be left out
+            name = name if is_whole else name.strip("[]")
+            shown = f"{name}..." if one.nargs == -1 else name
+            yield shown if one.required or is_whole else f"[{shown}]"
+    if getattr(command, "commands", None):
+        yield "COMMAND"
+
+
+def _options(parameters: Sequence[Any]) -> str:
+    """A table of arguments and options; those that show help or completion are the same everywhere."""
+    rows = [_row(one) for one in parameters if one.name != "help"]
+    return "\n".join(["| Argument or option | What it says |", "|---|---|", *rows]) if rows else ""
+
+
+def _row(one: Any) -> str:
+    if not _is_option(one):
+        return f"| `{_metavar(one)}` | {_said(one)} |"
+    names = ", ".join(f"`{name}`" for name in (*one.opts, *one.secondary_opts))
+    value = "" if one.is_flag else f" `{_metavar(one)}`".replace("|", "\\|")
+    return f"| {names}{value} | {_said(one)} |"
+
+
+def _said(one: Any) -> str:
+    """The help of a parameter, with its choices and its default."""
+    text = " ".join((one.help or "").split()).replace("\\[", "[").replace("|", "\\|")
+    kind = one.type_descriptor.annotation
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        text += f" One of {', '.join(f'`{choice.value}`' for choice in kind)}."
+    default = getattr(one.default, "value", one.default)
+    is_shown = default not in (None, "", False, True, (), []) and not callable(default)
+    return f"{text} Default: `{default}`." if is_shown else text
+
+
+def _metavar(one: Any) -> str:
+    return str(one.metavar or one.name.upper())
+
+
+def _is_option(one: Any) -> bool:
+    return bool(one.param_type_name == "option")
+
+
+def _examples(command: Any) -> list[str]:
+    lines = (command.epilog or "").replace("\\[", "[").split("\n\n")
+    return [line for line in lines if f"{NAME} " in line]
+
+
+def _anchor(heading: str) -> str:
+    return heading.replace(" ", "-")
+
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "reference" / "cli.md"
 

@@ -3,10 +3,48 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
-from retrieval.surfaces.http.error_reference import HEAD, error_table
+from retrieval.apps.tickets import config as tickets
+from retrieval.domain import errors
+from retrieval.domain.errors import RetrievalError, RunningLoopError
+from retrieval.surfaces.http import problems
+from retrieval.surfaces.http.problems import ProblemType, RefusalError, problem_type
+from retrieval.surfaces.http.routes import installation
+
+_NEVER = (RetrievalError, RunningLoopError, RefusalError)
+"""Nobody meets them over HTTP: two are bases, and the loop is the service's own."""
+
+HEAD = "| Type | Status | `Retry-After` | What happened | Class |\n|---|---|---|---|---|\n"
+"""The head of the table."""
+
+
+def error_table() -> str:
+    """The table, as ``docs/reference/errors.md`` has to end with it."""
+    rows = [_row(problem_type(kind), f"`{kind.__name__}`") for kind in _classes()]
+    rows.append(_row(problem_type(Exception), "any other"))
+    return HEAD + "".join(rows)
+
+
+def _row(kind: ProblemType, name: str) -> str:
+    wait = "as it says" if kind.status == 429 else "" if kind.retry_after is None else f"{kind.retry_after} s"
+    return f"| `{kind.type}` | {kind.status} | {wait} | {kind.title} | {name} |\n"
+
+
+def _classes() -> Iterator[type[RetrievalError]]:
+    for module in (errors, problems, tickets, installation):
+        yield from (kind for kind in _own(module) if kind not in _NEVER)
+
+
+def _own(module: ModuleType) -> list[type[RetrievalError]]:
+    """The module's errors, in its order."""
+    found = [one for one in vars(module).values() if inspect.isclass(one) and one.__module__ == module.__name__]
+    return [one for one in found if issubclass(one, RetrievalError)]
+
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "reference" / "errors.md"
 

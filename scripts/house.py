@@ -24,7 +24,6 @@ MANY = 25
 SMALL_FILES: Mapping[str, str] = {
     "apps/principles/startup/end.py": "session-end and session-start are two programs: each loads its own file",
     "surfaces/cli/__main__.py": "Python runs the file of this name for `python -m retrieval.surfaces.cli`",
-    "surfaces/http/error_reference.py": "only scripts/error_reference.py imports it",
     "surfaces/langchain/extra.py": "the package imports it before the libraries that may be missing",
 }
 """Why a small file with fewer than two importers is a file of its own, by path below the package."""

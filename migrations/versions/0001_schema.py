@@ -30,6 +30,7 @@ FILES = (
     "items/attributes",
     "items/writing",
     "items/facet_search",
+    "items/collection_facts",
     "items/forgetting",
     "search/terms",
     "search/neighbours",

@@ -1,7 +1,8 @@
-"""The findings of an examination of an installation, each with its severity, its cause and its remedy."""
+"""What the doctor says: findings, each with what to do, and how checks make them. Pure."""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
@@ -67,3 +68,36 @@ def diagnosis_of(findings: Iterable[Finding], examined_at: datetime) -> Diagnosi
     """The findings, the worst first, and else in the order in which they were made."""
     ordered = sorted(findings, key=lambda one: -one.severity.rank)
     return Diagnosis(examined_at=examined_at, findings=tuple(ordered))
+
+
+GIGABYTE = 1 << 30
+MEGABYTE = 1 << 20
+
+
+def or_fine(found: Iterable[Finding], check: str, fine: str) -> list[Finding]:
+    """The findings; where there are none, one that says that all is as it should be."""
+    listed = list(found)
+    return listed or [Finding(check=check, severity=Severity.OK, found=fine)]
+
+
+def duration(seconds: float) -> str:
+    """``42 seconds``, ``12 minutes``, ``3 hours``, ``2 days``."""
+    for unit, size in (("day", 86400), ("hour", 3600), ("minute", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:,.0f} {unit}s"
+    return f"{seconds:,.0f} seconds"
+
+
+def size(number: float) -> str:
+    """``12 MB``, ``3.4 GB``."""
+    return f"{number / GIGABYTE:,.1f} GB" if number >= GIGABYTE else f"{number / MEGABYTE:,.0f} MB"
+
+
+def several(number: int, noun: str, nouns: str = "") -> str:
+    """``1 item``, ``1,200 items``; ``nouns`` is the plural where it is not formed by an s."""
+    return f"{number:,} {noun if number == 1 else nouns or f'{noun}s'}"
+
+
+def shell_word(name: str) -> str:
+    """A name as it stands in a command."""
+    return shlex.quote(name)

@@ -172,7 +172,7 @@ class CollectionHandle:
         return self.parts.clock() - self._read_at <= seconds
 
     async def _read_again(self) -> StoredCollection:
-        stored = await find_collection(self.database, self.tenant_id, self.name)
+        stored = await find_collection(self.database, self.tenant_id, self.name, self.stored)
         if stored is None:
             raise UnknownCollectionError(f"collection {self.name!r} is gone; make it again with platform.collection()")
         if stored.space != self.stored.space:

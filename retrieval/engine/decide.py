@@ -158,8 +158,7 @@ def slate(
     """
     if profile.exploration.is_off or not decision.candidates:
         return [Placed(candidate.item_id) for candidate in order[:limit]], decision.decided
-    from retrieval.learning.policies.choice import policy_for
-    from retrieval.learning.slate import drawn_slate
+    from retrieval.learning.slate import drawn_slate, policy_for
 
     by_id = {candidate.item_id: candidate for candidate in decision.candidates}
     candidates = [by_id[candidate.item_id] for candidate in order]

@@ -67,7 +67,7 @@ COMPARED_BY_FACETS = 0.35
 """The price of comparing a vector that the index of facets found, as a part of ``exact_row_us``."""
 
 EFFORT_BY_FACETS = 0.5
-"""The price of a unit of a walk's effort, as a part of ``walk_row_us``."""
+"""The price of a unit of a walk's effort, as a part of ``walk_row_us``. In a quantised index each is a row."""
 
 _SURE = 0.8
 """The part of the matches predicted by the sample that a plan counts on."""
@@ -141,11 +141,12 @@ def few_by_facets(index: AnnIndex, limit: int, documents: int) -> int:
     m × r × COMPARED_BY_FACETS against effort × w × EFFORT_BY_FACETS, with the effort for m matches: the more there are,
     the dearer the one and the cheaper the other. At least 1, at most ``documents``.
     """
+    price = index.walk_row_us * (1.0 if index.is_quantised else EFFORT_BY_FACETS)
 
     def is_dearer(matches: int) -> bool:
         effort = effort_for(index, _ranked(limit, documents, matches))
         compared = matches * index.exact_row_us * COMPARED_BY_FACETS
-        return effort <= MAX_EFFORT and compared >= effort * index.walk_row_us * EFFORT_BY_FACETS
+        return effort <= MAX_EFFORT and compared >= effort * price
 
     return 1 + bisect_left(range(1, max(documents, 1)), True, key=is_dearer)  # noqa: FBT003 - what is looked for
 
@@ -284,6 +285,7 @@ def make_plan(
             few=way.few,
             reach=way.reach,
             effort=way.effort,
+            is_quantised=collection.ann_index is not None and collection.ann_index.is_quantised,
             fields=() if request.group_by is None else (request.group_by,),
             with_items=are_hits,
             with_both_scores=profile.fusion.kind is FusionKind.WEIGHTED_SUM and SCORED_BOTH_WAYS.issubset(legs),

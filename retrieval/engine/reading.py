@@ -158,6 +158,8 @@ def info_of(stored: StoredCollection, pending: int) -> CollectionInfo:
         profile_version=stored.profile_version,
         model_version=stored.model_version,
         has_hnsw=stored.ann_index is not None,
+        index=stored.index_kind.value,
+        is_quantised=stored.ann_index is not None and stored.ann_index.is_quantised,
         filterable={attribute: kind.value for attribute, kind in stored.filterable},
         neighbours=stored.neighbours,
         schema=stored.schema.definition if stored.schema else None,

@@ -25,7 +25,7 @@ from retrieval.engine.record import Decided
 from retrieval.engine.scoring import Pool, predictions, stack_signals
 from retrieval.engine.target import TargetCandidate, by_relevance, with_learned
 from retrieval.learning.learned_model import LearnedModel
-from retrieval.learning.policies.choice import policy_for
+from retrieval.learning.slate import policy_for
 
 _EQUAL = 1e-9
 """Scores and probabilities that differ by less, relative to the larger, are equal."""

@@ -1,15 +1,343 @@
-"""The slate: a ranking, an exploration policy and chance become the items that are shown, each with its propensity."""
+"""Exploration policies: which items a slate shows beyond those that its scores name, and with what probability. Pure.
+
+    off                 the best by score
+    uncertainty_bonus   the best by score + rate × uncertainty, the last place with a uniform floor
+    thompson_slots      one or two places drawn by Thompson sampling among items that were hardly used
+    adjacent_swaps      around any of them: now and then two neighbours change places
+
+A policy has two verbs, and probabilities that are known before anything is drawn. ``policy_for`` makes the one that a
+profile names; a slate is a ranking, a policy and chance become the items that are shown.
+"""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from retrieval.domain.records.slate import Placed
-from retrieval.domain.search.profile_parts import Exploration
-from retrieval.learning.policies.choice import policy_for
+from retrieval.domain.learning.arm import Arm
+from retrieval.domain.records.slate import Placed, Slot
+from retrieval.domain.search.profile_parts import Exploration, PolicyName, PosteriorKind
+from retrieval.learning.arm_table import updated
+from retrieval.learning.propensity import ROWS, Floats, Lottery, finite_rows, score_draws
 from retrieval.learning.ranked import Ranked
+
+
+class SlatePlan(Protocol):
+    """The plan of a policy: everything but chance is settled, so the probabilities are exact."""
+
+    @property
+    def propensities(self) -> Floats:
+        """Shape (candidates,): the probability of each to be in the slate; they add up to the number of places."""
+
+    @property
+    def chances(self) -> Floats:
+        """Shape (candidates, places): the probability of each to stand at each place; each column adds up to 1."""
+
+    @property
+    def pairs(self) -> tuple[int, ...]:
+        """The places r for which r and r + 1 both hold, in any case, an item that its score brought there."""
+
+    def draw(self, rng: np.random.Generator) -> Drawn:
+        """Hold the drawing."""
+
+
+class Drawn(NamedTuple):
+    """The items at their places."""
+
+    picked: tuple[int, ...]
+    """Places in the list of candidates, from the first place of the slate to the last; none twice."""
+    slots: tuple[Slot, ...]
+    """The reason for each place."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pull:
+    """A slate with the probabilities of the policy that drew it."""
+
+    drawn: Drawn
+    propensities: Floats
+    """Shape (candidates,): the probability of each candidate, shown or not, to be in the slate."""
+    rank_propensities: Floats
+    """Shape (places,): the probability of each item shown to stand where it stands."""
+
+
+class Policy(Protocol):
+    """A policy of exploration. Implementations inherit from this class and define ``name`` and ``plan``.
+
+    A policy has no state and no randomness of its own: the generator is passed in, and the same seed gives the same
+    slate. What it learns is in the arms.
+    """
+
+    version: int = 1
+    """Raised whenever the same numbers and the same seed would give another slate or other probabilities."""
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """The policy's name in a profile."""
+
+    @abstractmethod
+    def plan(self, candidates: Sequence[Ranked], limit: int, rng: np.random.Generator) -> SlatePlan:
+        """Plans a slate of up to ``limit`` of these candidates, the best first and none twice.
+
+        Whatever the probabilities depend on is drawn here, and nothing else is.
+        """
+
+    def pull(self, candidates: Sequence[Ranked], limit: int, rng: np.random.Generator) -> Pull:
+        """A slate of ``limit`` candidates, or of all where there are fewer, with exact propensities."""
+        plan = self.plan(candidates, limit, rng)
+        propensities, chances = plan.propensities, plan.chances
+        drawn = plan.draw(rng)
+        stood = chances[list(drawn.picked), range(len(drawn.picked))]
+        return Pull(drawn, propensities, np.minimum(stood, propensities[list(drawn.picked)]))
+
+    def update(
+        self, arm: Arm, reward: float, *, weight: float = 1.0, decay: float = 1.0, at: datetime | None = None
+    ) -> Arm:
+        """The arm with one more event; see ``retrieval.learning.arm_table.updated``."""
+        return updated(arm, reward, weight=weight, decay=decay, at=at)
+
+    @property
+    def recorded_as(self) -> str:
+        """Name and version, as they stand beside each recorded retrieval: ``thompson_slots/1``."""
+        return f"{self.name}/{self.version}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Places:
+    """Settled places, then those that a lottery fills in an order of chance."""
+
+    size: int
+    """Candidates."""
+    settled: tuple[int, ...]
+    """The candidates at the first places, for certain."""
+    pool: tuple[int, ...] = ()
+    """The candidates of the lottery."""
+    lottery: Lottery | None = None
+
+    @property
+    def propensities(self) -> Floats:
+        """See ``SlatePlan``."""
+        found = np.zeros(self.size)
+        found[list(self.settled)] = 1.0
+        if self.lottery is not None:
+            found[list(self.pool)] = self.lottery.propensities
+        return found
+
+    @property
+    def chances(self) -> Floats:
+        """See ``SlatePlan``."""
+        drawn = 0 if self.lottery is None else self.lottery.slots
+        found = np.zeros((self.size, len(self.settled) + drawn))
+        found[list(self.settled), range(len(self.settled))] = 1.0
+        if self.lottery is not None:
+            found[list(self.pool), len(self.settled) :] = (self.lottery.propensities / drawn)[:, None]
+        return found
+
+    @property
+    def pairs(self) -> tuple[int, ...]:
+        """See ``SlatePlan``."""
+        by_score = [self._slot(candidate) is Slot.EXPLOIT for candidate in self.settled]
+        return tuple(place for place in range(len(by_score) - 1) if by_score[place] and by_score[place + 1])
+
+    def draw(self, rng: np.random.Generator) -> Drawn:
+        """See ``SlatePlan``."""
+        picked = self.settled
+        if self.lottery is not None:
+            picked += tuple(self.pool[place] for place in self.lottery.draw(rng).tolist())
+        return Drawn(picked, tuple(map(self._slot, picked)))
+
+    def _slot(self, candidate: int) -> Slot:
+        """Candidates are numbered by score: one that a slate by score has no place for is explored."""
+        places = len(self.settled) + (0 if self.lottery is None else self.lottery.slots)
+        return Slot.EXPLORE if candidate >= places else Slot.EXPLOIT
+
+
+@dataclass(frozen=True, slots=True)
+class Off(Policy):
+    """Shows the candidates in their order, each with probability 1."""
+
+    name = PolicyName.OFF.value
+
+    def plan(self, candidates: Sequence[Ranked], limit: int, rng: np.random.Generator) -> Places:  # noqa: ARG002 - the role's signature
+        """All places settled."""
+        return Places(len(candidates), tuple(range(min(limit, len(candidates)))))
+
+
+@dataclass(frozen=True, slots=True)
+class AdjacentSwaps(Policy):
+    """Swaps one pair of neighbours, drawn uniformly, with the probability ``share``.
+
+    Only pairs that the inner policy settled by score take part, so who is in the slate stays as it is, and the chance
+    of each place is exact. Clicks on the same items at two places are what position bias is estimated from (Agarwal
+    et al., WSDM 2019).
+    """
+
+    inner: Policy
+    share: float = 0.02
+    """The share of slates with a swap, 0 to 1."""
+
+    @property
+    def name(self) -> str:
+        """The inner policy's, with its version, and its own."""
+        return f"{self.inner.recorded_as}+adjacent_swaps"
+
+    def plan(self, candidates: Sequence[Ranked], limit: int, rng: np.random.Generator) -> SlatePlan:
+        """The inner policy's plan, with swaps where there are pairs."""
+        plan = self.inner.plan(candidates, limit, rng)
+        return Swapped(plan, self.share) if plan.pairs else plan
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Swapped:
+    """A plan with at least one pair."""
+
+    inner: SlatePlan
+    share: float
+
+    @property
+    def propensities(self) -> Floats:
+        """See ``SlatePlan``; a swap brings nobody in and puts nobody out."""
+        return self.inner.propensities
+
+    @property
+    def chances(self) -> Floats:
+        """See ``SlatePlan``: each pair moves an equal part of what is at its two places."""
+        before = self.inner.chances
+        found = before.copy()
+        first = np.array(self.inner.pairs)
+        part = self.share / len(first)
+        # A place is in up to two pairs, so the parts are added one by one, which plain indexing would not do.
+        moved = part * (before[:, first + 1] - before[:, first])
+        np.add.at(found.T, first, moved.T)
+        np.add.at(found.T, first + 1, -moved.T)
+        return np.maximum(found, 0.0)
+
+    @property
+    def pairs(self) -> tuple[int, ...]:
+        """See ``SlatePlan``: none is settled any more."""
+        return ()
+
+    def draw(self, rng: np.random.Generator) -> Drawn:
+        """See ``SlatePlan``."""
+        drawn = self.inner.draw(rng)
+        if rng.random() >= self.share:
+            return drawn
+        first = int(rng.choice(self.inner.pairs))
+        return Drawn(_exchanged(drawn.picked, first), _marked(drawn.slots, first))
+
+
+def _exchanged(picked: tuple[int, ...], first: int) -> tuple[int, ...]:
+    return (*picked[:first], picked[first + 1], picked[first], *picked[first + 2 :])
+
+
+def _marked(slots: tuple[Slot, ...], first: int) -> tuple[Slot, ...]:
+    return (*slots[:first], Slot.SWAP, Slot.SWAP, *slots[first + 2 :])
+
+
+@dataclass(frozen=True, slots=True)
+class ThompsonSlots(Policy):
+    """Draws the last ``slots`` places among eligible candidates beyond the slate and those placed there by score.
+
+    A posterior draw of all their scores decides (Thompson 1933), or chance alone, with the probability ``floor``. So
+    an item is tried while it may be better than what it would replace, and not for being new; and who may be replaced
+    keeps a propensity above 0, without which no other policy could be evaluated on what was recorded.
+
+    All other places are those of the score, the first one always. There are no more slots than eligible candidates
+    beyond the slate: where there are none, the slate is that of the score.
+    """
+
+    slots: int = 1
+    """1 or 2."""
+    posterior: PosteriorKind = PosteriorKind.SHRUNK
+    floor: float = 0.1
+    """The probability that the slots are filled uniformly, 0 to 1."""
+    most_eligible: int = 30
+    """The number of candidates, best by score first, that compete; at least 1."""
+    rows: int = ROWS
+    """Posterior draws, at least 1."""
+
+    name = PolicyName.THOMPSON_SLOTS.value
+
+    @classmethod
+    def of(cls, exploration: Exploration) -> ThompsonSlots:
+        """Makes the policy with the numbers of a profile."""
+        return cls(exploration.slots, exploration.posterior, exploration.floor, exploration.most_eligible)
+
+    def plan(self, candidates: Sequence[Ranked], limit: int, rng: np.random.Generator) -> Places:
+        """The first places settled, the posterior drawn."""
+        places = min(limit, len(candidates))
+        beyond = [place for place in range(places, len(candidates)) if candidates[place].eligible][: self.most_eligible]
+        slots = min(self.slots, places - 1, len(beyond))
+        if slots < 1:
+            return Places(len(candidates), tuple(range(places)))
+        settled = tuple(range(places - slots))
+        pool = (*range(places - slots, places), *beyond)
+        draws = score_draws([candidates[place] for place in pool], self.posterior, self.rows, rng)
+        return Places(len(candidates), settled, pool, finite_rows(draws, slots, self.floor))
+
+
+@dataclass(frozen=True, slots=True)
+class UncertaintyBonus(Policy):
+    """Orders by score + ``rate`` × uncertainty of the learned reward; equal sums keep their order.
+
+    The uncertainty falls with every event on the item, so no failure raises an item's place.
+
+    The last place has a floor: with the probability ``floor`` it goes to one of the ``most_eligible`` candidates from
+    there on, uniformly. So the one whose place it is has 1 - floor + floor / n there, each other one floor / n, and all
+    above are certain. A slate of one place has no floor.
+    """
+
+    rate: float = 0.1
+    """Added to the score for each unit of uncertainty, at least 0."""
+    floor: float = 0.1
+    """The probability of a uniform choice, 0 to 1."""
+    most_eligible: int = 30
+    """The number of candidates among which the uniform choice is made, at least 1."""
+
+    name = PolicyName.UNCERTAINTY_BONUS.value
+
+    @classmethod
+    def of(cls, exploration: Exploration) -> UncertaintyBonus:
+        """Makes the policy with the numbers of a profile."""
+        return cls(exploration.rate, exploration.floor, exploration.most_eligible)
+
+    def plan(self, candidates: Sequence[Ranked], limit: int, rng: np.random.Generator) -> Places:  # noqa: ARG002 - the role's signature
+        """All places but the last settled."""
+        places = min(limit, len(candidates))
+        order = self._order(candidates)
+        pool = order[places - 1 : places - 1 + self.most_eligible]
+        if places < 2 or len(pool) < 2 or not self.floor:
+            return Places(len(candidates), order[:places])
+        lottery = Lottery(len(pool), np.zeros((1, 1), dtype=np.intp), self.floor)
+        return Places(len(candidates), order[: places - 1], pool, lottery)
+
+    def _order(self, candidates: Sequence[Ranked]) -> tuple[int, ...]:
+        raised = np.array(
+            [candidate.score + self.rate * candidate.uncertainty for candidate in candidates], dtype=float
+        )
+        return tuple(np.argsort(-raised, kind="stable").tolist())
+
+
+def policy_for(exploration: Exploration) -> Policy:
+    """The policy with the profile's numbers, and swaps around it where it asks for them."""
+    policy = _named(exploration)
+    return AdjacentSwaps(policy, exploration.swaps) if exploration.swaps else policy
+
+
+def _named(exploration: Exploration) -> Policy:
+    match exploration.policy:
+        case PolicyName.OFF:
+            return Off()
+        case PolicyName.UNCERTAINTY_BONUS:
+            return UncertaintyBonus.of(exploration)
+        case PolicyName.THOMPSON_SLOTS:
+            return ThompsonSlots.of(exploration)
 
 
 def compose(ranked: Sequence[Ranked], limit: int, exploration: Exploration, rng: np.random.Generator) -> list[Placed]:

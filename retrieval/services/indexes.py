@@ -30,6 +30,7 @@ from retrieval.adapters.store.search.candidate_request import CandidateRequest, 
 from retrieval.adapters.store.search.candidates import bound, find_candidates_of_each, settings
 from retrieval.adapters.store.search.dense_leg import MAX_EFFORT
 from retrieval.adapters.store.search.indexes import (
+    BEYOND,
     AnnIndex,
     build_statement,
     collection_indexes,
@@ -43,9 +44,11 @@ from retrieval.adapters.store.search.indexes import (
     keep_common_facets,
     keep_measured,
     rebuild_statement,
+    take_place,
 )
 from retrieval.adapters.store.search.vectors import StoredSpace, compare_by_key, sample_vectors
 from retrieval.domain.errors import MissingPrivilegeError
+from retrieval.domain.items.collection import IndexKind
 from retrieval.domain.items.embedding import Vector
 from retrieval.domain.search.filters import Field, OneOf
 from retrieval.domain.search.hit import Path
@@ -72,6 +75,7 @@ class _Bench:
     tenant_id: int
     collection: StoredCollection
     space: StoredSpace
+    is_quantised: bool
 
     def request(self, path: Path, **changes: Any) -> CandidateRequest:
         """A search for the nearest vectors."""
@@ -81,6 +85,7 @@ class _Bench:
             path=path,
             space_id=self.space.space_id,
             dimensions=self.space.space.dimensions,
+            is_quantised=self.is_quantised,
             **changes,
         )
 
@@ -115,11 +120,11 @@ async def measure_index(
     space = collection.space
     if space is None:
         return None
-    bench = _Bench(database, tenant_id, collection, space)
     sample = await sample_vectors(database, tenant_id, collection.collection_id, space, _QUERIES + _COMPARED)
     state = await index_state(database, hnsw_name(space.space_id, collection.collection_id))
     if len(sample) < 2 or state is None:
         return None
+    bench = _Bench(database, tenant_id, collection, space, state.is_quantised)
     vectors = [vector for _, vector in sample[:_QUERIES]]
     # Nearly the nearest will do: what is wanted is how far that is.
     near = await bench.nearest(vectors, bench.request(Path.APPROXIMATE, depth=2, effort=_NEAR_EFFORT))
@@ -133,7 +138,8 @@ async def measure_index(
         recalls.append(recall)
     measured = AnnIndex(
         rows=max(collection.documents, 1),
-        index_bytes=state[0],
+        index_bytes=state.bytes,
+        is_quantised=state.is_quantised,
         effort_10=max(efforts[1], least),
         effort_100=max(efforts[2], least),
         effort_200=max(efforts[3], least),
@@ -178,7 +184,7 @@ async def _effort(
             return effort, recall
         if recall >= RECALL_PROMISED and will_do is None:
             will_do = effort, recall
-    return will_do or (MAX_EFFORT + 1, recall)
+    return will_do or (BEYOND, recall)
 
 
 async def _recall(
@@ -243,9 +249,17 @@ class IndexOutcome(StrEnum):
     BUILT = "built"
     MEASURED = "measured anew"
     REBUILT = "rebuilt"
+    REPLACED = "replaced by one of another kind"
     DROPPED = "dropped: comparing all is fast enough by now"
     BEING_BUILT = "another process is building on the same table; the next run sees to what is missing"
     NOT_ALLOWED = "not allowed: the login does not own the table; run retrieval ingest or retrieval worker as the owner"
+
+
+QUANTISED_FROM = 1536
+"""Dimensions from which an index keeps one bit of each, where nothing else is asked for."""
+
+MOST_COMPARED = 450
+"""A quantised index that needs more rows compared for ten hits is slower than a full one."""
 
 
 def index_rows(dimensions: int) -> int:
@@ -274,8 +288,10 @@ async def keep_index(
         if cleared is not IndexOutcome.PRESENT:
             return cleared
     state = await index_state(database, name)
-    index = collection.ann_index if state and state[1] else None
-    outcome = wanted_outcome(collection.documents, wanted, index, state[0] if state else 0, is_there=bool(state))
+    index = collection.ann_index if state and state.is_valid else None
+    bits = wants_bits(collection)
+    index_bytes = state.bytes if state else 0
+    outcome = wanted_outcome(collection.documents, wanted, index, index_bytes, is_there=bool(state), wants_bits=bits)
     if outcome in {IndexOutcome.NOT_NEEDED, IndexOutcome.PRESENT}:
         return outcome
     return await _alone(database, collection, space, lambda: _WORK[outcome](database, tenant_id, collection, space))
@@ -287,7 +303,8 @@ def is_index_off(collection: StoredCollection) -> bool:
         return False
     index = collection.ann_index
     wanted = index_rows(collection.space.space.dimensions)
-    outcome = wanted_outcome(collection.documents, wanted, index, 0, is_there=index is not None)
+    is_there, bits = index is not None, wants_bits(collection)
+    outcome = wanted_outcome(collection.documents, wanted, index, 0, is_there=is_there, wants_bits=bits)
     return outcome not in {IndexOutcome.NOT_NEEDED, IndexOutcome.PRESENT}
 
 
@@ -332,28 +349,50 @@ async def drop_indexes(
 
 async def rebuild_index(database: Database, tenant_id: int, collection: StoredCollection) -> IndexOutcome:
     """Build the collection's index anew beside the old one and measure it; without a valid one, ``keep_index``."""
-    space = collection.space
-    if space is None or collection.ann_index is None:
+    space, index = collection.space, collection.ann_index
+    if space is None or index is None or index.is_quantised != wants_bits(collection):
         return await keep_index(database, tenant_id, collection)
     return await _alone(database, collection, space, lambda: _rebuild(database, tenant_id, collection, space))
 
 
 def wanted_outcome(
-    documents: int, wanted: int, index: AnnIndex | None, index_bytes: int, *, is_there: bool
+    documents: int,
+    wanted: int,
+    index: AnnIndex | None,
+    index_bytes: int,
+    *,
+    is_there: bool,
+    wants_bits: bool = False,
 ) -> IndexOutcome:
     """The work that an index of so many documents needs. Pure.
 
-    ``index`` is the valid index there is; ``is_there`` tells of one that a failed build left too.
+    ``index`` is the valid index there is; ``is_there`` tells of one that a failed build left too. ``wants_bits``:
+    whether it should be a quantised one.
     """
     if documents < wanted * KEPT_ABOVE:
         return IndexOutcome.DROPPED if is_there else IndexOutcome.NOT_NEEDED
     if index is None:
         return IndexOutcome.BUILT if documents >= wanted or is_there else IndexOutcome.NOT_NEEDED
+    if index.is_quantised != wants_bits:
+        return IndexOutcome.REPLACED
     if not index.is_measured:
         return IndexOutcome.MEASURED
     if index.index_bytes and index_bytes / max(documents, 1) > MOVED * index.index_bytes / index.rows:
         return IndexOutcome.REBUILT
     return IndexOutcome.PRESENT if 1 / MOVED < documents / index.rows < MOVED else IndexOutcome.MEASURED
+
+
+def wants_bits(collection: StoredCollection) -> bool:
+    """Whether the collection's index should be a quantised one. Pure.
+
+    By itself a collection leaves bits that tell too little of its vectors, and does not go back to them.
+    """
+    kind, index, space = collection.index_kind, collection.ann_index, collection.space
+    if kind is not IndexKind.AUTO:
+        return kind is IndexKind.QUANTISED
+    if index is not None:
+        return index.is_quantised and not (index.is_measured and index.effort_10 > MOST_COMPARED)
+    return space is not None and space.space.dimensions >= QUANTISED_FROM
 
 
 async def _alone(
@@ -375,16 +414,36 @@ async def _alone(
 
 async def _build(database: Database, tenant_id: int, collection: StoredCollection, space: StoredSpace) -> IndexOutcome:
     schema, name = database.names.schema, hnsw_name(space.space_id, collection.collection_id)
-    vector_schema = quote_identifier(database.facts.vector_schema or "public")
-    definition = hnsw_definition(collection.collection_id).replace("halfvec_ip_ops", f"{vector_schema}.halfvec_ip_ops")
     state = await index_state(database, name)
-    if state is not None and state[1]:
+    if state is not None and state.is_valid:
         return IndexOutcome.PRESENT
     async with _builder(database, collection.documents, space.space.dimensions) as connection:
-        await _run_build(connection, schema, name, build_statement(name, schema, space.table_name, definition))
+        await _run_build(connection, schema, name, _build_of(database, collection, space, name))
         await _settle(connection, schema, space.table_name)
-    await measure_index(database, tenant_id, collection)
+    measured = await measure_index(database, tenant_id, collection)
+    if measured is not None and measured.is_quantised != wants_bits(replace(collection, ann_index=measured)):
+        _log.info("the bits of %s tell too little of its vectors: it gets a full index", collection.name)
+        await _replace(database, tenant_id, replace(collection, ann_index=measured), space)
     return IndexOutcome.BUILT
+
+
+def _build_of(database: Database, collection: StoredCollection, space: StoredSpace, name: str) -> str:
+    bits = space.space.dimensions if wants_bits(collection) else None
+    definition = hnsw_definition(collection.collection_id, database.facts.vector_schema or "public", bits)
+    return build_statement(name, database.names.schema, space.table_name, definition)
+
+
+async def _replace(
+    database: Database, tenant_id: int, collection: StoredCollection, space: StoredSpace
+) -> IndexOutcome:
+    """Build one of the other kind beside the index, which answers until then."""
+    schema, name = database.names.schema, hnsw_name(space.space_id, collection.collection_id)
+    async with _builder(database, collection.documents, space.space.dimensions) as connection:
+        await drop_failed_builds(connection, schema, name)
+        await _run_build(connection, schema, f"{name}_next", _build_of(database, collection, space, f"{name}_next"))
+        await take_place(connection, schema, name)
+    await measure_index(database, tenant_id, collection)
+    return IndexOutcome.REPLACED
 
 
 async def _rebuild(
@@ -419,6 +478,7 @@ _WORK = {
     IndexOutcome.BUILT: _build,
     IndexOutcome.MEASURED: _measure,
     IndexOutcome.REBUILT: _rebuild,
+    IndexOutcome.REPLACED: _replace,
     IndexOutcome.DROPPED: _drop,
 }
 

@@ -15,7 +15,7 @@ from retrieval.adapters.store.items.collections import (
 )
 from retrieval.adapters.store.search.vectors import StoredSpace, register_space
 from retrieval.domain.errors import Advice, UnknownCollectionError
-from retrieval.domain.items.collection import Neighbours
+from retrieval.domain.items.collection import IndexKind, Neighbours
 from retrieval.domain.items.embedding import EmbeddingSpace
 from retrieval.domain.json_schema import AttributeSchema
 from retrieval.domain.search.profile import Profile
@@ -46,6 +46,7 @@ async def find_or_make(
     profile: Profile | None,
     neighbours: Neighbours | None,
     schema: AttributeSchema | None,
+    index_kind: IndexKind = IndexKind.AUTO,
 ) -> StoredCollection:
     """The collection of that name, made if missing; one that has no space gets the one that new ones have.
 
@@ -62,7 +63,13 @@ async def find_or_make(
         async with database.transaction(tenant_id) as connection:
             whose = (connection, tenant_id, name)
             await create_collection(
-                *whose, language=language, profile=first, space_id=number, neighbours=neighbours, schema=schema
+                *whose,
+                language=language,
+                profile=first,
+                space_id=number,
+                neighbours=neighbours,
+                schema=schema,
+                index_kind=index_kind,
             )
     elif space is not None:
         await _give_space(database, tenant_id, stored, space)

@@ -149,4 +149,5 @@ def dense_request(collection: StoredCollection, space: StoredSpace, sample: Samp
         few=way.few,
         reach=way.reach,
         effort=way.effort,
+        is_quantised=collection.ann_index is not None and collection.ann_index.is_quantised,
     )

@@ -1,7 +1,7 @@
 """A collection moves to another embedding space while it is searched and written: filled, compared, switched, removed.
 
 What there is to do follows from what is stored: which items have no vector of their text in a space. So whoever is
-killed loses a batch at the most, and the next run of the job goes on. See docs/decisions/0034-reembedding.md.
+killed loses a batch at the most, and the next run of the job goes on. See docs/decisions/0035-reembedding.md.
 """
 
 from __future__ import annotations

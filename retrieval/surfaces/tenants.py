@@ -9,12 +9,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, MutableMapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
 
 from retrieval.adapters.store.deadline import in_background
 from retrieval.domain.errors import RetrievalError
+from retrieval.settings import Settings
 
 if TYPE_CHECKING:
     from retrieval.platform import Platform
@@ -139,6 +141,48 @@ async def _closed(opening: PlatformOpening) -> None:
         await opening.aclose()
     except Exception:  # noqa: BLE001 - nobody waits for it, and it is closed as far as can be
         _log.exception("a tenant's view could not be closed")
+
+
+class ServedPlatforms:
+    """The platforms of a server: the host's, and views of other tenants over its connections; ``async with`` opens.
+
+    Nobody waits for the opening. While the database is away every use of a platform fails, and opens it anew.
+    """
+
+    def __init__(self, settings: Settings, opening: PlatformOpening) -> None:
+        self.settings = settings
+        self._host = opening
+        self._tenants: Tenants | None = None
+
+    async def __aenter__(self) -> Self:
+        self._host.begin()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._tenants is not None:
+            await self._tenants.aclose()
+        await self._host.aclose()
+
+    @property
+    def opened(self) -> Sequence[Platform]:
+        """The platforms that are open, the host's first; none while the database was never there."""
+        host = self._host.opened
+        return () if host is None else (host, *(self._tenants.opened if self._tenants is not None else ()))
+
+    async def host(self) -> Platform:
+        """The platform of the server's own tenant. Raises what opening it raised, and tries again at the next call."""
+        return self._host.opened or await self._host.platform()
+
+    async def of_tenant(self, tenant: str, holder: Holder) -> Platform:
+        """The tenant's view, opened at its first use; it stays open until the holder gives it back."""
+        host = await self.host()
+        if tenant == self.settings.tenant:
+            return host
+        if self._tenants is None:
+            self._tenants = Tenants(host)
+        return await self._tenants.platform(tenant, holder)
 
 
 def begin_holding(holder: Holder) -> None:

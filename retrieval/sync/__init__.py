@@ -22,8 +22,7 @@ from retrieval.sync.apps import SyncPrincipleStore as PrincipleStore
 from retrieval.sync.apps import SyncRetrievalEngine as RetrievalEngine
 from retrieval.sync.apps import SyncRetrievalModel as RetrievalModel
 from retrieval.sync.apps import SyncRetrievalService as RetrievalService
-from retrieval.sync.collection import SyncCollection
-from retrieval.sync.platform import SyncPlatform, connect
+from retrieval.sync.platform import SyncCollection, SyncPlatform, connect
 from retrieval.sync.platform import open as open  # noqa: A004 - see retrieval
 
 __all__ = [

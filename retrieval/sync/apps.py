@@ -16,7 +16,7 @@ from retrieval.apps.metaphors.corpus import COLLECTION as METAPHORS
 from retrieval.apps.metaphors.ranking import AWAY, GENERATE_AFTER_BACKTRACKS, GENERATE_BELOW
 from retrieval.apps.metaphors.retriever import GENERATION_TIMEOUT_SECONDS
 from retrieval.apps.metaphors.retriever import utc_now as metaphors_now
-from retrieval.apps.principles.collection import COLLECTION as PRINCIPLES
+from retrieval.apps.principles.traces import COLLECTION as PRINCIPLES
 from retrieval.apps.recall import RECALL_PROFILE, TimeExpressions
 from retrieval.apps.recall.retriever import REWRITE_TIMEOUT_SECONDS, utc_now
 from retrieval.apps.tickets import RetrievalConfig
@@ -25,9 +25,8 @@ from retrieval.domain.llm import LLM
 from retrieval.domain.search.diversity import THRESHOLD
 from retrieval.domain.search.profile import Profile
 from retrieval.engine.stopwatch import Clock
-from retrieval.sync.collection import SyncCollection
 from retrieval.sync.mirror import Mirror, direct, fact, waiting
-from retrieval.sync.platform import SyncPlatform, checked_platform, connect
+from retrieval.sync.platform import SyncCollection, SyncPlatform, checked_platform, connect
 
 T = TypeVar("T")
 

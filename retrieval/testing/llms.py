@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import time
 from collections.abc import Awaitable, Callable, Mapping
 from copy import deepcopy
 from functools import partial
@@ -15,7 +14,17 @@ from jsonschema import Draft202012Validator
 
 from retrieval.domain.errors import LLMError, LLMRejectedError, LLMUnavailableError
 from retrieval.domain.llm import LLM
-from retrieval.testing.suite import BrokenError, Suite, made, require
+from retrieval.testing.suite import (
+    Suite,
+    cancel_soon,
+    require,
+    require_closing,
+    require_free_loop,
+    require_rejection,
+    require_stable_name,
+    require_unavailable,
+    run_closing,
+)
 
 _LLM: Suite[LLM] = Suite("language model")
 _DETERMINISTIC: Suite[LLM] = Suite("language model")
@@ -24,7 +33,6 @@ _UNREACHABLE: Suite[LLM] = Suite("language model")
 _PROMPT = "Name one colour of the rainbow."
 _ODD_PROMPTS = ("naïve café", "数据库检索", "👩🏽‍🚀 🚀", "a\x00b", "\ud800", '{"role": "system"}', "```")
 _HUGE = "What is the last word of this sentence? " * 25_000
-_CLOSING_SECONDS = 10.0
 
 _COLOUR = {
     "type": "object",
@@ -84,7 +92,7 @@ async def check_llm(make: Callable[[], LLM | Awaitable[LLM]], *, deterministic: 
     ``make`` returns a new language model, or an awaitable of one; it is called once, and the model is closed. Some 40
     short prompts and a huge one are asked. Raises ``ConformanceError``.
     """
-    await _run(make, [_DETERMINISTIC, _LLM] if deterministic else [_LLM])
+    await run_closing(make, [_DETERMINISTIC, _LLM] if deterministic else [_LLM])
 
 
 async def check_unreachable_llm(make: Callable[[], LLM | Awaitable[LLM]]) -> None:
@@ -92,24 +100,13 @@ async def check_unreachable_llm(make: Callable[[], LLM | Awaitable[LLM]]) -> Non
 
     Raises ``ConformanceError``.
     """
-    await _run(make, [_UNREACHABLE])
+    await run_closing(make, [_UNREACHABLE])
 
 
 def _asked() -> list[tuple[str, Mapping[str, Any]]]:
     """Prompts with their schemas, which are new each time and not to be changed."""
     schemas = (MappingProxyType(deepcopy(schema)) for schema in (_COLOUR, _NESTED, _REWRITES))
     return list(zip(_PROMPTS, schemas, strict=True))
-
-
-async def _run(make: Callable[[], LLM | Awaitable[LLM]], suites: list[Suite[LLM]]) -> None:
-    llm = await made(make)
-    try:
-        for suite in suites:
-            await suite.run(llm)
-    finally:
-        # The last check has closed it when all went well; a failure to close must not hide what was found.
-        with contextlib.suppress(Exception):
-            await llm.aclose()
 
 
 @_DETERMINISTIC.add
@@ -127,14 +124,7 @@ async def _same_answers_again(llm: LLM) -> None:
 
 @_LLM.add
 async def _name_is_stable(llm: LLM) -> None:
-    provider, _, model = llm.name.partition("/")
-    require(
-        that=bool(provider and model) and llm.name == llm.name.strip() and llm.name.isprintable(),
-        otherwise=f"its name is {llm.name!r}, not provider/model on one line; answers are kept under it",
-    )
-    before = llm.name
-    await llm.complete(_PROMPT)
-    require(that=llm.name == before, otherwise=f"its name was {before!r} and is {llm.name!r} after a call")
+    await require_stable_name(llm, lambda: llm.complete(_PROMPT), "answers are kept under it")
 
 
 @_LLM.add
@@ -207,33 +197,13 @@ async def _concurrent_calls(llm: LLM) -> None:
 @_LLM.add
 async def _cancelled_call_leaves_it_usable(llm: LLM) -> None:
     for call in _calls(llm):
-        task = asyncio.ensure_future(call())
-        await asyncio.sleep(0)
-        task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await task
+        await cancel_soon(call())
     require(that=bool(await llm.complete(_PROMPT)), otherwise="after a cancelled call it has an empty answer")
 
 
 @_LLM.add
 async def _event_loop_stays_free(llm: LLM) -> None:
-    began = time.monotonic()
-    ticks = 0
-
-    async def tick() -> None:
-        nonlocal ticks
-        while True:
-            ticks += 1
-            await asyncio.sleep(0.001)
-
-    heart = asyncio.create_task(tick())
-    try:
-        await llm.complete_json(*_asked()[1])
-    finally:
-        heart.cancel()
-    seconds = time.monotonic() - began
-    # Relative to the call, so that an answer that is there at once needs nothing to run beside it.
-    require(that=seconds < 0.5 or ticks > 2, otherwise=f"no other task ran in the {seconds:.1f} seconds of a call")
+    await require_free_loop(llm.complete_json(*_asked()[1]))
 
 
 @_LLM.add
@@ -246,19 +216,12 @@ async def _closes_twice_and_answers_no_more(llm: LLM) -> None:
 @_UNREACHABLE.add
 async def _unreachable_is_unavailable(llm: LLM) -> None:
     for call in _calls(llm):
-        try:
-            answer = await call()
-        except LLMUnavailableError as error:
-            require(that=_is_one_line(error), otherwise=f"the message is not one line: {str(error)!r}")
-        except Exception as error:
-            raise BrokenError(f"raised {type(error).__name__}, not LLMUnavailableError: {error}") from error
-        else:
-            raise BrokenError(f"nobody is there, and it answered {answer!r}")
+        await require_unavailable(call(), LLMUnavailableError)
 
 
 @_UNREACHABLE.add
 async def _unreachable_closes(llm: LLM) -> None:
-    await asyncio.wait_for(llm.aclose(), _CLOSING_SECONDS)
+    await require_closing(llm)
 
 
 def _calls(llm: LLM) -> tuple[Callable[[], Awaitable[Any]], ...]:
@@ -272,18 +235,7 @@ def _require_fit(value: Any, schema: Mapping[str, Any]) -> None:
 
 
 async def _require_rejection(call: Awaitable[Any], what: str) -> None:
-    try:
-        answer = await call
-    except LLMRejectedError as error:
-        require(that=_is_one_line(error), otherwise=f"{what}: the message is not one line: {str(error)!r}")
-    except LLMError as error:
-        raise BrokenError(f"{what} raised {type(error).__name__}; trying again cannot help") from error
-    else:
-        raise BrokenError(f"{what} was answered with {answer!r}; raise LLMRejectedError")
-
-
-def _is_one_line(error: Exception) -> bool:
-    return len(str(error).splitlines()) == 1
+    await require_rejection(call, what, LLMRejectedError, LLMError)
 
 
 def _is_storable(text: str) -> bool:

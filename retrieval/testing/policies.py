@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable
 import numpy as np
 
 from retrieval.domain.learning.arm import Arm
-from retrieval.learning.policies.policy import Policy
 from retrieval.learning.ranked import Ranked
+from retrieval.learning.slate import Policy
 from retrieval.testing.suite import Suite, made, require
 
 _POLICY: Suite[Policy] = Suite("policy")
@@ -20,7 +20,7 @@ _DRAWINGS = 4000
 
 
 async def check_policy(make: Callable[[], Policy | Awaitable[Policy]]) -> None:
-    """Check everything that ``retrieval.learning.policies.policy.Policy`` promises.
+    """Check everything that ``retrieval.learning.slate.Policy`` promises.
 
     ``make`` returns a policy, or an awaitable of one; it is called once. Some 4,000 slates are drawn, with fixed seeds.
     Raises ``ConformanceError``.

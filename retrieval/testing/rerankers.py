@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import time
 from collections.abc import Awaitable, Callable, Sequence
 
 from retrieval.domain.errors import RerankerError, RerankerRejectedError, RerankerUnavailableError
 from retrieval.domain.search.reranking import Reranker, checked_scores
-from retrieval.testing.suite import BrokenError, Suite, made, require
+from retrieval.testing.suite import (
+    BrokenError,
+    Suite,
+    cancel_soon,
+    require,
+    require_closing,
+    require_free_loop,
+    require_rejection,
+    require_stable_name,
+    require_unavailable,
+    run_closing,
+)
 
 _RERANKER: Suite[Reranker] = Suite("reranker")
 _DETERMINISTIC: Suite[Reranker] = Suite("reranker")
@@ -34,7 +44,6 @@ _ODD_TEXTS = (
 )
 _MANY = 100
 _HUGE = "The pool is exhausted. " * 20_000
-_CLOSING_SECONDS = 10.0
 
 
 async def check_reranker(make: Callable[[], Reranker | Awaitable[Reranker]], *, deterministic: bool = True) -> None:
@@ -44,7 +53,7 @@ async def check_reranker(make: Callable[[], Reranker | Awaitable[Reranker]], *, 
     calls with up to 100 short texts are made, and one with a huge text. ``deterministic``: and that it repeats its
     scores, to a thousandth. Raises ``ConformanceError``.
     """
-    await _run(make, [_DETERMINISTIC, _RERANKER] if deterministic else [_RERANKER])
+    await run_closing(make, [_DETERMINISTIC, _RERANKER] if deterministic else [_RERANKER])
 
 
 async def check_unreachable_reranker(make: Callable[[], Reranker | Awaitable[Reranker]]) -> None:
@@ -52,18 +61,7 @@ async def check_unreachable_reranker(make: Callable[[], Reranker | Awaitable[Rer
 
     Raises ``ConformanceError``.
     """
-    await _run(make, [_UNREACHABLE])
-
-
-async def _run(make: Callable[[], Reranker | Awaitable[Reranker]], suites: Sequence[Suite[Reranker]]) -> None:
-    reranker = await made(make)
-    try:
-        for suite in suites:
-            await suite.run(reranker)
-    finally:
-        # The last check has closed it when all went well; a failure to close must not hide what was found.
-        with contextlib.suppress(Exception):
-            await reranker.aclose()
+    await run_closing(make, [_UNREACHABLE])
 
 
 async def _scores(reranker: Reranker, texts: Sequence[str], query: str = _QUERY) -> list[float]:
@@ -95,14 +93,7 @@ async def _scores_follow_the_texts(reranker: Reranker) -> None:
 
 @_RERANKER.add
 async def _name_is_stable(reranker: Reranker) -> None:
-    provider, _, model = reranker.name.partition("/")
-    require(
-        that=bool(provider and model) and reranker.name == reranker.name.strip() and reranker.name.isprintable(),
-        otherwise=f"its name is {reranker.name!r}, not provider/model on one line; profiles and records name it",
-    )
-    before = reranker.name
-    await _scores(reranker, _TEXTS)
-    require(that=reranker.name == before, otherwise=f"its name was {before!r} and is {reranker.name!r} after a call")
+    await require_stable_name(reranker, lambda: _scores(reranker, _TEXTS), "profiles and records name it")
 
 
 @_RERANKER.add
@@ -150,64 +141,28 @@ async def _concurrent_calls(reranker: Reranker) -> None:
 
 @_RERANKER.add
 async def _cancelled_call_leaves_it_usable(reranker: Reranker) -> None:
-    task = asyncio.ensure_future(reranker.rerank(_QUERY, _TEXTS))
-    await asyncio.sleep(0)
-    task.cancel()
-    with contextlib.suppress(asyncio.CancelledError):
-        await task
+    await cancel_soon(reranker.rerank(_QUERY, _TEXTS))
     await _scores(reranker, _TEXTS)
 
 
 @_RERANKER.add
 async def _event_loop_stays_free(reranker: Reranker) -> None:
-    began, ticks = time.monotonic(), 0
-
-    async def tick() -> None:
-        nonlocal ticks
-        while True:
-            ticks += 1
-            await asyncio.sleep(0.001)
-
-    heart = asyncio.create_task(tick())
-    try:
-        await _scores(reranker, [text * 20 for text in _TEXTS])
-    finally:
-        heart.cancel()
-    seconds = time.monotonic() - began
-    # Relative to the call, so that an answer that is there at once needs nothing to run beside it.
-    require(that=seconds < 0.5 or ticks > 2, otherwise=f"no other task ran in the {seconds:.1f} seconds of a call")
+    await require_free_loop(_scores(reranker, [text * 20 for text in _TEXTS]))
 
 
 @_RERANKER.add
 async def _closes_twice_and_scores_no_more(reranker: Reranker) -> None:
     await reranker.aclose()
     await reranker.aclose()
-    try:
-        scores = await reranker.rerank(_QUERY, _TEXTS)
-    except RerankerRejectedError as error:
-        require(that=_is_one_line(error), otherwise=f"the message is not one line: {str(error)!r}")
-    except RerankerError as error:
-        raise BrokenError(f"closed, it raised {type(error).__name__}; trying again cannot help") from error
-    else:
-        raise BrokenError(f"closed, it gave {scores!r}; raise RerankerRejectedError")
+    call = reranker.rerank(_QUERY, _TEXTS)
+    await require_rejection(call, "a call after it was closed", RerankerRejectedError, RerankerError)
 
 
 @_UNREACHABLE.add
 async def _unreachable_is_unavailable(reranker: Reranker) -> None:
-    try:
-        scores = await reranker.rerank(_QUERY, _TEXTS)
-    except RerankerUnavailableError as error:
-        require(that=_is_one_line(error), otherwise=f"the message is not one line: {str(error)!r}")
-    except Exception as error:
-        raise BrokenError(f"raised {type(error).__name__}, not RerankerUnavailableError: {error}") from error
-    else:
-        raise BrokenError(f"nobody is there, and it gave {scores!r}")
+    await require_unavailable(reranker.rerank(_QUERY, _TEXTS), RerankerUnavailableError)
 
 
 @_UNREACHABLE.add
 async def _unreachable_closes(reranker: Reranker) -> None:
-    await asyncio.wait_for(reranker.aclose(), _CLOSING_SECONDS)
-
-
-def _is_one_line(error: Exception) -> bool:
-    return len(str(error).splitlines()) == 1
+    await require_closing(reranker)

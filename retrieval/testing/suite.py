@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import inspect
-from collections.abc import Awaitable, Callable
+import time
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 T = TypeVar("T")
 
@@ -59,3 +62,107 @@ async def made(make: Callable[[], T | Awaitable[T]]) -> T:
     """What ``make`` makes, awaited where that is needed."""
     subject = make()
     return await subject if inspect.isawaitable(subject) else subject
+
+
+class NamedService(Protocol):
+    """A language model or a reranker: a service by name that may be far away."""
+
+    @property
+    def name(self) -> str:
+        """Provider and model."""
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+
+
+S = TypeVar("S", bound=NamedService)
+
+_CLOSING_SECONDS = 10.0
+
+
+async def run_closing(make: Callable[[], S | Awaitable[S]], suites: Sequence[Suite[S]]) -> None:
+    """Run the suites on one service, and close it."""
+    service = await made(make)
+    try:
+        for suite in suites:
+            await suite.run(service)
+    finally:
+        # The last check has closed it when all went well; a failure to close must not hide what was found.
+        with contextlib.suppress(Exception):
+            await service.aclose()
+
+
+async def require_stable_name(service: NamedService, call: Callable[[], Awaitable[Any]], needed_by: str) -> None:
+    """Its name is provider/model on one line, before a call and after it."""
+    before = service.name
+    provider, _, model = before.partition("/")
+    require(
+        that=bool(provider and model) and before == before.strip() and before.isprintable(),
+        otherwise=f"its name is {before!r}, not provider/model on one line; {needed_by}",
+    )
+    await call()
+    require(that=service.name == before, otherwise=f"its name was {before!r} and is {service.name!r} after a call")
+
+
+async def cancel_soon(call: Awaitable[Any]) -> None:
+    """Cancel the call as soon as it is under way."""
+    task = asyncio.ensure_future(call)
+    await asyncio.sleep(0)
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task
+
+
+async def require_free_loop(call: Awaitable[Any]) -> None:
+    """Other tasks run during a call that takes its time."""
+    began, ticks = time.monotonic(), 0
+
+    async def tick() -> None:
+        nonlocal ticks
+        while True:
+            ticks += 1
+            await asyncio.sleep(0.001)
+
+    heart = asyncio.create_task(tick())
+    try:
+        await call
+    finally:
+        heart.cancel()
+    seconds = time.monotonic() - began
+    # Relative to the call, so that an answer that is there at once needs nothing to run beside it.
+    require(that=seconds < 0.5 or ticks > 2, otherwise=f"no other task ran in the {seconds:.1f} seconds of a call")
+
+
+async def require_rejection(
+    call: Awaitable[Any], what: str, rejected: type[Exception], others: type[Exception]
+) -> None:
+    """The call raises ``rejected`` with a message of one line, and no other of its family's errors."""
+    try:
+        answer = await call
+    except rejected as error:
+        _require_one_line(error, what)
+    except others as error:
+        raise BrokenError(f"{what} raised {type(error).__name__}; trying again cannot help") from error
+    else:
+        raise BrokenError(f"{what} was answered with {answer!r}; raise {rejected.__name__}")
+
+
+async def require_unavailable(call: Awaitable[Any], unavailable: type[Exception]) -> None:
+    """The call to a service that nobody answers for raises that error, with a message of one line."""
+    try:
+        answer = await call
+    except unavailable as error:
+        _require_one_line(error, "a call that nobody answers")
+    except Exception as error:
+        raise BrokenError(f"raised {type(error).__name__}, not {unavailable.__name__}: {error}") from error
+    else:
+        raise BrokenError(f"nobody is there, and it answered {answer!r}")
+
+
+async def require_closing(service: NamedService) -> None:
+    """It closes in time."""
+    await asyncio.wait_for(service.aclose(), _CLOSING_SECONDS)
+
+
+def _require_one_line(error: Exception, what: str) -> None:
+    require(that=len(str(error).splitlines()) == 1, otherwise=f"{what}: the message is not one line: {str(error)!r}")

@@ -158,6 +158,7 @@ CREATE TABLE ann_indexes (
     recall real NOT NULL,
     exact_row_us real NOT NULL,
     walk_row_us real NOT NULL,
+    is_quantised boolean NOT NULL,
     common_facets jsonb DEFAULT '{}' NOT NULL,  -- of how large a share of the items, at least a twentieth
     measured_at timestamptz DEFAULT now() NOT NULL,
     CONSTRAINT ann_indexes_pkey PRIMARY KEY (collection_id, space_id),

@@ -360,6 +360,8 @@ def test_collections_are_listed(notes: Program) -> None:
             "profile_version": 1,
             "model_version": 0,
             "has_hnsw": False,
+            "index": "auto",
+            "is_quantised": False,
             "filterable": {},
             "neighbours": None,
             "schema": None,
@@ -386,6 +388,15 @@ def test_attributes_are_declared_as_filterable(program: Program) -> None:
     assert [hit["item_id"] for hit in found["hits"]] == ["login"]
     assert "write ATTRIBUTE:TYPE" in program.fails(*declared, "hours")
     assert "no attribute is declared" in program.succeeds(*declared, "--drop", "hours", "--drop", "priority")
+
+
+def test_the_kind_of_index_is_chosen_shown_and_changed(program: Program, tmp_path: Path) -> None:
+    """When the collection is made, and later; the index itself is the job's."""
+    (tmp_path / "one.jsonl").write_text('{"_id": "1", "text": "one"}\n', encoding="utf-8")
+    program.succeeds("ingest", "bits", str(tmp_path / "one.jsonl"), "--index", "quantised")
+    assert program.json("collections", "index", "bits") == {"collection": "bits", "index": "quantised", "has": None}
+    assert program.succeeds("collections", "index", "bits", "full").strip() == "bits asks for full, has no index"
+    assert program.json("collections")[0]["index"] == "full"
 
 
 def test_neighbours_are_set_shown_and_taken_back(program: Program) -> None:

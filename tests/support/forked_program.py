@@ -74,9 +74,9 @@ def _run(arguments: list[str], folder: str, variables: dict[str, str], files: li
         streams.append(os.fdopen(number, "r" if number == 0 else "w", encoding="utf-8", closefd=False))
     sys.stdin, sys.stdout, sys.stderr = streams
     warnings.simplefilter("error")
-    from retrieval.surfaces.cli import main, progress
+    from retrieval.surfaces.cli import main, output
 
     # A run that takes long says so on standard error, where a test wants to see nothing but errors.
-    progress.LINE_SECONDS = math.inf
+    output.LINE_SECONDS = math.inf
 
     main()

@@ -13,8 +13,7 @@ from fastapi import FastAPI
 from pydantic import SecretStr
 
 from retrieval import Settings
-from retrieval.surfaces.http.app import create_app
-from retrieval.surfaces.http.serving import serve
+from retrieval.surfaces.http.app import create_app, serve
 from retrieval.surfaces.listening import listening, url_of
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from retrieval import Settings
-from retrieval.surfaces.http.serving import KEEP_ALIVE_SECONDS, LAST_ANSWERS_SECONDS
+from retrieval.surfaces.http.app import KEEP_ALIVE_SECONDS, LAST_ANSWERS_SECONDS
 from scripts import check_package
 from scripts.container_files import DOCKER, ROOT, Step, check_of, command_of, compose, let_into_the_build, steps
 from tests.support.deployment import VARIABLES, check_command

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import TypeVar
 from urllib.parse import SplitResult, urlsplit
 
-from httpx2 import Timeout
+from httpx2 import Timeout, TimeoutException, TransportError
 from openai import APIConnectionError, APIStatusError, APITimeoutError, AsyncOpenAI, DefaultAsyncHttpxClient
 from opentelemetry.trace import SpanKind, get_current_span
 from opentelemetry.util.types import AttributeValue
@@ -174,7 +174,7 @@ class EndpointCaller:
         try:
             async with asyncio.timeout(seconds):
                 return await post()
-        except (TimeoutError, APITimeoutError):
+        except (TimeoutError, TimeoutException, APITimeoutError):
             waited = min(seconds, round(loop.time() - started, 2))
             raise TryAgainError(f"{host} did not answer within {waited:g} seconds") from None
         except APIStatusError as refused:
@@ -184,7 +184,12 @@ class EndpointCaller:
             if reason == "ConnectError" and (start := self._endpoint.service.start):
                 named = self._endpoint.service.title
                 raise TryAgainError(f"{named} does not answer at {host}; start it with: {start}") from None
-            raise TryAgainError(f"no connection to {host}, or it broke ({reason})") from None
+            raise self._broken(reason) from None
+        except TransportError as broken:  # while the body is read, which the client does not translate
+            raise self._broken(type(broken).__name__) from None
+
+    def _broken(self, reason: str) -> TryAgainError:
+        return TryAgainError(f"no connection to {self._endpoint.host}, or it broke ({reason})")
 
 
 def _told(endpoint: Endpoint, attempts: int) -> dict[str, AttributeValue]:

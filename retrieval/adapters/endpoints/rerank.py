@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any
 
-from httpx2 import Response, TimeoutException, TransportError
+from httpx2 import Response
 
 from retrieval.adapters.embedders.batching import all_of
 from retrieval.adapters.endpoints.caller import (
@@ -230,15 +230,9 @@ class EndpointReranker:
         body = {"query": query, self._shape.texts: texts, **self._shape.others}
         if self._shape.has_model:
             body["model"] = self._model
-        try:
-            response = await self._client.post(
-                "/rerank", cast_to=Response, body=body, options={"timeout": self._caller.timeout}
-            )
-        except TimeoutException:
-            raise TimeoutError from None
-        except TransportError as broken:
-            reason = type(broken).__name__
-            raise TryAgainError(f"no connection to {self._endpoint.host}, or it broke ({reason})") from None
+        response = await self._client.post(
+            "/rerank", cast_to=Response, body=body, options={"timeout": self._caller.timeout}
+        )
         answer = read_rerank(response.content, len(texts), self._endpoint)
         self._caller.count_tokens(answer.tokens)
         return answer.scores

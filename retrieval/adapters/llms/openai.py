@@ -11,8 +11,6 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
-from httpx2 import TimeoutException, TransportError
-
 from retrieval.adapters.endpoints import OPENAI_URL
 from retrieval.adapters.endpoints.caller import (
     EndpointCaller,
@@ -22,7 +20,7 @@ from retrieval.adapters.endpoints.caller import (
     client_of,
     host_of,
 )
-from retrieval.adapters.endpoints.retries import Endpoint, EndpointService, Sleep, TryAgainError, fields_of
+from retrieval.adapters.endpoints.retries import Endpoint, EndpointService, Sleep, fields_of
 from retrieval.adapters.llms.json_shape import JSONShape, messages_of
 from retrieval.domain.errors import ConfigurationError, LLMRejectedError, LLMUnavailableError
 
@@ -326,13 +324,7 @@ class OpenAILLM:
 
     async def _post(self, request: dict[str, Any]) -> str:
         """One request. Raises the client's errors, ``TryAgainError`` or ``LLMRejectedError``."""
-        try:
-            body = await self._body(request)
-        except TimeoutException:
-            raise TimeoutError from None
-        except TransportError as broken:
-            reason = type(broken).__name__
-            raise TryAgainError(f"no connection to {self._endpoint.host}, or it broke ({reason})") from None
+        body = await self._body(request)
         answer = read_chat(body, self._endpoint)
         self._caller.count_tokens(answer.tokens)
         return answer.text

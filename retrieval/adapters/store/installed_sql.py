@@ -47,6 +47,11 @@ def quote_identifier(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
+def qualified(schema: str, name: str) -> str:
+    """A relation's name as it stands in SQL, with its schema."""
+    return f"{quote_identifier(schema)}.{quote_identifier(name)}"
+
+
 def quote_literal(value: str) -> str:
     """The value as an SQL string literal, for names in definitions; a caller's values are always parameters."""
     # A dollar could end the quoting of a function's body that the literal stands in.

@@ -84,6 +84,12 @@ def _refusal(message: str) -> str | None:
     return said[1].strip() if said and "connection failed" in message else None
 
 
+_FOR_A_STANDBY = (
+    "; a standby takes no writes: name the primary in RETRIEVAL_DATABASE_URL, or all servers with "
+    "?target_session_attrs=read-write"
+)
+
+
 def _translation(error: psycopg.Error, url: str) -> RetrievalError:
     first_line = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
     match error:
@@ -117,4 +123,5 @@ def _translation(error: psycopg.Error, url: str) -> RetrievalError:
                 "check that it runs and that RETRIEVAL_DATABASE_URL is right"
             )
         case _:
-            return DatabaseError(f"the database refused: {first_line}")
+            is_standby = isinstance(error, pg.ReadOnlySqlTransaction)
+            return DatabaseError(f"the database refused: {first_line}{_FOR_A_STANDBY if is_standby else ''}")

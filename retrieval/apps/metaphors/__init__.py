@@ -1,10 +1,10 @@
 """Metaphors that may fit a problem: found by meaning, by what helped before, and by a language model."""
 
+from retrieval.apps.metaphors.answering import RetrievalMetrics, RetrievalModel, Retrieved
 from retrieval.apps.metaphors.corpus import STANDARD_CORPUS, MetaphorCorpus
 from retrieval.apps.metaphors.metaphor import GENERATED, STATIC, Metaphor, Operation, Origin
 from retrieval.apps.metaphors.problem import Problem, validate_metaphor
 from retrieval.apps.metaphors.ranking import METAPHORS_PROFILE, combine_scores
-from retrieval.apps.metaphors.retrieved import RetrievalMetrics, RetrievalModel, Retrieved
 from retrieval.apps.metaphors.retriever import MetaphorRetriever
 
 __all__ = [

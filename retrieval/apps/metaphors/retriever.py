@@ -15,6 +15,8 @@ from retrieval.apps.metaphors.answering import (
     NO_MODEL,
     Answers,
     Entry,
+    RetrievalModel,
+    Retrieved,
     Rules,
     Searches,
     explored_entries,
@@ -55,7 +57,6 @@ from retrieval.apps.metaphors.ranking import (
     context_after,
     preference_after,
 )
-from retrieval.apps.metaphors.retrieved import RetrievalModel, Retrieved
 from retrieval.domain.errors import InvalidRequestError, UnknownItemError
 from retrieval.domain.items.embedding import Vector, checked_vectors
 from retrieval.domain.learning.feedback import FeedbackReport

@@ -9,8 +9,7 @@ found = await memory.recall("Who do I know at Acme?")
 from __future__ import annotations
 
 from retrieval.apps.recall.entity import Entity, Recalled, TimeExpressions
-from retrieval.apps.recall.memory import Memory
-from retrieval.apps.recall.retriever import RECALL_PROFILE, SEARCH_LIMIT_MAX, DualRetriever
+from retrieval.apps.recall.retriever import RECALL_PROFILE, SEARCH_LIMIT_MAX, DualRetriever, Memory
 from retrieval.apps.recall.rewriter import deep_triggers
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""The retriever of recall: fast search, rewriting where it helps, fusion, and graceful degradation."""
+"""The retriever of recall: fast search, rewriting where it helps, fusion; and an assistant's memory in one object."""
 
 from __future__ import annotations
 
@@ -268,3 +268,65 @@ def _checked_answer(entities: list[Entity], limit: int) -> list[Entity]:
     if len({entity.id for entity in entities}) < len(entities):
         raise RetrievalError("the storage gave an item twice; it is no Collection")
     return entities
+
+
+class Memory:
+    """A collection to store entities in, and a ``DualRetriever`` to find them."""
+
+    def __init__(
+        self,
+        storage: Collection,
+        llm: LLM | None,
+        seed: int | None = None,
+        *,
+        profile: Profile | None = RECALL_PROFILE,
+        rewrite_timeout_seconds: float = REWRITE_TIMEOUT_SECONDS,
+        time_expressions: TimeExpressions | str = TimeExpressions.PREFER,
+        clock: Callable[[], datetime] = utc_now,
+    ) -> None:
+        """Takes the arguments of ``DualRetriever``, with the same errors."""
+        self._storage = storage
+        self._retriever = DualRetriever(
+            storage,
+            llm,
+            seed,
+            profile=profile,
+            rewrite_timeout_seconds=rewrite_timeout_seconds,
+            time_expressions=time_expressions,
+            clock=clock,
+        )
+
+    async def store(self, entity: Entity) -> Entity:
+        """Store it in place of what has its ``id``, and give it back; what is there as it is costs nothing.
+
+        Raises ``InvalidRequestError`` for what is no entity, and what ``Collection.add`` raises.
+        """
+        if not isinstance(entity, Entity):
+            raise InvalidRequestError(
+                f"an entity is stored, not {entity!r:.80}; give Entity(name=..., content=...), or add items to the "
+                "collection itself"
+            )
+        await self._storage.add([entity.as_item()])
+        return entity
+
+    async def recall(
+        self,
+        query: str,
+        *,
+        limit: int = 10,
+        deep_search: bool = True,
+        time_range: tuple[datetime, datetime] | None = None,
+        where: Where | Filter | None = None,
+        as_of: datetime | None = None,
+        context: Context = Context(),
+    ) -> Recalled:
+        """The entities for a question, best first: see ``DualRetriever.search``, with the same errors."""
+        return await self._retriever.search(
+            query,
+            limit=limit,
+            deep_search=deep_search,
+            time_range=time_range,
+            where=where,
+            as_of=as_of,
+            context=context,
+        )

@@ -7,8 +7,18 @@ response = await service.process(RetrievalRequest(title="Login fails", domain_fi
 
 from __future__ import annotations
 
-from retrieval.apps.tickets.config import RetrievalConfig
-from retrieval.apps.tickets.errors import ConfigurationError, ProcessingError
+from retrieval.apps.tickets.answers import rescored
+from retrieval.apps.tickets.config import (
+    ALIASES,
+    PRESETS,
+    ConfigurationError,
+    Preset,
+    PriorityWeights,
+    ProcessingError,
+    RetrievalConfig,
+    preset,
+    tickets_profile,
+)
 from retrieval.apps.tickets.models import (
     MovedTicket,
     PreviewConfig,
@@ -20,11 +30,8 @@ from retrieval.apps.tickets.models import (
     Weighting,
     WeightingPreview,
 )
-from retrieval.apps.tickets.profile import tickets_profile
 from retrieval.apps.tickets.service import RetrievalService
 from retrieval.apps.tickets.ticket_item import TICKET_FILTERABLE, ticket_item
-from retrieval.apps.tickets.weighing import rescored
-from retrieval.apps.tickets.weights import ALIASES, PRESETS, Preset, PriorityWeights, preset
 
 __all__ = [
     "ALIASES",

@@ -8,16 +8,18 @@ from typing import Annotated, Any, Self
 
 from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
-from retrieval.apps.tickets.config import TOP_K, Candidates, TopK
-from retrieval.apps.tickets.errors import ProcessingError
-from retrieval.apps.tickets.weights import (
+from retrieval.apps.tickets.config import (
     METADATA_WEIGHT,
     NORMALIZATION_HOURS,
     PRESETS,
+    TOP_K,
     VECTOR_WEIGHT,
+    Candidates,
     Hours,
     PriorityWeights,
+    ProcessingError,
     Share,
+    TopK,
     Weights,
     check_weights,
     preset,

@@ -14,13 +14,10 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from retrieval import Collection, Hit, Platform, connect
-from retrieval.apps.tickets.answers import TicketSearch, asked_of, response_of
-from retrieval.apps.tickets.config import RetrievalConfig
-from retrieval.apps.tickets.errors import ConfigurationError, ProcessingError
+from retrieval.apps.tickets.answers import TicketSearch, Weighed, asked_of, compared, response_of, weighed
+from retrieval.apps.tickets.config import ConfigurationError, ProcessingError, RetrievalConfig, tickets_profile
 from retrieval.apps.tickets.models import PreviewConfig, RetrievalRequest, RetrievalResponse, SearchPreview, Weighting
-from retrieval.apps.tickets.profile import tickets_profile
 from retrieval.apps.tickets.ticket_item import DOMAIN
-from retrieval.apps.tickets.weighing import Weighed, compared, weighed
 from retrieval.collection import handle_of
 from retrieval.domain.errors import Advice, RetrievalError, UnknownCollectionError, UnknownFieldError
 from retrieval.domain.items.collection import ValueCount

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any, Self
 
 from retrieval.domain.errors import InvalidRequestError
@@ -26,6 +27,24 @@ def check_collection_name(name: str) -> None:
         or name != name.encode(errors="replace").decode()
     ):
         raise InvalidRequestError(f"a collection's name has 1 to {MAX_NAME_BYTES} bytes and no NUL, not {name!r:.80}")
+
+
+class IndexKind(StrEnum):
+    """What the HNSW index of a collection keeps of each vector."""
+
+    AUTO = "auto"
+    """Quantised from 1,536 dimensions on, full below, and wherever the bits alone do not find the nearest."""
+    FULL = "full"
+    """The vector, in half precision."""
+    QUANTISED = "quantised"
+    """One bit a dimension; what the bits find is compared by the stored vectors."""
+
+
+def checked_index(index: object) -> IndexKind:
+    """The kind of that name. Raises ``InvalidRequestError``."""
+    if isinstance(index, str) and index in tuple(IndexKind):
+        return IndexKind(index)
+    raise InvalidRequestError(f"index is {', '.join(IndexKind)}, not {index!r:.80}")
 
 
 OCCURRED_AT = "occurred_at"
@@ -103,6 +122,10 @@ class CollectionInfo(Told):
     model_version: int
     """The model of the learned reward that searches use; 0: none."""
     has_hnsw: bool
+    index: str
+    """The kind of HNSW index that it asks for: ``auto``, ``full`` or ``quantised``."""
+    is_quantised: bool
+    """Whether its HNSW index keeps one bit a dimension."""
     filterable: Mapping[str, str]
     """The types of the declared attributes, by name."""
     neighbours: Neighbours | None = None

@@ -11,12 +11,12 @@ from retrieval.adapters.store.installation.examination.collection_state import L
 from retrieval.adapters.store.installation.examination.server_state import QueueFacts
 from retrieval.adapters.store.installation.examination.table_state import IndexState
 from retrieval.adapters.store.items.collections import StoredCollection
+from retrieval.adapters.store.search.dense_leg import MAX_EFFORT
 from retrieval.adapters.store.search.indexes import hnsw_name
 from retrieval.adapters.store.search.vectors import StoredSpace
-from retrieval.domain.diagnosis import Finding, Severity
+from retrieval.domain.diagnosis import Finding, Severity, duration, several, shell_word
 from retrieval.domain.errors import RetrievalError
-from retrieval.services.doctor.findings import duration, several, shell_word
-from retrieval.services.indexes import IndexOutcome, index_rows, wanted_outcome
+from retrieval.services.indexes import IndexOutcome, index_rows, wanted_outcome, wants_bits
 from retrieval.services.recall import LEAST_RECALL, LEAST_SAMPLES
 from retrieval.services.workplace import Workplace
 
@@ -86,6 +86,7 @@ def check_collection(
     """One collection, with its HNSW index if it has one; ``has_worker``: whether somebody sees to what waits."""
     yield from _check_waiting(state, has_worker=has_worker)
     yield from _check_index(state, index)
+    yield from _check_bits(state)
     yield from _check_recall(state, now)
     name = state.stored.name
     for job, error in state.failed.items():
@@ -148,6 +149,7 @@ def _check_index(state: CollectionState, index: IndexState | None) -> Iterator[F
         stored.ann_index,
         index.bytes if index else 0,
         is_there=index is not None,
+        wants_bits=wants_bits(stored),
     )
     name, job = stored.name, f"retrieval jobs run indexes --collection {shell_word(stored.name)}"
     match outcome:
@@ -158,12 +160,23 @@ def _check_index(state: CollectionState, index: IndexState | None) -> Iterator[F
             found = f"the index of collection {name!r} takes more than twice the bytes an item that it began with"
             mend = f"retrieval reindex {shell_word(name)}"
             yield Finding(check="hnsw", severity=Severity.WARNING, about=name, found=found, mend=mend)
+        case IndexOutcome.REPLACED:
+            found = f"collection {name!r} asks for another kind of index than it has"
+            yield Finding(check="hnsw", severity=Severity.ADVICE, about=name, found=found, mend=job)
         case IndexOutcome.MEASURED:
             found = f"the index of collection {name!r} was measured at another size, or never"
             yield Finding(check="hnsw", severity=Severity.ADVICE, about=name, found=found, mend=job)
         case IndexOutcome.DROPPED:
             found = f"collection {name!r} has shrunk so far that its index is not needed"
             yield Finding(check="hnsw", severity=Severity.ADVICE, about=name, found=found, mend=job)
+
+
+def _check_bits(state: CollectionState) -> Iterator[Finding]:
+    index, name = state.stored.ann_index, state.stored.name
+    if index is not None and index.is_quantised and index.is_measured and index.effort_10 > MAX_EFFORT:
+        found = f"the bits of collection {name!r} do not find 99 % of the nearest vectors: each search compares all"
+        mend = f"retrieval collections index {shell_word(name)} full"
+        yield Finding(check="hnsw", severity=Severity.WARNING, about=name, found=found, mend=mend)
 
 
 def _check_recall(state: CollectionState, now: datetime) -> Iterator[Finding]:

@@ -10,8 +10,7 @@ from retrieval.adapters.store.installation.checks import OLDEST_PGVECTOR, OLDEST
 from retrieval.adapters.store.installation.examination.server_state import Holdup, ServerState, Settings
 from retrieval.adapters.store.installation.revisions import SchemaStatus
 from retrieval.adapters.store.installed_sql import quote_literal
-from retrieval.domain.diagnosis import Finding, Severity
-from retrieval.services.doctor.findings import GIGABYTE, MEGABYTE, duration, size
+from retrieval.domain.diagnosis import GIGABYTE, MEGABYTE, Finding, Severity, duration, size
 
 
 def check_server(server: ServerState) -> Iterator[Finding]:

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 
 from retrieval.adapters.store.installation.examination.server_state import ServerState, Settings
 from retrieval.adapters.store.installation.examination.table_state import IndexState, TableState
-from retrieval.adapters.store.installed_sql import Names, directory, quote_identifier
+from retrieval.adapters.store.installed_sql import Names, directory, qualified, quote_identifier
 from retrieval.domain.diagnosis import Finding, Severity
-from retrieval.services.doctor.findings import qualified
 
 _FUNCTION = re.compile(r"^\s*CREATE (?:OR REPLACE )?FUNCTION (?!procrastinate_)(\w+) ?\(", re.MULTILINE)
 
@@ -62,7 +61,7 @@ STALE = 0.25
 BEHIND = 2.0
 """Autovacuum is behind when there are this many times the dead rows at which it should have begun."""
 
-_LEFTOVER = re.compile(r"_cc(new|old)\d*$")
+_LEFTOVER = re.compile(r"_(cc(new|old)\d*|next|former)$")
 
 
 def check_indexes(indexes: Sequence[IndexState], schema: str, owners: Mapping[str, str]) -> Iterator[Finding]:

@@ -18,8 +18,7 @@ from retrieval.domain.errors import InvalidRequestError, UnknownCollectionError
 from retrieval.domain.items.chunking import Chunking
 from retrieval.surfaces.cli.errors import PENDING
 from retrieval.surfaces.cli.options import State
-from retrieval.surfaces.cli.output import console, count, plain, print_json, table
-from retrieval.surfaces.cli.progress import Step, progress
+from retrieval.surfaces.cli.output import Step, console, count, plain, print_json, progress, table
 from retrieval.surfaces.cli.run import run
 
 if TYPE_CHECKING:
@@ -50,6 +49,7 @@ class DocumentOptions:
     language: str | None
     filterable: Mapping[str, str]
     schema: Mapping[str, Any] | None
+    index: str | None
     as_json: bool
     quiet: bool
     yes: bool
@@ -81,6 +81,7 @@ def ingest_paths(state: State, options: DocumentOptions) -> None:
             language=options.language or "english",
             filterable=options.filterable,
             schema=options.schema,
+            index=options.index,
         )
         await check_language(collection, options.language)
         with progress(f"ingest {options.collection}", "document", quiet=options.quiet) as update:

@@ -1,27 +1,305 @@
-"""Admission: before anything of a request is read, its key is checked and counted; and a write is done once."""
+"""Admission: before anything of a request is read, its key is checked and counted; and a write is done once.
+
+The answer to a write that bears an ``Idempotency-Key`` is kept for a day, if the write succeeded; one that failed may
+be sent again under its key. A write that was begun goes on to its end also when its client hangs up or its time is
+over, so that whoever sends it again hears what became of it. Bodies are hashed as they come in, and never held.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import time
-from collections.abc import Callable, Mapping
+import uuid
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime
+from hashlib import sha256
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
-from starlette.datastructures import Headers
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from retrieval.adapters.store.database import Database
+from retrieval.adapters.store.deadline import Deadline, current_deadline, in_background, set_deadline
 from retrieval.adapters.store.installation.access import StoredKey, find_key, note_key_used
+from retrieval.adapters.store.installation.idempotency import (
+    Attempt,
+    Earlier,
+    KeptAnswer,
+    begin_write,
+    free_key,
+    keep_answer,
+)
 from retrieval.domain.api_key import EVERY_SCOPE, ApiKey, Caller
+from retrieval.domain.errors import InvalidRequestError, RetrievalError
 from retrieval.engine.stopwatch import Clock
 from retrieval.surfaces.http.authentication import Allowance, Authenticator, RateLimits
 from retrieval.surfaces.http.caller import CALLER, STILL_ALLOWED
-from retrieval.surfaces.http.front import FRONT_PATHS
-from retrieval.surfaces.http.idempotency import OnceOnly, attempt_of, idempotency_key
 from retrieval.surfaces.http.limits import PLACE, RequestRoom, is_stream
-from retrieval.surfaces.http.problems import AuthenticationError, EncodedBodyError, OverloadedError, RateLimitedError
+from retrieval.surfaces.http.openapi import FRONT_PATHS
+from retrieval.surfaces.http.problems import (
+    AuthenticationError,
+    EncodedBodyError,
+    IdempotencyConflictError,
+    IdempotencyMismatchError,
+    OverloadedError,
+    RateLimitedError,
+)
 from retrieval.surfaces.http.service import Service
+
+_log = logging.getLogger(__name__)
+
+HEADER = "idempotency-key"
+LONGEST_KEY = 255
+LONGEST_ANSWER = 64 * 1024
+"""Bytes of an answer that are kept."""
+
+FINISH_SECONDS = 5.0
+"""How much longer than its request a write may take, whose client is told meanwhile that it is late."""
+
+HOLD_MORE_SECONDS = FINISH_SECONDS + 5.0
+"""How much longer than its deadline a request holds its key: until nothing of it can be going on any more."""
+
+_WRITES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+_REPEATABLE = ("/search", "/search/batch", "/preview", "/replay", "/items/bulk")
+"""The paths where a posted request changes nothing, or changes nothing more when it is repeated."""
+_KEPT_HEADERS = ("content-type", "etag", "last-modified", "location")
+
+
+def idempotency_key(method: str, path: str, headers: Headers) -> str | None:
+    """The key of a write; None where none is given, and for what is no write. Raises ``InvalidRequestError``."""
+    if method not in _WRITES or HEADER not in headers or (method == "POST" and path.endswith(_REPEATABLE)):
+        return None
+    given = headers.getlist(HEADER)
+    key = given[0]
+    if len(given) > 1 or not 1 <= len(key) <= LONGEST_KEY or not (key.isascii() and key.isprintable()):
+        raise InvalidRequestError(f"an Idempotency-Key has 1 to {LONGEST_KEY} printable ASCII characters, and is one")
+    return key
+
+
+def attempt_of(scope: Scope, *, tenant_id: int, key_id: str, key: str) -> Attempt:
+    """A new attempt at the write under that idempotency key, by the tenant's API key."""
+    return Attempt(
+        tenant_id=tenant_id,
+        key_id=key_id,
+        idempotency_key=key,
+        attempt=uuid.uuid4(),
+        request_hash=_request_hash(scope),
+    )
+
+
+class OnceOnly:
+    """Has writes done once; close it when the application ends. A request may take ``deadline_seconds``."""
+
+    def __init__(self, *, deadline_seconds: float) -> None:
+        self._deadline_seconds = deadline_seconds
+        self._hold_seconds = deadline_seconds + HOLD_MORE_SECONDS
+        self._background: set[asyncio.Task[None]] = set()
+
+    async def aclose(self) -> None:
+        """Wait for what is being kept."""
+        await asyncio.gather(*self._background, return_exceptions=True)
+
+    async def serve(
+        self, app: ASGIApp, scope: Scope, receive: Receive, send: Send, *, database: Database, attempt: Attempt
+    ) -> None:
+        """Answer a write by the application, or as it was answered before.
+
+        Raises ``IdempotencyMismatchError``, ``IdempotencyConflictError``, ``DatabaseError``, and what the application
+        raises.
+        """
+        earlier = await begin_write(database, attempt, hold_seconds=self._hold_seconds)
+        if earlier is not None:
+            kept = _kept(earlier, attempt)
+            if await _body_hash(receive, has_body=_has_body(scope)) != kept.body_hash:
+                raise IdempotencyMismatchError
+            await _answer_again(kept, send)
+            return
+        exchange = _Recorded(receive, send, has_body=_has_body(scope))
+        free = self._attempted(free_key, database, attempt)
+        writing, is_cut_off = await self._written(app, scope, exchange)
+        if writing.cancelled():
+            if exchange.is_awaiting_body:
+                _ = free()  # not awaited, for the request is to end
+            # Else nobody knows how far it came: the key stays held for its time.
+            raise asyncio.CancelledError
+        error = writing.exception()
+        if error is not None or exchange.has_failed:
+            await asyncio.shield(free())
+        elif (answer := writing.result()) is not None:
+            # The client may hang up meanwhile; what was done is kept all the same.
+            await asyncio.shield(self._attempted(keep_answer, database, attempt, answer)())
+        if is_cut_off:
+            raise asyncio.CancelledError
+        if error is not None:
+            raise error
+        await exchange.flush()
+
+    async def _written(
+        self, app: ASGIApp, scope: Scope, exchange: _Recorded
+    ) -> tuple[asyncio.Task[KeptAnswer | None], bool]:
+        """The write, done with, and whether its request was ended before; it ends early while its body is awaited."""
+        given = current_deadline()
+        left = self._deadline_seconds if given is None else given.until - given.clock()
+
+        async def write() -> KeptAnswer | None:
+            if given is not None:
+                set_deadline(Deadline(given.until + FINISH_SECONDS, given.clock))
+            await app(scope, exchange.receive, exchange.send)
+            return await exchange.answer()
+
+        loop, is_cut_off = asyncio.get_running_loop(), False
+        writing = loop.create_task(write())
+        last = loop.time() + left + FINISH_SECONDS
+        timer = loop.call_at(last, writing.cancel)
+        try:
+            while not writing.done():
+                try:
+                    await asyncio.wait([writing])
+                except asyncio.CancelledError:
+                    is_cut_off = True
+                    if exchange.is_awaiting_body or loop.time() >= last:
+                        writing.cancel()
+        finally:
+            timer.cancel()
+        return writing, is_cut_off
+
+    def _attempted(
+        self, work: Callable[..., Coroutine[Any, Any, None]], *arguments: Any
+    ) -> Callable[[], asyncio.Task[None]]:
+        """Starts the work behind the request, whose deadline does not count for it; it raises nothing."""
+
+        async def attempt() -> None:
+            try:
+                await work(*arguments)
+            except RetrievalError as error:
+                _log.warning("what became of a write with an idempotency key was not kept: %s", error)
+
+        def start() -> asyncio.Task[None]:
+            task = in_background(attempt())
+            self._background.add(task)
+            task.add_done_callback(self._background.discard)
+            return task
+
+        return start
+
+
+class _Recorded:
+    """A request and its answer as they pass, the answer held back until it is complete or too long to be kept."""
+
+    def __init__(self, receive: Receive, send: Send, *, has_body: bool) -> None:
+        self._receive, self._send = receive, send
+        self._digest = sha256()
+        self._is_body_read = not has_body
+        self._held: list[Message] = []
+        self._length = 0
+        self._status = 0
+        self._headers: dict[str, str] = {}
+        self._is_complete = False
+        self._is_too_long = False
+        self._is_receiving = False
+
+    @property
+    def is_awaiting_body(self) -> bool:
+        """Whether the application waits for more of the body: nothing is done yet."""
+        return self._is_receiving and not self._is_body_read and not self._is_complete
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether the answer tells of a failure."""
+        return self._status >= 400
+
+    async def receive(self) -> Message:
+        """The next part of the request."""
+        self._is_receiving = True
+        message = await self._receive()
+        self._is_receiving = False
+        if message["type"] == "http.request":
+            self._digest.update(message.get("body", b""))
+            self._is_body_read = not message.get("more_body", False)
+        return message
+
+    async def send(self, message: Message) -> None:
+        """The next part of the answer."""
+        if message["type"] == "http.response.start":
+            self._status = message["status"]
+            headers = Headers(raw=list(message.get("headers", ())))
+            self._headers = {name: headers[name] for name in _KEPT_HEADERS if name in headers}
+        elif message["type"] == "http.response.body":
+            self._length += len(message.get("body", b""))
+            self._is_complete = not message.get("more_body", False)
+        self._held.append(message)
+        self._is_too_long = self._is_too_long or self._length > LONGEST_ANSWER
+        if self._is_too_long and not self._is_complete:
+            await self.flush()
+
+    async def flush(self) -> None:
+        """Send what was held back."""
+        held, self._held = self._held, []
+        for message in held:
+            await self._send(message)
+
+    async def answer(self) -> KeptAnswer | None:
+        """The whole answer, once the body was read to its end; None if it never was, or for one that is none."""
+        if not self._is_complete or self.has_failed:
+            return None
+        while not self._is_body_read:
+            if (await self.receive())["type"] == "http.disconnect":
+                return None
+        body = b"".join(message.get("body", b"") for message in self._held)
+        return KeptAnswer(
+            body_hash=self._digest.digest(),
+            status=self._status,
+            headers=self._headers,
+            body=None if self._is_too_long else body,
+        )
+
+
+def _kept(earlier: Earlier, attempt: Attempt) -> KeptAnswer:
+    """The answer to the earlier request. Raises ``IdempotencyMismatchError`` and ``IdempotencyConflictError``."""
+    if earlier.request_hash != attempt.request_hash:
+        raise IdempotencyMismatchError
+    if earlier.answer is None:
+        message = "a request with this Idempotency-Key is being answered; ask again in a moment"
+        raise IdempotencyConflictError(message, headers={"Retry-After": "1"})
+    return earlier.answer
+
+
+async def _answer_again(answer: KeptAnswer, send: Send) -> None:
+    if answer.body is None:
+        raise IdempotencyConflictError(
+            f"this was done, and answered with status {answer.status}; that answer had more than "
+            f"{LONGEST_ANSWER:,} bytes and is not kept: read what you need"
+        )
+    headers = MutableHeaders(answer.headers)
+    headers["idempotency-replayed"] = "true"
+    if answer.status != 204:
+        headers["content-length"] = str(len(answer.body))
+    await send({"type": "http.response.start", "status": answer.status, "headers": headers.raw})
+    await send({"type": "http.response.body", "body": answer.body})
+
+
+async def _body_hash(receive: Receive, *, has_body: bool) -> bytes:
+    digest = sha256()
+    while has_body:
+        message = await receive()
+        digest.update(message.get("body", b""))
+        has_body = message["type"] == "http.request" and message.get("more_body", False)
+    return digest.digest()
+
+
+def _has_body(scope: Scope) -> bool:
+    headers = Headers(scope=scope)
+    return "transfer-encoding" in headers or headers.get("content-length", "0") != "0"
+
+
+def _request_hash(scope: Scope) -> bytes:
+    """The hash of the method, the path and the query string."""
+    parts = (scope["method"].encode(), scope.get("raw_path") or scope["path"].encode(), scope.get("query_string", b""))
+    return sha256(b"\n".join(parts)).digest()
+
 
 OPEN_PATHS = FRONT_PATHS | {"/livez", "/readyz", "/metrics", "/openapi.json"}
 """The paths that need no key. ``/metrics``, which tells of all tenants, has a token of its own."""
@@ -127,7 +405,7 @@ class Admission:
         if key is None:
             await self._app(scope, receive, send)
             return
-        platform = await self._access.service.platform(caller.tenant, scope)
+        platform = await self._access.service.of_tenant(caller.tenant, scope)
         attempt = attempt_of(scope, tenant_id=platform.tenant_id, key_id=caller.key_id, key=key)
         await self._access.once.serve(self._app, scope, receive, send, database=platform.database, attempt=attempt)
 

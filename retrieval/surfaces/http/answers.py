@@ -17,7 +17,6 @@ from starlette.types import Scope
 
 from retrieval.domain.errors import RetrievalError
 from retrieval.surfaces.http.json_bodies import members_at
-from retrieval.surfaces.http.metrics import METHODS
 from retrieval.surfaces.http.problems import (
     MEDIA_TYPE,
     MediaTypeError,
@@ -32,7 +31,7 @@ from retrieval.surfaces.http.problems import (
     problem_of_status,
     problem_type,
 )
-from retrieval.surfaces.http.telemetry import current_request_id
+from retrieval.surfaces.http.telemetry import METHODS, current_request_id
 from retrieval.surfaces.refused_values import names_there_are
 
 _log = logging.getLogger(__name__)

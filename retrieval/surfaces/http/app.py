@@ -1,36 +1,152 @@
-"""The application: its routes, and what happens around each request."""
+"""The application: its routes, the middleware around them, and a run of it from the socket to the last answer."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+import contextlib
+import gc
+import math
+import re
+import socket
+import sys
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import lru_cache
 
+import uvicorn
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
 from fastapi.telemetry import TelemetryConfig
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
+from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Receive, Scope, Send
 
-from retrieval.domain.errors import RetrievalError
+from retrieval.adapters.store.deadline import reset_deadline, set_deadline
+from retrieval.domain.errors import ConfigurationError, RetrievalError
 from retrieval.domain.items.embedding import Embedder
 from retrieval.domain.llm import LLM
 from retrieval.settings import Settings
-from retrieval.surfaces.http.admission import Access, Admission
-from retrieval.surfaces.http.answers import on_error, on_invalid, on_status
+from retrieval.surfaces.http import telemetry as ids
+from retrieval.surfaces.http.admission import OPEN_PATHS, Access, Admission
+from retrieval.surfaces.http.answers import answer_to, on_error, on_invalid, on_status
 from retrieval.surfaces.http.authentication import RATE_HEADERS
 from retrieval.surfaces.http.caller import Handles
-from retrieval.surfaces.http.frame import Frame, LocalOnly
-from retrieval.surfaces.http.front import add_front
-from retrieval.surfaces.http.json_bodies import LARGE_AT_ONCE
-from retrieval.surfaces.http.limits import Limits
-from retrieval.surfaces.http.openapi import describe, operation_id
+from retrieval.surfaces.http.connection import Connection, Exchange
+from retrieval.surfaces.http.json_bodies import LARGE_AT_ONCE, KeysInPaths
+from retrieval.surfaces.http.limits import PLACE, TIMEOUT_HEADER, Limits, Load, check_length, is_stream
+from retrieval.surfaces.http.openapi import add_front, describe, operation_id
+from retrieval.surfaces.http.problems import MisdirectedError, OverloadedError
 from retrieval.surfaces.http.readiness import ReadinessCheck
 from retrieval.surfaces.http.routes import ROUTERS
-from retrieval.surfaces.http.sent_items import KeysInPaths
 from retrieval.surfaces.http.service import Service
 from retrieval.surfaces.http.telemetry import Telemetry
-from retrieval.surfaces.listening import installed_version
+from retrieval.surfaces.listening import Listening, installed_version, is_local, listening, url_of
+from retrieval.surfaces.tenants import begin_holding, give_back
+
+_HOST, _ORIGIN = b"host", b"origin"
+_HOST_AND_PORT = rb"(?P<host>\[[0-9A-Fa-f:.]+\]|[0-9A-Za-z.-]+)(:[0-9]*)?"
+_WRITTEN = {_HOST: re.compile(_HOST_AND_PORT), _ORIGIN: re.compile(rb"https?://" + _HOST_AND_PORT)}
+"""How a host is written, and nothing else: parsers do not agree on what ``a@b`` or ``a/b`` is."""
+
+_REFUSALS = {
+    _HOST: "this service serves this machine alone: call it as 127.0.0.1 or localhost",
+    _ORIGIN: "this service serves this machine alone, and no pages of other hosts",
+}
+
+
+class LocalOnly:
+    """Refuses requests that name another host than this machine, or come from a page of another.
+
+    A page can have its own name lead to this machine's address; the name still stands in what its browser sends.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one connection of ASGI."""
+        if scope["type"] == "http":
+            found = [(name, value) for name, value in scope["headers"] if name in _REFUSALS]
+            for name, refusal in _REFUSALS.items():
+                values = [value for one, value in found if one == name]
+                if len(values) > 1 or not (_is_local(name, values[0]) if values else name == _ORIGIN):
+                    await answer_to(MisdirectedError(refusal), scope)(scope, receive, send)
+                    return
+        await self._app(scope, receive, send)
+
+
+@lru_cache(maxsize=64)
+def _is_local(name: bytes, value: bytes) -> bool:
+    found = _WRITTEN[name].fullmatch(value)
+    return found is not None and is_local(found["host"].strip(b"[]").decode("ascii"))
+
+
+_LENGTH, _ENCODING = b"content-length", b"transfer-encoding"
+_WANTED = frozenset({ids.HEADER, TIMEOUT_HEADER, _LENGTH, _ENCODING})
+
+
+class Frame:
+    """Middleware of ASGI; costs each request some microseconds, and no task."""
+
+    def __init__(self, app: ASGIApp, *, limits: Limits, load: Load) -> None:
+        self._app = app
+        self._limits = limits
+        self._load = load
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one connection of ASGI."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        found = {name: value for name, value in scope["headers"] if name in _WANTED}
+        request_id = ids.request_id_of(found.get(ids.HEADER))
+        token = ids.set_request_id(request_id)
+        exchange = Exchange(scope, receive, send, request_id)
+        try:
+            if scope["path"] in OPEN_PATHS:
+                # How the service is has to be told also when there is too much to do; and none of them needs a place.
+                await self._limited(exchange, scope, found)
+            elif place := self._load.enter():
+                exchange.on_answer = place.leave
+                scope.setdefault("state", {})[PLACE] = place
+                begin_holding(scope)
+                try:
+                    await self._limited(exchange, scope, found)
+                finally:
+                    place.leave()
+                    give_back(scope)
+            else:
+                await exchange.refuse(OverloadedError())
+        finally:
+            ids.reset_request_id(token)
+
+    async def _limited(self, exchange: Exchange, scope: Scope, found: dict[bytes, bytes]) -> None:
+        try:
+            body_limit = self._limits.body_of(scope)
+            check_length(found.get(_LENGTH), body_limit)
+            seconds = self._limits.seconds_of(found.get(TIMEOUT_HEADER))
+        except RetrievalError as refusal:
+            await exchange.refuse(refusal)
+            return
+        has_body = _ENCODING in found or found.get(_LENGTH, b"0") != b"0"
+        token = set_deadline(
+            exchange.begin(seconds=seconds, body_limit=body_limit, has_body=has_body, flows=is_stream(scope))
+        )
+        try:
+            await self._app(scope, exchange.receive, exchange.send)
+        except asyncio.CancelledError:
+            if not exchange.ended_by_itself():
+                raise
+            await exchange.tell_end()
+        except ClientDisconnect:
+            pass  # in the middle of its body: nobody is there to be answered
+        except Exception as error:  # noqa: BLE001 - this is where every error ends
+            await (exchange.refuse(error) if exchange.ended is None else exchange.tell_end())
+        finally:
+            exchange.end()
+            reset_deadline(token)
+
 
 _NO_TELEMETRY: TelemetryConfig = {
     "tracing": False,
@@ -102,3 +218,99 @@ def _surround(app: FastAPI, access: Access, *, insecure_local: bool) -> None:
             max_age=600,
         )
     app.add_middleware(Telemetry, metrics=service.metrics)
+
+
+KEEP_ALIVE_SECONDS = 75
+"""How long an idle connection stays open: longer than clients and proxies keep theirs, so that they close it."""
+
+SWITCH_SECONDS = 0.001
+"""How long a thread that computes keeps the interpreter from the event loop; Python's own 5 ms add up."""
+
+LAST_ANSWERS_SECONDS = 2
+"""How much longer than a request may take the last ones may take, once the service is told to end."""
+
+
+def check_exposure(host: str, *, insecure_local: bool) -> None:
+    """Refuse to serve other machines without keys. Raises ``ConfigurationError``."""
+    if insecure_local and not is_local(host):
+        raise ConfigurationError(
+            f"whoever reaches {host} could read and change everything: leave out --insecure-local and make keys with "
+            "retrieval keys create, or listen on 127.0.0.1"
+        )
+
+
+async def run_service(
+    settings: Settings,
+    host: str,
+    port: int,
+    stop: asyncio.Event,
+    announce: Callable[[str], None],
+    *,
+    insecure_local: bool = False,
+) -> None:
+    """Serve clients until the stop, and then those that are being answered; ``announce`` is told the URL.
+
+    Port 0 takes a free one. Raises ``ConfigurationError`` where it cannot listen, or where the settings cannot work;
+    while the database is away it serves, and says so.
+    """
+    check_exposure(host, insecure_local=insecure_local)
+    app = create_app(settings, insecure_local=insecure_local)
+    with listening(host, port) as listener:
+        async with app.router.lifespan_context(app):
+            announce(url_of(listener))
+            await serve(app, listener, stop)
+
+
+async def serve(app: FastAPI, listener: socket.socket, stop: asyncio.Event) -> None:
+    """Serve the open application on the socket until the stop, or until it is known that its settings cannot work."""
+    service: Service = app.state.service
+    _make_way()
+    server = Listening(_config(app, service.settings))
+    serving = asyncio.create_task(server.serve(sockets=[listener]))
+    stopping, failing = asyncio.create_task(stop.wait()), asyncio.create_task(_failure(service))
+    try:
+        await asyncio.wait([serving, stopping, failing], return_when=asyncio.FIRST_COMPLETED)
+        server.should_exit = True
+        await serving
+        if failing.done():
+            raise failing.result()
+    finally:
+        for task in (stopping, failing):
+            task.cancel()
+
+
+def _make_way() -> None:
+    """Have the loop answer soon while others work: what is loaded is no garbage, and threads give way sooner.
+
+    A full collection looks at every object while nothing else runs; those of the modules are most of them.
+    """
+    gc.collect()
+    gc.freeze()
+    sys.setswitchinterval(SWITCH_SECONDS)
+
+
+async def _failure(service: Service) -> ConfigurationError:
+    """The error of settings that cannot work; it waits for ever for those that can."""
+    with contextlib.suppress(RetrievalError):
+        try:
+            await service.host()
+        except ConfigurationError as error:
+            return error
+    await asyncio.Event().wait()
+    raise AssertionError
+
+
+def _config(app: FastAPI, settings: Settings) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        # Logging is the program's, and so are the loop and the life of the application.
+        log_config=None,
+        lifespan="off",
+        loop="none",
+        access_log=False,
+        server_header=False,
+        http=Connection,
+        ws="none",
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
+        timeout_graceful_shutdown=math.ceil(settings.http_deadline_seconds) + LAST_ANSWERS_SECONDS,
+    )

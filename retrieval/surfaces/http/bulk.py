@@ -25,8 +25,8 @@ from retrieval.domain.items.item import Became, Item
 from retrieval.services.add import AddReport, ItemOutcome
 from retrieval.services.ingest import SeenIds
 from retrieval.surfaces.http.caller import STILL_ALLOWED
+from retrieval.surfaces.http.json_bodies import sent_item
 from retrieval.surfaces.http.problems import BodyTimeoutError, BrokenStreamError, UnreadAnswerError, problem_of
-from retrieval.surfaces.http.sent_items import sent_item
 
 MAX_LINE_BYTES = 1024 * 1024
 """Longest line, without its end."""

@@ -18,9 +18,9 @@ from retrieval.domain.api_key import Caller, Scope
 from retrieval.domain.errors import UnknownCollectionError
 from retrieval.engine.collection_handle import FRESH_SECONDS
 from retrieval.platform import Platform
+from retrieval.surfaces.http.json_bodies import CollectionName
 from retrieval.surfaces.http.limits import Latest
 from retrieval.surfaces.http.problems import AuthenticationError, ForbiddenError
-from retrieval.surfaces.http.sent_items import CollectionName
 from retrieval.surfaces.http.service import Service
 from retrieval.surfaces.refused_values import names_there_are
 
@@ -46,7 +46,7 @@ CurrentCaller = Annotated[Caller, Depends(current_caller)]
 async def current_platform(request: Request) -> Platform:
     """The caller's tenant's view of the platform."""
     service: Service = request.app.state.service
-    return await service.platform((await current_caller(request)).tenant, request.scope)
+    return await service.of_tenant((await current_caller(request)).tenant, request.scope)
 
 
 CurrentPlatform = Annotated[Platform, Depends(current_platform)]

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     )
     from retrieval.surfaces.langchain.bridge import Bridge
     from retrieval.surfaces.langchain.embeddings import LangChainEmbedder, RetrievalEmbeddings
-    from retrieval.surfaces.langchain.retriever import RetrievalRetriever
     from retrieval.surfaces.langchain.store import RetrievalStore
     from retrieval.surfaces.langchain.tools import (
         apply_hybrid_scoring,
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
         ticket_tools,
         use_platform,
     )
-    from retrieval.surfaces.langchain.vector_store import RetrievalVectorStore
+    from retrieval.surfaces.langchain.vector_store import RetrievalRetriever, RetrievalVectorStore
 
 __all__ = [
     "EXPLANATION_KEY",
@@ -54,7 +53,7 @@ _HOMES = {
     "Bridge": "bridge",
     "LangChainEmbedder": "embeddings",
     "RetrievalEmbeddings": "embeddings",
-    "RetrievalRetriever": "retriever",
+    "RetrievalRetriever": "vector_store",
     "RetrievalStore": "store",
     "RetrievalVectorStore": "vector_store",
     "PatternRecognitionAgent": "agent",

@@ -17,11 +17,11 @@ from langchain_core.tools import BaseTool, StructuredTool, tool
 from pydantic import BaseModel, Field, model_validator
 
 from retrieval.apps.tickets import RetrievalConfig, RetrievalRequest, RetrievalService, rescored
-from retrieval.apps.tickets.weights import METADATA_WEIGHT, NORMALIZATION_HOURS, VECTOR_WEIGHT, with_complement
+from retrieval.apps.tickets.config import METADATA_WEIGHT, NORMALIZATION_HOURS, VECTOR_WEIGHT, with_complement
 from retrieval.domain.checks import STORED_NOTE, shown_value
 from retrieval.platform import Platform
 from retrieval.surfaces.langchain.bridge import Bridge
-from retrieval.surfaces.langchain.opening import Opened
+from retrieval.surfaces.langchain.embeddings import Opened
 from retrieval.sync import SyncPlatform
 
 _LINES = frozenset({"ticket_id", "title", "labels", "domain", "priority", "added_by"})

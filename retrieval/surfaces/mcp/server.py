@@ -10,7 +10,7 @@ from collections.abc import Coroutine, Iterable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from importlib import import_module
-from types import MappingProxyType, TracebackType
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, Self, TypeVar
 
 from mcp.server.lowlevel.helper_types import ReadResourceContents
@@ -66,7 +66,7 @@ from retrieval.surfaces.mcp.values import (
     tags_text,
 )
 from retrieval.surfaces.refused_values import names_there_are
-from retrieval.surfaces.tenants import Holder, PlatformOpening, Tenants, give_back
+from retrieval.surfaces.tenants import Holder, PlatformOpening, ServedPlatforms, give_back
 
 if TYPE_CHECKING:
     from retrieval.apps.principles.store import PrincipleStore
@@ -179,53 +179,30 @@ class _LoadedAside(PlatformOpening):
         return await super()._open()
 
 
-class Served:
+class Served(ServedPlatforms):
     """The state that the tools share: the platform as the caller sees it, what the caller may do, and its session.
 
-    ``async with`` opens the platform without waiting for it; after a failure it is opened again at every call.
     ``session`` stands for the clients that have no session of their own; left out: one at random.
     """
 
     def __init__(self, settings: Settings, offer: Offer | None = None, session: str | None = None) -> None:
+        super().__init__(settings, _LoadedAside(self._connected))
         self.offer = offer or Offer()
-        self._settings = settings
         self._session = session or f"mcp-{uuid.uuid4()}"
-        self._host = _LoadedAside(self._connected)
-        self._tenants: Tenants | None = None
-
-    async def __aenter__(self) -> Self:
-        self._host.begin()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._tenants is not None:
-            await self._tenants.aclose()
-        await self._host.aclose()
 
     @property
     def caller(self) -> Caller:
         """The present caller."""
-        return CALLER.get() or Caller(self._settings.tenant, EVERY_SCOPE)
+        return CALLER.get() or Caller(self.settings.tenant, EVERY_SCOPE)
 
     def allows(self, group: ToolGroup, scope: Scope) -> bool:
         """Whether a tool of that group and scope is offered to the caller."""
         granted = self.offer.groups.get(group, frozenset())
         return self.caller.may(scope) and not granted.isdisjoint({scope, Scope.ADMIN})
 
-    async def host(self) -> Platform:
-        """The platform of the server's own tenant. Raises what opening it raised, and tries again at the next call."""
-        return self._host.opened or await self._host.platform()
-
     async def platform(self) -> Platform:
         """The caller's tenant's view of the platform, which stays open until the call is answered."""
-        host, tenant = await self.host(), self.caller.tenant
-        if tenant == self._settings.tenant:
-            return host
-        if self._tenants is None:
-            self._tenants = Tenants(host)
-        return await self._tenants.platform(tenant, _HOLDER.get())
+        return await self.of_tenant(self.caller.tenant, _HOLDER.get())
 
     async def made(self, group: ToolGroup, name: str) -> Platform:
         """The platform, with the collection of a group's application there, or to be made by who may write.
@@ -266,7 +243,7 @@ class Served:
     def _connected(self) -> Platform:
         from retrieval.platform import connect
 
-        return connect(settings=self._settings)
+        return connect(settings=self.settings)
 
 
 async def held(call: Coroutine[Any, Any, T]) -> T:

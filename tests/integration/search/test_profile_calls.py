@@ -52,6 +52,19 @@ async def test_versions_are_listed_used_again_and_never_lost(platform: Platform)
     assert [one.version for one in await docs.profiles(limit=1)] == [3]
 
 
+async def test_a_collection_is_made_anew_where_something_has_changed_alone(platform: Platform) -> None:
+    """Its facts are read every second; another process's item or profile changes them."""
+    docs, other = await platform.collection("changing"), await platform.collection("changing")
+    before = await docs.refresh()
+    assert await docs.refresh() is before
+    await other.add([{"id": "new", "text": "one more"}])
+    counted = await docs.refresh()
+    assert (counted.documents, counted.profile) == (before.documents + 1, before.profile)
+    await other.set_profile(WORDS)
+    assert (await docs.refresh()).profile == WORDS
+    await platform.remove_collection("changing")
+
+
 @pytest.mark.parametrize("version", [0, 99, -1, True, 2**40, "1"])
 async def test_a_version_that_is_not_there_is_refused(platform: Platform, version: int) -> None:
     """To read and to use; nothing changes."""

@@ -70,7 +70,7 @@ def test_a_collection_at_a_glance_is_a_table() -> None:
     """What is not set is left out."""
     info = CollectionInfo(
         name="docs", documents=3, pending=0, space=None, text_search_config="english", profile_version=2,
-        model_version=0, has_hnsw=False, filterable={"priority": "text"},
+        model_version=0, has_hnsw=False, index="auto", is_quantised=False, filterable={"priority": "text"},
     )  # fmt: skip
     html = info._repr_html_()
 

@@ -278,6 +278,15 @@ def test_what_facets_find_is_compared_up_to_the_crossover_with_the_effort_of_a_w
     assert (way.path, way.few, way.effort) == (Path.APPROXIMATE, few, effort_for(INDEX, ranked[1]))
 
 
+def test_more_are_compared_where_each_unit_of_effort_is_a_row() -> None:
+    """A walk of bits pays for each row that it brings; and the plan says which kind of index is walked."""
+    bits = replace(INDEX, is_quantised=True)
+    assert few_by_facets(bits, limit=10, documents=50_000) > few_by_facets(INDEX, limit=10, documents=50_000)
+    for index in (INDEX, bits):
+        request = plan(replace(LARGE, ann_index=index), has_words=False).request
+        assert request.is_quantised is index.is_quantised
+
+
 def test_where_many_surely_match_nothing_is_counted_and_the_effort_is_theirs() -> None:
     """The plan counts on four fifths of the matches that the sample predicts."""
     way = choose_way(LARGE_WAY, DENSE, depth=50, limit=10, is_filtered=True, by_facets=0.5)

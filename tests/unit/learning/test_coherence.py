@@ -18,10 +18,10 @@ from retrieval.domain.learning.arm import Arm, ItemArms
 from retrieval.domain.search.profile_parts import PosteriorKind
 from retrieval.learning.learned_model import LearnedReward
 from retrieval.learning.logistic import SHRUNK, Logistic, Slope
-from retrieval.learning.policies.choice import UncertaintyBonus
 from retrieval.learning.propensity import reward_draws
 from retrieval.learning.ranked import Ranked
 from retrieval.learning.shrinkage import Level, Prediction, Shrinkage, ShrunkEstimate
+from retrieval.learning.slate import UncertaintyBonus
 
 BUCKETS = ("domain=physics", "complexity=low", "cluster=3")
 CLUSTER = 5

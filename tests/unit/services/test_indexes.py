@@ -2,10 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
+
 import pytest
 
 from retrieval.adapters.store.search.indexes import AnnIndex
-from retrieval.services.indexes import IndexOutcome, index_rows, recall_of, wanted_outcome
+from retrieval.adapters.store.search.vectors import StoredSpace
+from retrieval.domain.items.collection import IndexKind
+from retrieval.domain.items.embedding import EmbeddingSpace
+from retrieval.services.indexes import (
+    MOST_COMPARED,
+    QUANTISED_FROM,
+    IndexOutcome,
+    index_rows,
+    recall_of,
+    wanted_outcome,
+    wants_bits,
+)
+from tests.support.facts import collection
 
 MEASURED = AnnIndex(rows=1000, index_bytes=1_000_000)
 
@@ -51,6 +66,41 @@ def test_the_index_follows_the_size_with_hysteresis(
 def test_what_a_failed_build_left_is_built_again_or_removed(documents: int, outcome: IndexOutcome) -> None:
     """An index that is there and not valid costs writes and helps nobody."""
     assert wanted_outcome(documents, 1000, None, 0, is_there=True) is outcome
+
+
+@pytest.mark.parametrize("is_quantised", [False, True])
+def test_an_index_of_the_other_kind_is_replaced_unless_it_goes_anyway(*, is_quantised: bool) -> None:
+    """Measured or not, bloated or not."""
+    for rows, index_bytes in ((1000, 1_000_000), (0, 0), (1000, 9_000_000)):
+        index = AnnIndex(rows=rows, index_bytes=1_000_000, is_quantised=is_quantised)
+        wanted = partial(wanted_outcome, 1000, 1000, index, index_bytes, is_there=True)
+        assert wanted(wants_bits=not is_quantised) is IndexOutcome.REPLACED
+        assert wanted(wants_bits=is_quantised) is not IndexOutcome.REPLACED
+    assert wanted_outcome(1, 1000, MEASURED, 1, is_there=True, wants_bits=True) is IndexOutcome.DROPPED
+
+
+@pytest.mark.parametrize(
+    ("kind", "dimensions", "index", "wants"),
+    [
+        (IndexKind.FULL, 3072, None, False),
+        (IndexKind.QUANTISED, 64, None, True),
+        (IndexKind.AUTO, QUANTISED_FROM - 1, None, False),
+        (IndexKind.AUTO, QUANTISED_FROM, None, True),
+        # What is there stays, but for bits that tell too little.
+        (IndexKind.AUTO, 3072, MEASURED, False),
+        (IndexKind.AUTO, 64, replace(MEASURED, is_quantised=True), True),
+        (IndexKind.AUTO, 3072, AnnIndex(is_quantised=True, effort_10=1001), True),
+        (IndexKind.AUTO, 3072, replace(MEASURED, is_quantised=True, effort_10=MOST_COMPARED), True),
+        (IndexKind.AUTO, 3072, replace(MEASURED, is_quantised=True, effort_10=MOST_COMPARED + 1), False),
+        (IndexKind.QUANTISED, 3072, replace(MEASURED, is_quantised=True, effort_10=1001), True),
+    ],
+)
+def test_the_kind_follows_the_wish_the_dimensions_and_what_was_measured(
+    kind: IndexKind, dimensions: int, index: AnnIndex | None, *, wants: bool
+) -> None:
+    """A wish is kept, whatever was measured."""
+    space = StoredSpace(1, EmbeddingSpace(provider="test", model="kinds", dimensions=dimensions))
+    assert wants_bits(collection(stored={"space": space, "ann_index": index, "index_kind": kind}).stored) is wants
 
 
 @pytest.mark.parametrize(("dimensions", "rows"), [(384, 11_939), (3072, 2_174), (1, 20_000), (4000, 1_695)])

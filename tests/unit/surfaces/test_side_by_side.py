@@ -17,9 +17,9 @@ import retrieval.sync
 from retrieval import Collection, Context, Platform, Settings
 from retrieval.apps.tickets import PreviewConfig, RetrievalRequest, RetrievalService
 from retrieval.surfaces.cli.app import app
-from retrieval.surfaces.http.models.profiles import PreviewRequest
-from retrieval.surfaces.http.models.search import BatchRequest, SearchBody
-from retrieval.surfaces.http.models.tickets import TicketPreviewRequest
+from retrieval.surfaces.http.routes.profiles import PreviewRequest
+from retrieval.surfaces.http.routes.search import BatchRequest, SearchBody
+from retrieval.surfaces.http.routes.tickets import TicketPreviewRequest
 from retrieval.surfaces.mcp.items import ItemTools
 from retrieval.surfaces.mcp.memories import MemoryTools
 from retrieval.surfaces.mcp.server import EVERY_TOOL, Offer, PrincipleTools, Served

@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 
 from retrieval.domain.learning.arm import Arm
-from retrieval.learning.policies.choice import Off, ThompsonSlots
-from retrieval.learning.policies.policy import Drawn, Places, Policy
 from retrieval.learning.propensity import Floats
 from retrieval.learning.ranked import Ranked
+from retrieval.learning.slate import Drawn, Off, Places, Policy, ThompsonSlots
 from retrieval.testing import ConformanceError, check_policy
 
 

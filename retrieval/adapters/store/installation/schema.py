@@ -11,17 +11,18 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import psycopg
 import sqlalchemy as sa
 from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.util import CommandError
-from sqlalchemy.exc import ArgumentError, DBAPIError
+from sqlalchemy.exc import DBAPIError
 
 from retrieval.adapters.store.installation.checks import MAJOR_VERSION, check_postgresql
 from retrieval.adapters.store.installation.revisions import SchemaStatus, known_revisions, status_of
 from retrieval.adapters.store.installed_sql import Names, directory, quote_identifier
-from retrieval.adapters.store.translate import translated, wrong_url
+from retrieval.adapters.store.translate import translated
 from retrieval.domain.errors import DatabaseError, MissingPrivilegeError, SchemaRevisionError
 
 _log = logging.getLogger(__name__)
@@ -83,10 +84,11 @@ def _config(connection: sa.Connection | None, schema: str, **attributes: object)
 
 @contextmanager
 def _connection(url: str) -> Iterator[sa.Connection]:
+    # The driver reads the URL itself: SQLAlchemy refuses one with several hosts.
     engine = sa.create_engine(
-        _address(url),
+        "postgresql+psycopg://",
         poolclass=sa.NullPool,
-        connect_args={"prepare_threshold": None, "connect_timeout": 10},
+        creator=lambda: psycopg.connect(url, prepare_threshold=None, connect_timeout=10),
     )
     try:
         with translated(url), engine.connect() as connection:
@@ -96,14 +98,6 @@ def _connection(url: str) -> Iterator[sa.Connection]:
             raise (error.orig or error) from error
     finally:
         engine.dispose()
-
-
-def _address(url: str) -> sa.URL:
-    try:
-        return sa.make_url(url).set(drivername="postgresql+psycopg")
-    except (ValueError, ArgumentError):
-        # What it says holds what stands where a port is looked for: of a password, perhaps.
-        raise wrong_url() from None
 
 
 @contextmanager

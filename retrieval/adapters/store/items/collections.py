@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -12,11 +12,11 @@ from psycopg.types.json import Jsonb
 
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Connection, Database
-from retrieval.adapters.store.search.indexes import AnnIndex
+from retrieval.adapters.store.search.indexes import BEYOND, AnnIndex
 from retrieval.adapters.store.search.vectors import StoredSpace
 from retrieval.domain.errors import DatabaseError, InvalidRequestError, UnknownCollectionError
 from retrieval.domain.items.attribute import AttributeType, Filterable
-from retrieval.domain.items.collection import Neighbours
+from retrieval.domain.items.collection import IndexKind, Neighbours
 from retrieval.domain.items.embedding import EmbeddingSpace
 from retrieval.domain.json_schema import AttributeSchema
 from retrieval.domain.search.profile import Profile, StoredProfile
@@ -53,62 +53,39 @@ class StoredCollection:
     """The note that was stored with the profile."""
     schema: AttributeSchema | None = None
     """The schema that the items' attributes fit; None: any do."""
+    index_kind: IndexKind = IndexKind.AUTO
+    """The kind of HNSW index that it asks for."""
     is_in_use: bool = True
     """Whether the space is the one that searches use: see ``collection_in_space``."""
+    row: tuple[Any, ...] = field(default=(), compare=False, repr=False)
+    """The row that it was read from."""
 
 
-_COLUMNS = """
-    c.collection_id, c.name, c.text_search_config, p.definition, c.profile_version,
-    coalesce(t.documents, 0) + coalesce((
-        SELECT sum(w.documents) FROM statistics_changes w WHERE w.collection_id = c.collection_id
-    ), 0)::bigint,
-    s.space_id, s.provider, s.model, s.revision, s.dimensions, s.distance, s.document_prefix, s.query_prefix,
-    CASE WHEN EXISTS (
-        SELECT FROM pg_index i JOIN pg_class k ON k.oid = i.indexrelid JOIN pg_namespace n ON n.oid = k.relnamespace
-        WHERE i.indisvalid AND n.nspname = current_schema()
-            AND k.relname = 'embeddings_' || s.space_id || '_' || c.collection_id || '_hnsw'
-    ) THEN coalesce((SELECT to_jsonb(a) FROM ann_indexes a
-                     WHERE a.collection_id = c.collection_id AND a.space_id = s.space_id), '{}') END,
-    coalesce((SELECT jsonb_object_agg(a.name, a.types) FROM collection_attributes a
-              WHERE a.collection_id = c.collection_id), '{}'),
-    coalesce((SELECT jsonb_object_agg(a.name, a.filterable) FROM collection_attributes a
-              WHERE a.collection_id = c.collection_id AND a.filterable IS NOT NULL), '{}'),
-    coalesce((SELECT l.model_version FROM learning_states l WHERE l.collection_id = c.collection_id), 0),
-    (SELECT max(k.computed_at) FROM cluster_centroids k
-     WHERE k.collection_id = c.collection_id AND k.space_id = s.space_id),
-    c.neighbours,
-    EXISTS (SELECT FROM memories m WHERE m.collection_id = c.collection_id AND m.expires_at IS NOT NULL),
-    p.note,
-    c.attribute_schema
-"""
-
-_FROM_IN = """
-    FROM collections c
-    JOIN profiles p ON p.collection_id = c.collection_id AND p.version = {version}
-    LEFT JOIN embedding_spaces s ON s.space_id = {space}
-    LEFT JOIN collection_statistics t ON t.collection_id = c.collection_id
+_FACTS_IN = """
+    SELECT c.collection_id, c.name, facts.*
+    FROM collections AS c CROSS JOIN LATERAL collection_facts(c.collection_id{in_space}) AS facts
     WHERE c.tenant_id = %(tenant_id)s
 """
-_FROM = _FROM_IN.format(space="c.space_id", version="c.profile_version")
-_FROM_IN_SPACE = _FROM_IN.format(
-    space="%(space_id)s::bigint", version="coalesce(%(version)s::integer, c.profile_version)"
-)
-
-_BY_NAME = Compiled(f"SELECT {_COLUMNS} {_FROM} AND c.name = %(name)s")
-_BY_ID = Compiled(f"SELECT {_COLUMNS} {_FROM} AND c.collection_id = %(collection_id)s")
-_IN_SPACE = Compiled(f"SELECT {_COLUMNS} {_FROM_IN_SPACE} AND c.collection_id = %(collection_id)s")
+_FACTS = _FACTS_IN.format(in_space="")
+_BY_NAME = Compiled(f"{_FACTS} AND c.name = %(name)s")
+_BY_ID = Compiled(f"{_FACTS} AND c.collection_id = %(collection_id)s")
+_IN_SPACE = Compiled(f"{_FACTS_IN.format(in_space=', %(space_id)s::bigint')} AND c.collection_id = %(collection_id)s")
 _PROFILE = Compiled("""
     SELECT p.definition FROM profiles p JOIN collections c ON c.collection_id = p.collection_id
     WHERE c.tenant_id = %(tenant_id)s AND p.collection_id = %(collection_id)s AND p.version = %(version)s
 """)
-_ALL = Compiled(f"SELECT {_COLUMNS} {_FROM} ORDER BY c.name")
-_PAGE = Compiled(f"SELECT {_COLUMNS} {_FROM} AND c.name > %(after)s ORDER BY c.name LIMIT %(limit)s")
+_ALL = Compiled(f"{_FACTS} ORDER BY c.name")
+_PAGE = Compiled(f"{_FACTS} AND c.name > %(after)s ORDER BY c.name LIMIT %(limit)s")
 
 
-async def find_collection(database: Database, tenant_id: int, name: str) -> StoredCollection | None:
-    """The tenant's collection of that name, or None."""
+async def find_collection(
+    database: Database, tenant_id: int, name: str, known: StoredCollection | None = None
+) -> StoredCollection | None:
+    """The tenant's collection of that name, or None; the one that is known where nothing has changed."""
     rows = await database.read(tenant_id, _BY_NAME.bind(tenant_id=tenant_id, name=name))
-    return _from_row(rows[0]) if rows else None
+    if not rows:
+        return None
+    return known if known is not None and rows[0] == known.row else _from_row(rows[0])
 
 
 async def collection_by_id(database: Database, tenant_id: int, collection_id: int) -> StoredCollection | None:
@@ -118,10 +95,10 @@ async def collection_by_id(database: Database, tenant_id: int, collection_id: in
 
 
 async def collection_in_space(
-    database: Database, tenant_id: int, collection_id: int, space_id: int, profile_version: int | None = None
+    database: Database, tenant_id: int, collection_id: int, space_id: int
 ) -> StoredCollection | None:
-    """The collection as it is in that space, whichever its searches use; ``profile_version``: None, the one in use."""
-    asked = {"tenant_id": tenant_id, "collection_id": collection_id, "space_id": space_id, "version": profile_version}
+    """The collection as it is in that space, whichever its searches use."""
+    asked = {"tenant_id": tenant_id, "collection_id": collection_id, "space_id": space_id}
     rows = await database.read(tenant_id, _IN_SPACE.bind(**asked))
     return replace(_from_row(rows[0]), is_in_use=False) if rows else None
 
@@ -182,13 +159,15 @@ async def create_collection(
     space_id: int | None,
     neighbours: Neighbours | None = None,
     schema: AttributeSchema | None = None,
+    index_kind: IndexKind = IndexKind.AUTO,
 ) -> None:
     """Make the collection with version 1 of its profile, unless another transaction made it first."""
     await check_text_search_config(connection, language)
     # Two statements: the policy on profiles looks the collection up, and sees it from the next statement on.
     cursor = await connection.execute(
-        "INSERT INTO collections (tenant_id, name, text_search_config, space_id, neighbours, attribute_schema) "
-        "VALUES (%s, %s, %s, %s, %s, %s) ON CONFLICT (tenant_id, name) DO NOTHING RETURNING collection_id",
+        "INSERT INTO collections "
+        "(tenant_id, name, text_search_config, space_id, neighbours, attribute_schema, index_kind) "
+        "VALUES (%s, %s, %s, %s, %s, %s, %s) ON CONFLICT (tenant_id, name) DO NOTHING RETURNING collection_id",
         (
             tenant_id,
             name,
@@ -196,6 +175,7 @@ async def create_collection(
             space_id,
             Jsonb(neighbours.as_dict()) if neighbours else None,
             Jsonb(schema.definition) if schema else None,
+            index_kind.value,
         ),
     )
     made = await cursor.fetchone()
@@ -211,6 +191,13 @@ async def set_space(connection: Connection, collection_id: int, space_id: int) -
     await connection.execute(
         "UPDATE collections SET space_id = %s WHERE collection_id = %s AND space_id IS NULL",
         (space_id, collection_id),
+    )
+
+
+async def set_index_kind(connection: Connection, collection_id: int, kind: IndexKind) -> None:
+    """Say which kind of HNSW index the collection asks for; ``keep_index`` makes it."""
+    await connection.execute(
+        "UPDATE collections SET index_kind = %s WHERE collection_id = %s", (kind.value, collection_id)
     )
 
 
@@ -244,6 +231,9 @@ def _ann_index(measured: Mapping[str, Any] | None) -> AnnIndex | None:
     """The index as measured; as usual where it was not yet; None where there is no valid one."""
     if measured is None:
         return None
+    if measured["is_quantised"] and "rows" not in measured:
+        # How much the bits tell depends on the vectors: before it is measured, nothing is found by them.
+        return AnnIndex(is_quantised=True, effort_10=BEYOND, effort_100=BEYOND, effort_200=BEYOND)
     return AnnIndex(**{name: measured[name] for name in AnnIndex.__slots__ if name in measured})
 
 
@@ -260,6 +250,7 @@ def _from_row(row: tuple[Any, ...]) -> StoredCollection:
         has_expiring,
         profile_note,
         schema,
+        index_kind,
     ) = rest
     names = ("provider", "model", "revision", "dimensions", "distance", "document_prefix", "query_prefix")
     stored = StoredSpace(space_id, EmbeddingSpace(**dict(zip(names, space, strict=True)))) if space_id else None
@@ -280,6 +271,8 @@ def _from_row(row: tuple[Any, ...]) -> StoredCollection:
         has_expiring=has_expiring,
         profile_note=profile_note,
         schema=None if schema is None else AttributeSchema.stored(schema),
+        row=row,
+        index_kind=IndexKind(index_kind),
     )
 
 

@@ -59,7 +59,9 @@ class CandidateRequest:
     reach: int = 0
     """Under a filter: the most items that a walk of an index brings before every matching one is looked at."""
     effort: int = 40
-    """``hnsw.ef_search`` of a walk."""
+    """``hnsw.ef_search`` of a walk; of a quantised index so many rows are compared by their vectors, too."""
+    is_quantised: bool = False
+    """Whether the HNSW index has one bit a dimension."""
     fields: tuple[Field, ...] = ()
     """Fields whose values come beside each candidate."""
     with_items: bool = False
@@ -95,6 +97,7 @@ class CandidateRequest:
         return (
             self.legs,
             self.path,
+            self.is_quantised,
             where,
             self.fields,
             self.with_items,

@@ -6,6 +6,7 @@ What the legs share is told here; the module of each says how it finds its own.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -24,7 +25,7 @@ from retrieval.adapters.store.items.composed import KeptStatements
 from retrieval.adapters.store.items.conditions import HIT_COLUMNS, field_value
 from retrieval.adapters.store.round_trip import Row
 from retrieval.adapters.store.search.candidate_request import CandidateRequest, Query
-from retrieval.adapters.store.search.dense_leg import dense_leg, dense_settings, similarity_of, vector_of
+from retrieval.adapters.store.search.dense_leg import dense_leg, dense_settings, similarity_of, vector_of, walk_values
 from retrieval.adapters.store.search.lexical_leg import found_by_words, lexical_leg, query_weights, weight_of
 from retrieval.adapters.store.search.ordered_legs import (
     linked_leg,
@@ -140,7 +141,7 @@ def _values(request: CandidateRequest, query: Query) -> dict[str, Any]:
         "query": query.words,
         "depth": request.depth,
         "few": request.few,
-        "reach": request.reach,
+        **walk_values(request),
         "prefixes": list(query.prefixes),
         "entity_types": [kind for kind, _ in entities],
         "entity_ids": [entity_id for _, entity_id in entities],
@@ -166,6 +167,10 @@ def settings(request: CandidateRequest) -> Mapping[str, str]:
     return {**ordered_settings(request), **dense, **planned_once}
 
 
+LEAST_MET = 4
+"""The part of its effort that a walk of bits under a filter must meet; with fewer, all matches are compared."""
+
+
 def found(rows: Sequence[Row], request: CandidateRequest) -> Found:
     """Rows of (leg, item_id, score, …) as rankings; the dense leg's account comes as rows of their own."""
     by_name: dict[str, list[Row]] = {}
@@ -183,7 +188,8 @@ def found(rows: Sequence[Row], request: CandidateRequest) -> Found:
         weighed=int(account.get("compared", account.get("walked", len(rankings.get(LegName.DENSE, ()))))),
         left_out=account.get(LEFT_OUT),
         fell_short="too_few_found" in account
-        or (path is Path.APPROXIMATE and len(brought[LegName.DENSE]) < min(request.depth, request.documents)),
+        or (path is Path.APPROXIMATE and len(brought[LegName.DENSE]) < min(request.depth, request.documents))
+        or account.get("met", math.inf) < request.effort / LEAST_MET,
         brought={leg: len(rows) for leg, rows in brought.items()} if request.with_both_scores else {},
         rows=_beside_each(by_name, request),
         vectors=_vectors(by_name.get(_VECTOR, ())),

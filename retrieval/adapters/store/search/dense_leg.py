@@ -6,6 +6,9 @@ condition is a number computed before, and the scan below it never starts.
 
 What facets can tell is read in the row that the vector stands in. For any other filter the keys of the matching items
 are gathered from other tables, or each item that a walk brings is looked up there.
+
+A quantised index orders rows by how many bits they share with the query. A walk of it brings several times the rows
+that are wanted, and ranks them by their vectors.
 """
 
 from __future__ import annotations
@@ -14,12 +17,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
+from pgvector.sqlalchemy import BIT, HALFVEC
 
 from retrieval.adapters.store.items.composed import Clause, facet_clauses, fields_and_values
 from retrieval.adapters.store.search.candidate_request import CandidateRequest
 from retrieval.adapters.store.search.statement_parts import (
     Matches,
     account,
+    count_of,
     is_wanted,
     literal,
     materialized,
@@ -48,6 +53,8 @@ def dense_leg(request: CandidateRequest, matches: Matches | None) -> list[Part]:
     if request.path is not Path.APPROXIMATE:
         found = [_all_of(_nearest_exactly(request, matches), "dense")]
         return found if matches is None else [*found, account("compared", matches.count)]
+    if matches is None and request.is_quantised:
+        return _walked(request, _near(request), sa.true(), sa.true())
     if matches is None:
         walk = _nearest_by_index(request, parameter("depth", sa.BigInteger))
         return [sa.select(named("dense"), *materialized(walk, "dense").c)]
@@ -67,6 +74,17 @@ def vector_of(request: CandidateRequest, item_id: sa.ColumnElement[str]) -> sa.F
     return row.where(table.c.item_id == item_id).limit(1).lateral("stored")
 
 
+def walk_values(request: CandidateRequest) -> dict[str, int]:
+    """The most rows that a walk brings, and the most of them that are ranked.
+
+    What a quantised index brings is in no order that counts: only as many rows as the effort hold the nearest.
+    """
+    kept = SPARE * request.depth
+    if not request.is_quantised:
+        return {"reach": request.reach, "kept": kept}
+    return {"reach": max(request.reach, request.effort, request.depth), "kept": max(kept, request.effort)}
+
+
 def dense_settings(request: CandidateRequest) -> Mapping[str, str]:
     """The settings of a walk.
 
@@ -83,14 +101,14 @@ def dense_settings(request: CandidateRequest) -> Mapping[str, str]:
     }
     if request.condition is not None:
         # It counts every vector that the graph search looks at, not only those that it brings; reach bounds the latter.
-        settings["hnsw.max_scan_tuples"] = str(max(_LOOKED_AT_A_ROW * request.reach, _LEAST_SCAN))
+        settings["hnsw.max_scan_tuples"] = str(max(_LOOKED_AT_A_ROW * walk_values(request)["reach"], _LEAST_SCAN))
     return settings
 
 
 def _chosen(request: CandidateRequest, matches: Matches) -> list[Part]:
     near = _near(request)
     return [
-        *_walked(near, sa.not_(matches.are_few), is_wanted(request, near.c.item_id)),
+        *_walked(request, near, sa.not_(matches.are_few), is_wanted(request, near.c.item_id)),
         _all_of(_nearest_of_few(request, matches), "dense_of_few"),
         account("compared", matches.count, matches.are_few),
     ]
@@ -118,7 +136,7 @@ def _by_facets(request: CandidateRequest, clauses: Sequence[Clause]) -> list[Par
     if can_walk:
         near = _near(request)
         has_none = sa.not_(sa.exists(sa.select(sa.literal_column("1")).select_from(compared)))
-        parts += _walked(near, has_none, _has_facets(request, clauses, near))
+        parts += _walked(request, near, has_none, _has_facets(request, clauses, near))
     return parts
 
 
@@ -140,16 +158,25 @@ def _has_facets(request: CandidateRequest, clauses: Sequence[Clause], row: sa.Su
     return sa.and_(*has_each)
 
 
-def _walked(near: sa.Subquery, only_if: sa.ColumnElement[bool], wanted: sa.ColumnElement[bool]) -> list[Part]:
-    """The best of the wanted ones among what a walk brings, and how many rows it brought."""
+def _walked(
+    request: CandidateRequest, near: sa.Subquery, only_if: sa.ColumnElement[bool], wanted: sa.ColumnElement[bool]
+) -> list[Part]:
+    """The best of the wanted ones among what a walk brings, and how many rows it brought.
+
+    Bits order what is far from the query only roughly. A filter that wants such items meets some of them, which need
+    not be the nearest: so the number of those met is told too.
+    """
     kept = sa.select(near.c.item_id, near.c.score, near.c.place).where(only_if, wanted)
-    met = materialized(kept.limit(parameter("depth", sa.BigInteger) * SPARE), "walk")
+    met = materialized(kept.limit(parameter("kept", sa.BigInteger)), "walk")
     best = sa.select(named("dense"), met.c.item_id, met.c.score).order_by(met.c.score.desc(), met.c.item_id)
     walked = sa.select(sa.func.coalesce(sa.func.max(met.c.place), 0)).scalar_subquery()
-    return [
+    parts = [
         _all_of(best.limit(parameter("depth", sa.BigInteger)), "dense_of_walk"),
         account("walked", walked, only_if),
     ]
+    if request.is_quantised and request.condition is not None:
+        parts.append(account("met", count_of(met), only_if))
+    return parts
 
 
 def _all_of(statement: Part, name: str) -> Part:
@@ -190,9 +217,18 @@ def _best(rows: Part) -> Part:
 
 
 def _nearest_by_index(request: CandidateRequest, limit: sa.ColumnElement[int]) -> Part:
-    rows, distance, _ = _nearest(request)
+    rows, distance, table = _nearest(request)
+    if request.is_quantised:
+        # A subquery: the bits of the query are computed once, and not for each row.
+        given = sa.select(_bits(sa.cast(parameter("vector"), HALFVEC), request)).scalar_subquery()
+        distance = _bits(table.c.vector, request).op("<~>", return_type=sa.Float())(given)
     # The bare operator, alone, is what an HNSW index can order by.
     return rows.order_by(distance).limit(limit)
+
+
+def _bits(vector: sa.ColumnElement[Any], request: CandidateRequest) -> sa.ColumnElement[Any]:
+    """One bit a dimension, as ``hnsw_definition`` says it."""
+    return sa.cast(sa.func.binary_quantize(vector), BIT(request.dimensions))
 
 
 def _near(request: CandidateRequest) -> sa.Subquery:

@@ -5,21 +5,29 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from psycopg import sql
 
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Connection, Database
 from retrieval.adapters.store.installed_sql import quote_identifier
+from retrieval.adapters.store.search.dense_leg import MAX_EFFORT
 
 _log = logging.getLogger(__name__)
+
+BEYOND = MAX_EFFORT + 1
+"""The effort of an index that no effort helps: every search compares all vectors."""
 
 _FAILED = """
     SELECT c.relname::text FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
         JOIN pg_namespace n ON n.oid = c.relnamespace
     WHERE n.nspname = %(schema)s AND starts_with(c.relname::text, %(name)s)
-        AND substr(c.relname::text, length(%(name)s) + 1) ~ '^(_cc(new|old)[0-9]*)?$'
-        AND NOT (i.indisvalid AND i.indisready AND i.indislive)
+        AND (
+            substr(c.relname::text, length(%(name)s) + 1) IN ('_next', '_former')
+            OR substr(c.relname::text, length(%(name)s) + 1) ~ '^(_cc(new|old)[0-9]*)?$'
+                AND NOT (i.indisvalid AND i.indisready AND i.indislive)
+        )
         AND NOT EXISTS (SELECT FROM pg_stat_progress_create_index p WHERE p.index_relid = i.indexrelid)
     ORDER BY c.relname
 """
@@ -44,7 +52,8 @@ def drop_statement(name: str, schema: str) -> str:
 async def failed_builds(database: Database, name: str) -> list[str]:
     """The invalid indexes that interrupted builds and rebuilds of the index ``name`` left, itself among them.
 
-    A rebuild goes on beside the index, as ``..._ccnew``, and has the old one as ``..._ccold`` at its end.
+    A rebuild goes on beside the index, as ``..._ccnew``, and has the old one as ``..._ccold`` at its end; an index of
+    another kind is built as ``..._next``, and replaces what is then ``..._former``. Those may be valid.
     """
     rows = await database.read(None, Compiled(_FAILED, {"schema": database.names.schema, "name": name}))
     return [row[0] for row in rows]
@@ -74,6 +83,8 @@ class AnnIndex:
     """The same for the 200 nearest: a filtered walk has to rank many more than it keeps."""
     recall: float = 1.0
     """The measured recall of the 10 nearest with that effort."""
+    is_quantised: bool = False
+    """Whether it has one bit a dimension, and an effort is also the number of rows that are compared."""
     exact_row_us: float = 1.5
     """Microseconds that comparing one vector takes, looked up by its key."""
     walk_row_us: float = 6.0
@@ -92,26 +103,43 @@ def hnsw_name(space_id: int, collection_id: int) -> str:
     return f"embeddings_{space_id}_{collection_id}_hnsw"
 
 
-def hnsw_definition(collection_id: int) -> str:
-    """The index's kind and rows, as SQL. Each large collection has an index of its own vectors."""
-    return f"USING hnsw (vector halfvec_ip_ops) WHERE collection_id = {int(collection_id)}"
+def hnsw_definition(collection_id: int, vector_schema: str, bits: int | None = None) -> str:
+    """The index's kind and rows, as SQL: a large collection's own vectors, or of each so many ``bits``."""
+    of = quote_identifier(vector_schema)
+    if bits is None:
+        key = f"(vector {of}.halfvec_ip_ops)"
+    else:
+        # Many vectors share their distance in bits: built with more effort, the graph loses fewer of them.
+        key = f"(({of}.binary_quantize(vector)::bit({int(bits)})) {of}.bit_hamming_ops) WITH (ef_construction = 128)"
+    return f"USING hnsw {key} WHERE collection_id = {int(collection_id)}"
+
+
+async def take_place(connection: Connection, schema: str, name: str) -> None:
+    """Let ``name_next`` be the index of that name, outside a transaction; what was it before is dropped."""
+    renamed = "ALTER INDEX {} RENAME TO {}"
+    async with connection.transaction():
+        for old, new in ((name, f"{name}_former"), (f"{name}_next", name)):
+            of = f"{quote_identifier(schema)}.{quote_identifier(old)}"
+            await connection.execute(renamed.format(of, quote_identifier(new)).encode())
+    await connection.execute(drop_statement(f"{name}_former", schema).encode())
 
 
 _SIZE = """
-    SELECT pg_relation_size(c.oid), i.indisvalid
+    SELECT pg_relation_size(c.oid), i.indisvalid, i.indkey[0] = 0
     FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_namespace n ON n.oid = c.relnamespace
     WHERE n.nspname = %(schema)s AND c.relname = %(name)s
 """
 _KEEP = """
     INSERT INTO ann_indexes AS known
         (collection_id, space_id, rows, index_bytes, effort_10, effort_100, effort_200, recall, exact_row_us,
-         walk_row_us)
+         walk_row_us, is_quantised)
     VALUES (%(collection_id)s, %(space_id)s, %(rows)s, %(index_bytes)s, %(effort_10)s, %(effort_100)s,
-            %(effort_200)s, %(recall)s, %(exact_row_us)s, %(walk_row_us)s)
+            %(effort_200)s, %(recall)s, %(exact_row_us)s, %(walk_row_us)s, %(is_quantised)s)
     ON CONFLICT (collection_id, space_id) DO UPDATE SET
         rows = excluded.rows, index_bytes = excluded.index_bytes, effort_10 = excluded.effort_10,
         effort_100 = excluded.effort_100, effort_200 = excluded.effort_200, recall = excluded.recall,
-        exact_row_us = excluded.exact_row_us, walk_row_us = excluded.walk_row_us, measured_at = now()
+        exact_row_us = excluded.exact_row_us, walk_row_us = excluded.walk_row_us, is_quantised = excluded.is_quantised,
+        measured_at = now()
 """
 _KEEP_FACETS = """
     WITH sampled AS MATERIALIZED (
@@ -137,11 +165,19 @@ _KEEP_FACETS = """
 _FORGET = "DELETE FROM ann_indexes WHERE collection_id = %s AND space_id = %s"
 
 
-async def index_state(database: Database, name: str) -> tuple[int, bool] | None:
-    """The index's size in bytes and whether it is valid; None where there is none."""
+class IndexIs(NamedTuple):
+    """An index as the server has it."""
+
+    bytes: int
+    is_valid: bool
+    is_quantised: bool
+
+
+async def index_state(database: Database, name: str) -> IndexIs | None:
+    """The index as it is now; None where there is none."""
     statement = Compiled(_SIZE, {"schema": database.names.schema, "name": name})
     rows = await database.read(None, statement)
-    return (int(rows[0][0]), bool(rows[0][1])) if rows else None
+    return IndexIs(*rows[0]) if rows else None
 
 
 async def keep_measured(connection: Connection, collection_id: int, space_id: int, index: AnnIndex) -> None:

@@ -21,7 +21,7 @@ from retrieval.adapters.store.database import Connection, Database
 from retrieval.adapters.store.items.conditions import matching
 from retrieval.adapters.store.search.candidate_request import CandidateRequest, Query
 from retrieval.adapters.store.search.candidates import Found, bound, found, settings
-from retrieval.adapters.store.search.dense_leg import MAX_EFFORT
+from retrieval.adapters.store.search.indexes import BEYOND
 from retrieval.domain.items.embedding import Vector
 from retrieval.domain.search.filters import Filter, parse_where
 from retrieval.domain.search.hit import Path
@@ -257,7 +257,7 @@ _GIVE_UP = """
 
 async def give_up_index(connection: Connection, collection_id: int, space_id: int) -> None:
     """Let every search compare all vectors: no effort makes this index find what it should."""
-    values = {"collection_id": collection_id, "space_id": space_id, "beyond": MAX_EFFORT + 1}
+    values = {"collection_id": collection_id, "space_id": space_id, "beyond": BEYOND}
     await connection.execute(_GIVE_UP, values)
 
 

@@ -104,6 +104,7 @@ collections = Table(
     now_column("created_at"),
     Column("neighbours", JSONB),
     Column("attribute_schema", JSONB),
+    text_column("index_kind", "'auto'"),
     UniqueConstraint("tenant_id", "name"),
 )
 
@@ -160,6 +161,7 @@ ann_indexes = Table(
     Column("recall", REAL, nullable=False),
     Column("exact_row_us", REAL, nullable=False),
     Column("walk_row_us", REAL, nullable=False),
+    Column("is_quantised", Boolean, nullable=False),
     Column("common_facets", JSONB, nullable=False, server_default=text("'{}'")),
     now_column("measured_at"),
 )

@@ -67,7 +67,7 @@ def analytics(
 
     The same stands in the database, for analysts, as analytics_VIEW.
     """
-    from retrieval.surfaces.since import age_or_time, time_of
+    from retrieval.surfaces.refused_values import age_or_time, time_of
 
     if as_json and as_csv:
         raise InvalidRequestError("--json and --csv are two ways to print the same; choose one")

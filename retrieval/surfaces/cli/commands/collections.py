@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from retrieval.domain.items.collection import OCCURRED_AT, Neighbours
+from retrieval.domain.items.collection import OCCURRED_AT, IndexKind, Neighbours
 from retrieval.surfaces.cli.options import CollectionName, Json, examples, filterable_of
 from retrieval.surfaces.cli.output import NO_COLLECTIONS, console, short_space, table
 from retrieval.surfaces.cli.run import answer, of_collection
@@ -32,6 +32,8 @@ NEIGHBOURS_EXAMPLES = (
     "retrieval collections neighbours talks --sequence session --order turn",
     "retrieval collections neighbours talks --none",
 )
+
+INDEX_EXAMPLE = "retrieval collections index tickets quantised"
 
 REMOVE_EXAMPLE = "retrieval collections remove tickets --yes"
 
@@ -183,6 +185,35 @@ def neighbours(
     answer(context, of_collection(collection, ask), shown, as_json=as_json)
 
 
+@app.command(epilog=examples(INDEX_EXAMPLE))
+def index(
+    context: typer.Context,
+    *,
+    collection: CollectionName,
+    kind: Annotated[
+        IndexKind | None,
+        typer.Argument(help="The kind to ask for; auto goes by dimensions.", show_default=False),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Show which kind of HNSW index a collection asks for and has, or change it.
+
+    A full index keeps each vector, a quantised one a bit a dimension. The
+    job indexes replaces the index; the old one answers until then.
+    """
+
+    async def work(platform: Platform) -> dict[str, object]:
+        found = await platform.collection(collection, create=False, index=kind)
+        info = await found.info()
+        has = ("quantised" if info.is_quantised else "full") if info.has_hnsw else None
+        return {"collection": collection, "index": info.index, "has": has}
+
+    def shown(told: dict[str, object]) -> str:
+        return f"{collection} asks for {told['index']}, has {told['has'] or 'no index'}"
+
+    answer(context, work, shown, as_json=as_json)
+
+
 @app.command(epilog=examples(REMOVE_EXAMPLE))
 def remove(
     context: typer.Context,
@@ -234,7 +265,7 @@ def collections_table(found: list[CollectionInfo]) -> Table:
                 info.text_search_config,
                 f"v{info.profile_version}",
                 f"v{info.model_version}" if info.model_version else "",
-                info.has_hnsw,
+                "quantised" if info.is_quantised else info.has_hnsw,
                 " ".join(f"{name}:{kind}" for name, kind in info.filterable.items()),
             )
             for info in found

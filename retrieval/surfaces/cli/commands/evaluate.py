@@ -140,8 +140,7 @@ def evaluate(
     """
     from retrieval.services.evaluate import evaluate_collection, parse_metrics
     from retrieval.services.judgements import DropSelf, WhereFrom, judged, read_judged
-    from retrieval.surfaces.cli.output import console, print_json
-    from retrieval.surfaces.cli.progress import Step, progress
+    from retrieval.surfaces.cli.output import Step, console, print_json, progress
     from retrieval.surfaces.cli.run import run
 
     measured, chosen = parse_metrics(metrics), legs_of(legs)

@@ -73,8 +73,7 @@ def import_langchain(
 
 def _copied(state: State, url: str, store: LangChainStore, collection: str, *, skip: bool, quiet: bool) -> CopyReport:
     from retrieval.platform import Platform
-    from retrieval.surfaces.cli.output import console
-    from retrieval.surfaces.cli.progress import Step, progress
+    from retrieval.surfaces.cli.output import Step, console, progress
     from retrieval.surfaces.cli.run import run
     from retrieval.surfaces.langchain.migrate import copy_store
 

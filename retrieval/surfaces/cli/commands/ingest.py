@@ -28,6 +28,7 @@ from retrieval.apps.tickets.ticket_item import (
 )
 from retrieval.domain.errors import BadLineError, InvalidItemError, InvalidRequestError
 from retrieval.domain.items.chunking import DEFAULT_OVERLAP, DEFAULT_TOKENS
+from retrieval.domain.items.collection import IndexKind
 from retrieval.platform import Platform
 from retrieval.services.ingest import IngestReport
 from retrieval.surfaces.cli.ingest_documents import (
@@ -40,8 +41,7 @@ from retrieval.surfaces.cli.ingest_documents import (
     tell_pending,
 )
 from retrieval.surfaces.cli.options import CollectionName, Json, State, columns_of, filterable_of, schema_of, state_of
-from retrieval.surfaces.cli.output import console, count, plain, print_json, table
-from retrieval.surfaces.cli.progress import Step, progress
+from retrieval.surfaces.cli.output import Step, console, count, plain, print_json, progress, table
 from retrieval.surfaces.cli.run import run
 
 STANDARD_INPUT = "-"
@@ -255,6 +255,7 @@ class IngestOptions:
     language: str | None
     filterable: Mapping[str, str]
     schema: Mapping[str, Any] | None
+    index: str | None
     as_json: bool
     quiet: bool
     clean: bool
@@ -289,7 +290,11 @@ async def _ingest(
     filterable = {**(TICKET_FILTERABLE if source.holds_tickets else {}), **options.filterable}
     await tell_destination(platform, options.collection, source.total_bytes, yes=options.yes)
     collection = await platform.collection(
-        options.collection, language=options.language or "english", filterable=filterable, schema=options.schema
+        options.collection,
+        language=options.language or "english",
+        filterable=filterable,
+        schema=options.schema,
+        index=options.index,
     )
     await check_language(collection, options.language)
     stored = IngestReport()
@@ -464,6 +469,10 @@ def ingest(
             "--schema", metavar="FILE", help="JSON Schema that the attributes fit, of a new collection; others are bad."
         ),
     ] = None,
+    index: Annotated[
+        IndexKind | None,
+        typer.Option("--index", help="What an HNSW index keeps of each vector: all of it, or one bit a dimension."),
+    ] = None,
     chunk_tokens: Annotated[
         int,
         typer.Option(
@@ -503,6 +512,7 @@ def ingest(
                 language=language,
                 filterable=filterable_of(filterable or ()),
                 schema=schema_of(schema),
+                index=index,
                 as_json=as_json,
                 quiet=quiet,
                 yes=yes,
@@ -528,6 +538,7 @@ def ingest(
         language=language,
         filterable=filterable_of(filterable or ()),
         schema=schema_of(schema),
+        index=index,
         as_json=as_json,
         quiet=quiet,
         clean=clean,

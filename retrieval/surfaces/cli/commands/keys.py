@@ -158,7 +158,7 @@ def _cap(key: ApiKey) -> int | None:
 def _expiry(text: str | None, now: datetime) -> datetime | None:
     from datetime import timedelta
 
-    from retrieval.surfaces.since import age_or_time
+    from retrieval.surfaces.refused_values import age_or_time
 
     if text is None:
         return None

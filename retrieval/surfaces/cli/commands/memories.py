@@ -139,7 +139,7 @@ def remember(
     gains a source, and one that contradicts a memory takes its place. The same
     messages a second time change nothing.
     """
-    from retrieval.surfaces.since import time_of
+    from retrieval.surfaces.refused_values import time_of
 
     said_at = None if at is None else time_of("--at", at)
     messages = messages_of(file)

@@ -80,7 +80,7 @@ def _run(settings: Settings, host: str, port: int, *, insecure_local: bool, as_j
     from retrieval.adapters.store.installation.opening import told_server
     from retrieval.surfaces.cli.output import console, print_json_line
     from retrieval.surfaces.cli.run import stop_signal
-    from retrieval.surfaces.http.serving import run_service
+    from retrieval.surfaces.http.app import run_service
     from retrieval.surfaces.listening import new_loop
 
     def announce(url: str) -> None:

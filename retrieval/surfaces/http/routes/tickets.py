@@ -1,4 +1,4 @@
-"""Tickets: similar historical ones for a new one, and how their index is."""
+"""The tickets' recommendations: routes and models."""
 
 from __future__ import annotations
 
@@ -8,22 +8,167 @@ from typing import Annotated, Any, TypeVar
 
 from fastapi import APIRouter, Body
 from fastapi.responses import JSONResponse, Response
+from pydantic import BaseModel, ConfigDict, field_validator
 
-from retrieval.apps.tickets import ConfigurationError, RetrievalRequest, RetrievalResponse, SearchPreview
+from retrieval.apps.tickets import ConfigurationError, PreviewConfig, RetrievalRequest, RetrievalResponse, SearchPreview
 from retrieval.domain.api_key import Scope
 from retrieval.domain.errors import Advice, InvalidRequestError, UnknownCollectionError
 from retrieval.surfaces.http.caller import CurrentTickets, needs
 from retrieval.surfaces.http.json_bodies import JSONBodies
-from retrieval.surfaces.http.models import tickets as models
+from retrieval.surfaces.http.models import AnswerPart
+
+SEARCH_EXAMPLE = {
+    "title": "Database connection timeout",
+    "description": "Users experiencing timeouts during peak hours",
+    "domain_filter": "MM",
+    "top_k": 10,
+    "vector_weight": 0.8,
+    "metadata_weight": 0.2,
+}
+
+ANSWER_EXAMPLE = {
+    "similar_tickets": [
+        {
+            "ticket_id": "MM-42",
+            "title": "Connection pool exhausted",
+            "description": "The service reached its limit of connections.",
+            "similarity_score": 0.888,
+            "vector_similarity": 0.92,
+            "metadata_score": 0.76,
+            "priority": "High",
+            "labels": ["Code Fix"],
+            "resolution_time_hours": 30.0,
+            "domain": "MM",
+            "resolution": "A larger pool, and an alarm.",
+            "resolution_time_known": True,
+        }
+    ],
+    "search_metadata": {
+        "query_domain": "MM",
+        "total_found": 1,
+        "avg_similarity": 0.888,
+        "top_similarity": 0.888,
+        "index_total": 300,
+    },
+    "config_used": {"top_k": 10, "domain_filter": "MM", "vector_weight": 0.8, "metadata_weight": 0.2},
+}
+
+PREVIEW_EXAMPLE = {
+    "query": "Database connection timeout",
+    "domain": "MM",
+    "candidates": 1,
+    "baseline": "balanced",
+    "previews": [
+        {
+            "weighting": {
+                "name": "balanced",
+                "vector_weight": 0.7,
+                "metadata_weight": 0.3,
+                "priority_weights": None,
+                "time_normalization_hours": None,
+            },
+            "tickets": [],
+            "entered": [],
+            "left": [],
+            "summary": "balanced (0.7 similarity, 0.3 metadata): 0 of 1 stand elsewhere, 0 came in and 0 went out",
+        }
+    ],
+}
+
+
+class TicketPreviewRequest(BaseModel):
+    """A ticket whose similar ones are ranked under several weightings; the search is not recorded."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        use_attribute_docstrings=True,
+        json_schema_extra={
+            "examples": [
+                {
+                    "title": "Connection timeout",
+                    "domain": "MM",
+                    "config": {"vector_weight": 0.6, "metadata_weight": 0.4},
+                }
+            ]
+        },
+    )
+
+    title: str
+    description: str = ""
+    domain: str | None = None
+    """Only tickets of this domain."""
+    config: PreviewConfig | None = None
+    """The weights to compare; left out: the service's own and the four presets. A list names presets."""
+
+    @field_validator("config", mode="before")
+    @classmethod
+    def _names(cls, given: Any) -> Any:
+        return {"weightings": given} if isinstance(given, list | str) else given
+
+
+class HealthTold(AnswerPart):
+    """How the index of tickets is."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "status": "healthy",
+                    "component": "retrieval",
+                    "collection": "tickets",
+                    "index_loaded": True,
+                    "total_vectors": 300,
+                    "dimension": 3072,
+                    "pending": 0,
+                }
+            ]
+        }
+    )
+
+    status: str
+    """`healthy` or `unhealthy`."""
+    component: str
+    collection: str
+    index_loaded: bool
+    total_vectors: int | None = None
+    dimension: int | None = None
+    pending: int | None = None
+    """Tickets that wait for their vector."""
+    error: str | None = None
+    error_type: str | None = None
+
+
+class StatsTold(AnswerPart):
+    """The contents of the index of tickets."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "total_vectors": 300,
+                    "dimension": 3072,
+                    "domain_distribution": {"MM": 120, "CIW": 100, "Specialty": 80},
+                    "metadata_entries": 300,
+                }
+            ]
+        }
+    )
+
+    total_vectors: int
+    dimension: int | None
+    """Null without an embedding space."""
+    domain_distribution: dict[str, int]
+    """Tickets by domain; without one under the empty name."""
+    metadata_entries: int
+
 
 router = APIRouter(prefix="/v2/retrieval", tags=["tickets"], dependencies=[needs(Scope.READ)], route_class=JSONBodies)
 
 Answer = TypeVar("Answer")
 
 _JSON = "application/json"
-_UNHEALTHY: dict[int | str, dict[str, Any]] = {
-    503: {"model": models.HealthTold, "description": "It cannot be searched"}
-}
+_UNHEALTHY: dict[int | str, dict[str, Any]] = {503: {"model": HealthTold, "description": "It cannot be searched"}}
 
 
 def _shown(example: dict[str, Any]) -> dict[int | str, dict[str, Any]]:
@@ -34,11 +179,11 @@ def _shown(example: dict[str, Any]) -> dict[int | str, dict[str, Any]]:
 @router.post(
     "/search",
     response_model=RetrievalResponse,
-    responses=_shown(models.ANSWER_EXAMPLE),
+    responses=_shown(ANSWER_EXAMPLE),
     summary="Find similar tickets",
 )
 async def search_tickets(
-    tickets: CurrentTickets, body: Annotated[RetrievalRequest, Body(examples=[models.SEARCH_EXAMPLE])]
+    tickets: CurrentTickets, body: Annotated[RetrievalRequest, Body(examples=[SEARCH_EXAMPLE])]
 ) -> Response:
     """Finds tickets for a title and description, a text or an embedding; by similarity, priority, time to resolve."""
     with _named(_members_of(body)):
@@ -46,7 +191,7 @@ async def search_tickets(
     return Response(found.model_dump_json(), media_type=_JSON)
 
 
-@router.get("/health", response_model=models.HealthTold, responses=_UNHEALTHY, summary="Whether tickets can be found")
+@router.get("/health", response_model=HealthTold, responses=_UNHEALTHY, summary="Whether tickets can be found")
 async def tickets_health(tickets: CurrentTickets) -> JSONResponse:
     """200 where the collection is there and holds vectors, else 503 with the reason."""
     found = await tickets.health_check()
@@ -56,7 +201,7 @@ async def tickets_health(tickets: CurrentTickets) -> JSONResponse:
     return JSONResponse(found, status_code=200 if found["status"] == "healthy" else 503)
 
 
-@router.get("/stats", response_model=models.StatsTold, summary="What is in the index of tickets")
+@router.get("/stats", response_model=StatsTold, summary="What is in the index of tickets")
 async def tickets_stats(tickets: CurrentTickets) -> JSONResponse:
     """Vectors, their dimension, and how many tickets each domain has; counted now."""
     return JSONResponse(await _or_unknown(tickets.get_index_stats()))
@@ -65,10 +210,10 @@ async def tickets_stats(tickets: CurrentTickets) -> JSONResponse:
 @router.post(
     "/preview",
     response_model=SearchPreview,
-    responses=_shown(models.PREVIEW_EXAMPLE),
+    responses=_shown(PREVIEW_EXAMPLE),
     summary="Compare weightings on a ticket",
 )
-async def preview_tickets(tickets: CurrentTickets, body: models.TicketPreviewRequest) -> Response:
+async def preview_tickets(tickets: CurrentTickets, body: TicketPreviewRequest) -> Response:
     """One search whose candidates are ranked under each weighting: what moves, and why. Nothing is recorded."""
     with _named({"query": "description"}):
         found = await _or_unknown(tickets.preview_search(body.title, body.description, body.domain, body.config))

@@ -19,7 +19,7 @@ from retrieval.adapters.store.installation.direct import connected
 from retrieval.adapters.store.installation.revisions import head_revision, newest_revision
 from retrieval.adapters.store.installed_sql import Names
 from retrieval.apps.principles import PrincipleStore
-from retrieval.apps.principles import collection as collections
+from retrieval.apps.principles import traces as collections
 from retrieval.apps.principles.choosing import best
 from retrieval.apps.principles.principle import CANDIDATE, KIND
 from retrieval.apps.principles.startup import options as end_options

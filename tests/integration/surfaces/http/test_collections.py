@@ -34,6 +34,18 @@ async def test_a_collection_is_made_once(client: AsyncClient) -> None:
     assert (await client.put("/v1/collections/usual")).json()["text_search_config"] == "english"
 
 
+async def test_the_kind_of_index_is_chosen_and_changed(client: AsyncClient) -> None:
+    """Nothing said leaves it as it is."""
+    made = await client.put("/v1/collections/bits", json={"index": "quantised"})
+    same = await client.put("/v1/collections/bits", json={})
+    other = await client.put("/v1/collections/bits", json={"index": "full"})
+
+    assert (made.status_code, same.status_code, other.status_code) == (201, 200, 200)
+    assert [one.json()["index"] for one in (made, same, other)] == ["quantised", "quantised", "full"]
+    assert made.json()["is_quantised"] is False
+    assert (await client.get("/v1/collections/bits")).json()["index"] == "full"
+
+
 async def test_what_cannot_be_changed_is_a_conflict(client: AsyncClient) -> None:
     """The answer says what it is; nothing is changed."""
     await client.put("/v1/collections/fixed", json=SETTINGS)
@@ -72,6 +84,7 @@ async def test_items_have_to_fit_a_collections_schema(client: AsyncClient) -> No
         ({"profile": {"legs": {"nose": 1}}}, "/profile"),
         ({"space": {"provider": "p", "model": "m", "dimensions": 0}}, "/space/dimensions"),
         ({"size": "large"}, "/size"),
+        ({"index": "bits"}, "/index"),
         ({"schema": {"type": "colour"}}, "/schema"),
     ],
 )

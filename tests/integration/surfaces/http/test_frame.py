@@ -19,8 +19,8 @@ from retrieval.domain.errors import DatabaseUnreachableError, RetrievalError, Un
 from retrieval.surfaces.http import connection as exchange
 from retrieval.surfaces.http.admission import Access, Admission
 from retrieval.surfaces.http.answers import on_error
+from retrieval.surfaces.http.app import Frame
 from retrieval.surfaces.http.connection import extensions
-from retrieval.surfaces.http.frame import Frame
 from retrieval.surfaces.http.limits import Limits, Load
 from retrieval.surfaces.http.service import Service
 from retrieval.surfaces.http.telemetry import current_request_id

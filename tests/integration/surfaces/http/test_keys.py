@@ -28,9 +28,9 @@ from retrieval.jobs.run import run_job
 from retrieval.services.add import AddedEach
 from retrieval.surfaces.http import authentication
 from retrieval.surfaces.http import connection as exchange
+from retrieval.surfaces.http.admission import LONGEST_ANSWER
 from retrieval.surfaces.http.app import create_app
 from retrieval.surfaces.http.caller import CurrentCaller, CurrentPlatform, needs
-from retrieval.surfaces.http.idempotency import LONGEST_ANSWER
 from tests.support.database import SCHEMA
 from tests.support.jobs import target_of
 

@@ -17,9 +17,8 @@ from retrieval import Settings
 from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.domain.errors import ConfigurationError
-from retrieval.surfaces.http.app import create_app
+from retrieval.surfaces.http.app import create_app, run_service
 from retrieval.surfaces.http.caller import CurrentPlatform
-from retrieval.surfaces.http.serving import run_service
 from tests.support.away import Away
 from tests.support.serving import Served, served
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retrieval.apps.memories.context import NOTHING, context_text
+from retrieval.apps.memories.engine import NOTHING, context_text
 from retrieval.apps.memories.ranking import RelevantMemory
 from retrieval.apps.memories.requests import Bounds, checked_length
 from retrieval.domain.checks import STORED_NOTE, named

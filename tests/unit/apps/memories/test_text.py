@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from retrieval.apps.memories.context import escaped, format_content, shortened, tokenize
+from retrieval.apps.memories.engine import escaped, format_content, shortened, tokenize
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from retrieval.apps.tickets import PreviewConfig, Weighting
-from retrieval.apps.tickets.weights import Weights
+from retrieval.apps.tickets.config import Weights
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from retrieval.apps.tickets import ALIASES, PriorityWeights, preset, tickets_profile
-from retrieval.apps.tickets.errors import ProcessingError
+from retrieval.apps.tickets.config import ProcessingError
 from retrieval.domain.search.signal import Facts, Question
 
 NOW = datetime(2024, 5, 1, tzinfo=UTC)

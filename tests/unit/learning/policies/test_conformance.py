@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from retrieval.domain.search.profile_parts import Exploration, PolicyName, PosteriorKind
-from retrieval.learning.policies.choice import AdjacentSwaps, Off, ThompsonSlots, UncertaintyBonus, policy_for
-from retrieval.learning.policies.policy import Policy
+from retrieval.learning.slate import AdjacentSwaps, Off, Policy, ThompsonSlots, UncertaintyBonus, policy_for
 from retrieval.testing import check_policy
 
 POLICIES = [

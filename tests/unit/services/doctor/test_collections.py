@@ -11,6 +11,7 @@ from retrieval.adapters.store.installation.examination.collection_state import R
 from retrieval.adapters.store.installation.examination.table_state import IndexState
 from retrieval.adapters.store.search.indexes import AnnIndex
 from retrieval.domain.diagnosis import Finding, Severity
+from retrieval.domain.items.collection import IndexKind
 from retrieval.services.doctor.collections import (
     EmbedderState,
     check_collection,
@@ -19,6 +20,9 @@ from retrieval.services.doctor.collections import (
     check_queue,
 )
 from tests.support.facts import NOW, collection, hnsw, queue
+
+USELESS = AnnIndex(rows=20_000, index_bytes=40 << 20, is_quantised=True, effort_10=1001)
+"""Bits by which the nearest are not found."""
 
 
 def findings(index: IndexState | None, *, has_worker: bool = False, **changes: Any) -> list[Finding]:
@@ -68,6 +72,18 @@ def test_what_waits_is_worse_where_nobody_sees_to_it() -> None:
         (None, {"ann_index": None}, "no index", "retrieval jobs run indexes --collection tickets"),
         (hnsw(bytes=90 << 20), {}, "twice the bytes", "retrieval reindex tickets"),
         (hnsw(), {"documents": 60_000}, "at another size", "retrieval jobs run indexes --collection tickets"),
+        (
+            hnsw(),
+            {"index_kind": IndexKind.QUANTISED},
+            "another kind",
+            "retrieval jobs run indexes --collection tickets",
+        ),
+        (
+            hnsw(),
+            {"index_kind": IndexKind.QUANTISED, "ann_index": USELESS},
+            "do not find 99 %",
+            "retrieval collections index tickets full",
+        ),
         (hnsw(), {"documents": 300}, "not needed", "retrieval jobs run indexes --collection tickets"),
     ],
 )

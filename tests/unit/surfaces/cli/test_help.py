@@ -74,6 +74,7 @@ def test_every_command_is_there() -> None:
         "retrieval mcp",
         "retrieval serve",
         "retrieval collections neighbours",
+        "retrieval collections index",
         "retrieval feedback",
         "retrieval retrievals",
         "retrieval retrievals list",

@@ -7,7 +7,7 @@ import io
 import pytest
 from rich.console import Console
 
-from retrieval.surfaces.cli.progress import Step, progress, rate
+from retrieval.surfaces.cli.output import Step, progress, rate
 
 
 def test_a_terminal_gets_a_bar_with_count_and_rate() -> None:

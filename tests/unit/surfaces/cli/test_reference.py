@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from retrieval.surfaces.cli.errors import EXIT_MEANINGS
-from retrieval.surfaces.cli.reference import reference
+from scripts.cli_reference import reference
 
 PAGE = Path(__file__).parents[4] / "docs" / "reference" / "cli.md"
 

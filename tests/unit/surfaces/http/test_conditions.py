@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from retrieval.domain.errors import InvalidRequestError
-from retrieval.surfaces.http.sent_items import etag, is_known, wanted_version
+from retrieval.surfaces.http.json_bodies import etag, is_known, wanted_version
 
 
 @pytest.mark.parametrize(

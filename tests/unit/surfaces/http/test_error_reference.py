@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from retrieval.surfaces.http.error_reference import error_table
+from scripts.error_reference import error_table
 
 PAGE = Path(__file__).parents[4] / "docs/reference/errors.md"
 

@@ -6,7 +6,7 @@ import pytest
 from httpx2 import ASGITransport, AsyncClient
 from starlette.responses import PlainTextResponse
 
-from retrieval.surfaces.http.frame import LocalOnly
+from retrieval.surfaces.http.app import LocalOnly
 
 
 async def status(url: str = "http://127.0.0.1:8000", **headers: str) -> int:

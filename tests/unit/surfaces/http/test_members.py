@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from retrieval.surfaces.http.json_bodies import members_at
-from retrieval.surfaces.http.models.learning import FeedbackBatch, FeedbackEvent
-from retrieval.surfaces.http.models.search import SearchBody
+from retrieval.surfaces.http.routes.learning import FeedbackBatch, FeedbackEvent
+from retrieval.surfaces.http.routes.search import SearchBody
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,11 @@ from pydantic import BaseModel, TypeAdapter
 
 from retrieval.apps.tickets import RetrievalRequest
 from retrieval.domain.told import told_names
-from retrieval.surfaces.http.models import items, profiles, search, tickets
-from retrieval.surfaces.http.models import items as collections
-from retrieval.surfaces.http.models import learning as feedback
-from retrieval.surfaces.http.models.base import VALUE_MODELS, AnswerPart
+from retrieval.surfaces.http.models import VALUE_MODELS, AnswerPart
 from retrieval.surfaces.http.openapi import operations
+from retrieval.surfaces.http.routes import items, profiles, search, tickets
+from retrieval.surfaces.http.routes import items as collections
+from retrieval.surfaces.http.routes import learning as feedback
 from tests.support.serving import description
 
 DESCRIBED = description()

@@ -7,7 +7,7 @@ from urllib.parse import quote
 import pytest
 
 from retrieval.domain.errors import InvalidRequestError
-from retrieval.surfaces.http.sent_items import check_text, restored, told_apart
+from retrieval.surfaces.http.json_bodies import check_text, restored, told_apart
 
 
 @pytest.mark.parametrize("name", ["a/b", "//", "\n", "a\nb/", "ä/日本", "a b?c#d%2Fe", "..", "%"])

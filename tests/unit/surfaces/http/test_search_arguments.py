@@ -10,7 +10,7 @@ import pytest
 
 from retrieval.collection import Collection
 from retrieval.surfaces.cli.commands.search import search
-from retrieval.surfaces.http.models.search import BatchRequest, SearchBody
+from retrieval.surfaces.http.routes.search import BatchRequest, SearchBody
 
 
 def names_of(function: Callable[..., Any]) -> set[str]:

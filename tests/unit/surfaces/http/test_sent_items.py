@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from retrieval.domain.errors import InvalidItemError
-from retrieval.surfaces.http.sent_items import sent_item
+from retrieval.surfaces.http.json_bodies import sent_item
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ from httpx import ASGITransport, AsyncClient
 from retrieval.domain.errors import Advice, InvalidRequestError, UnknownCollectionError
 from retrieval.settings import Settings
 from retrieval.surfaces.http.app import create_app
-from retrieval.surfaces.http.models.learning import FeedbackEvent
 from retrieval.surfaces.http.problems import detail_of, problem_of
+from retrieval.surfaces.http.routes.learning import FeedbackEvent
 
 
 def test_requests_stand_in_place_of_commands() -> None:

@@ -10,6 +10,7 @@ from psycopg.types.json import Jsonb
 
 from retrieval.adapters.store.search.candidate_request import CandidateRequest
 from retrieval.adapters.store.search.candidates import candidates_statement, found, settings
+from retrieval.adapters.store.search.dense_leg import walk_values
 from retrieval.domain.search.filters import parse_where
 from retrieval.domain.search.hit import Path
 from retrieval.domain.search.profile import LegName
@@ -29,6 +30,21 @@ def test_the_collections_number_stands_in_the_text() -> None:
     text = candidates_statement(REQUEST).text
     assert "embeddings_7.collection_id = 42" in text
     assert "lexical_search(42, " in text
+
+
+def test_a_walk_of_bits_brings_as_many_rows_as_its_effort_and_ranks_them_all() -> None:
+    """A full index is walked as far as was planned, and twice the wanted rows are ranked."""
+    request = replace(REQUEST, legs=(LegName.DENSE,), path=Path.APPROXIMATE, depth=10, effort=90, reach=0)
+    bits = replace(request, is_quantised=True)
+    assert walk_values(request) == {"reach": 0, "kept": 20}
+    assert walk_values(bits) == {"reach": 90, "kept": 90}
+    assert walk_values(replace(bits, reach=400, depth=100)) == {"reach": 400, "kept": 200}
+    assert walk_values(replace(bits, depth=100)) == {"reach": 100, "kept": 200}
+    text = candidates_statement(bits).text
+    assert text.count("<~>") == 1
+    assert "binary_quantize(embeddings_7.vector) AS BIT(" in text
+    assert "<~>" not in candidates_statement(request).text
+    assert "<~>" not in candidates_statement(replace(bits, path=Path.EXACT)).text
 
 
 def test_true_and_one_are_different_filters() -> None:

@@ -1,1 +1,0 @@
-"""Requests and answers as OpenAPI describes them: a module for each resource."""

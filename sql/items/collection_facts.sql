@@ -1,0 +1,56 @@
+-- Everything that a search knows of its collection. With all its tables and their policies, its planning takes three times
+-- as long as its work: in a function the plan is kept. in_space: as it is in that space; NULL: in the one that its searches use.
+CREATE OR REPLACE FUNCTION collection_facts(collection bigint, in_space bigint DEFAULT NULL)
+RETURNS TABLE (
+    text_search_config text, definition jsonb, profile_version integer, documents bigint,
+    space_id bigint, provider text, model text, revision text, dimensions integer, distance text,
+    document_prefix text, query_prefix text,
+    ann_index jsonb,  -- as measured, its kind alone before; NULL: there is no valid index
+    attributes jsonb, filterable jsonb, model_version integer, clustered_at timestamptz, neighbours jsonb,
+    has_expiring boolean, note text, attribute_schema jsonb, index_kind text
+)
+LANGUAGE plpgsql STABLE
+SET search_path FROM CURRENT SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
+BEGIN
+    RETURN QUERY
+    SELECT
+        c.text_search_config, p.definition, c.profile_version,
+        (coalesce((SELECT t.documents FROM collection_statistics AS t WHERE t.collection_id = collection), 0)
+            + coalesce((
+                SELECT sum(w.documents) FROM statistics_changes AS w WHERE w.collection_id = collection
+            ), 0))::bigint,
+        s.space_id, s.provider, s.model, s.revision, s.dimensions, s.distance, s.document_prefix, s.query_prefix,
+        (
+            -- An index on an expression has the bits of vectors, and another one the vectors.
+            SELECT coalesce(to_jsonb(a), jsonb_build_object('is_quantised', i.indkey[0] = 0))
+            FROM pg_index AS i
+            JOIN pg_class AS k ON k.oid = i.indexrelid
+            JOIN pg_namespace AS n ON n.oid = k.relnamespace
+            LEFT JOIN ann_indexes AS a
+                ON a.collection_id = collection AND a.space_id = s.space_id AND a.is_quantised = (i.indkey[0] = 0)
+            WHERE i.indisvalid AND n.nspname = current_schema()
+                AND k.relname = 'embeddings_' || s.space_id || '_' || collection || '_hnsw'
+        ),
+        coalesce((
+            SELECT jsonb_object_agg(a.name, a.types) FROM collection_attributes AS a
+            WHERE a.collection_id = collection
+        ), '{}'),
+        coalesce((
+            SELECT jsonb_object_agg(a.name, a.filterable) FROM collection_attributes AS a
+            WHERE a.collection_id = collection AND a.filterable IS NOT NULL
+        ), '{}'),
+        coalesce((SELECT l.model_version FROM learning_states AS l WHERE l.collection_id = collection), 0),
+        (SELECT max(k.computed_at) FROM cluster_centroids AS k
+         WHERE k.collection_id = collection AND k.space_id = s.space_id),
+        c.neighbours,
+        EXISTS (SELECT FROM memories AS m WHERE m.collection_id = collection AND m.expires_at IS NOT NULL),
+        p.note,
+        c.attribute_schema, c.index_kind
+    FROM collections AS c
+    JOIN profiles AS p ON p.collection_id = c.collection_id AND p.version = c.profile_version
+    LEFT JOIN embedding_spaces AS s ON s.space_id = coalesce(in_space, c.space_id)
+    WHERE c.collection_id = collection;
+END
+$$;
+REVOKE ALL ON FUNCTION collection_facts(bigint, bigint) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION collection_facts(bigint, bigint) TO @app@;

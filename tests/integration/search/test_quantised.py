@@ -1,0 +1,340 @@
+"""The quantised index: bits are walked, stored vectors rank; where bits tell too little, the platform notices."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from statistics import mean
+from typing import Any
+
+import numpy as np
+import pytest
+import pytest_asyncio
+
+from retrieval import Collection, EmbeddingSpace, Platform, Settings, connect
+from retrieval.adapters.store.items.collections import StoredCollection
+from retrieval.adapters.store.search.candidate_request import CandidateRequest, Query
+from retrieval.adapters.store.search.candidates import bound, settings
+from retrieval.adapters.store.search.indexes import BEYOND, hnsw_name, index_state, keep_measured
+from retrieval.adapters.store.search.recall import keep_sample
+from retrieval.domain.errors import InvalidRequestError
+from retrieval.domain.items.embedding import Vectors
+from retrieval.domain.search.filters import parse_where
+from retrieval.domain.search.hit import Path
+from retrieval.domain.search.profile import LegName
+from retrieval.services.indexes import MOST_COMPARED, IndexOutcome, is_index_off, keep_index, rebuild_index
+from retrieval.services.recall import measure_recall
+from tests.support.corpora import Corpus, make_corpus
+from tests.support.database import SCHEMA
+from tests.support.jobs import target_of
+
+SIZE, DIMENSIONS, INTRINSIC = 1500, 1536, 60
+QUERIES = 12
+
+
+def structured(number: int, seed: int = 0) -> Vectors:
+    """Vectors of 60 directions that count less and less, as those of texts, and a little of everything else."""
+    chance = np.random.default_rng(seed)
+    spread = np.arange(1, INTRINSIC + 1) ** -0.5
+    spread /= np.linalg.norm(spread)
+    directions = np.random.default_rng(99).normal(size=(INTRINSIC, DIMENSIONS))
+    noise = 0.1 * chance.normal(size=(number, DIMENSIONS))
+    points: Vectors = ((chance.normal(size=(number, INTRINSIC)) * spread) @ directions + noise).astype(np.float32)
+    return points
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def corpus(database_url: str) -> AsyncIterator[Corpus]:
+    """1,500 vectors of 1,536 dimensions, with the index that collections of that many have by themselves."""
+    wanted = Settings(tenant="quantised", database_schema=SCHEMA, embedder="none")
+    async with connect(database_url, settings=wanted) as platform:
+        made = await make_corpus(platform, structured(SIZE), queries=QUERIES)
+        assert await kept(platform, made.collection) is IndexOutcome.BUILT
+        yield replace(made, queries=structured(QUERIES, seed=5))
+
+
+async def kept(platform: Platform, collection: Collection) -> IndexOutcome:
+    """What keeping the index did, which so many items need."""
+    outcome = await keep_index(platform.database, platform.tenant_id, await collection.refresh(), rows=SIZE)
+    await collection.refresh()
+    return outcome
+
+
+async def request_of(corpus: Corpus, where: dict[str, Any] | None = None, **changes: Any) -> CandidateRequest:
+    """A walk of the collection's index."""
+    known = await corpus.collection.refresh()
+    assert known.space is not None
+    assert known.ann_index is not None
+    request = CandidateRequest(
+        collection_id=known.collection_id,
+        legs=(LegName.DENSE,),
+        depth=10,
+        condition=parse_where(where),
+        path=Path.APPROXIMATE,
+        space_id=known.space.space_id,
+        dimensions=DIMENSIONS,
+        documents=SIZE,
+        few=-1,
+        reach=SIZE,
+        effort=known.ann_index.effort_10,
+        is_quantised=True,
+    )
+    return replace(request, **changes)
+
+
+async def definition(platform: Platform, collection: Collection) -> str:
+    """The index as PostgreSQL says it."""
+    stored = await collection.refresh()
+    assert stored.space is not None
+    name = hnsw_name(stored.space.space_id, stored.collection_id)
+    async with platform.database.maintenance() as connection:
+        row = await (await connection.execute("SELECT pg_get_indexdef(%s::regclass)", (f"{SCHEMA}.{name}",))).fetchone()
+    assert row is not None
+    return str(row[0])
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_many_dimensions_have_a_quantised_index_of_their_own(corpus: Corpus) -> None:
+    """One bit a dimension, of this collection's rows alone; it says so, and takes a fraction of the vectors' bytes."""
+    stored = await corpus.collection.refresh()
+    text = await definition(corpus.platform, corpus.collection)
+    assert "binary_quantize(vector))::bit(1536)" in text
+    assert "bit_hamming_ops" in text
+    assert f"WHERE (collection_id = {stored.collection_id})" in text
+    info = await corpus.collection.info()
+    assert (info.index, info.has_hnsw, info.is_quantised) == ("auto", True, True)
+    assert stored.ann_index is not None
+    assert stored.ann_index.index_bytes < SIZE * 2 * DIMENSIONS / 4
+    assert stored.ann_index.recall >= 0.99
+    assert "quantised" in corpus.collection._repr_html_()
+
+
+@pytest.mark.asyncio(loop_scope="module")
+@pytest.mark.parametrize("where", [None, {"even": True}, {"share": {"lt": 500}}])
+async def test_a_walk_is_one_scan_of_that_index_and_sorts_nothing_else(
+    corpus: Corpus, where: dict[str, Any] | None
+) -> None:
+    """As the application role, without a filter, with one that facets tell and with one that they do not."""
+    request = await request_of(corpus, where)
+    stored = await corpus.collection.refresh()
+    assert stored.space is not None
+    statement = bound(request, Query(vector=corpus.queries[0]))
+    async with corpus.platform.database.transaction(corpus.platform.tenant_id) as connection:
+        for name, value in settings(request).items():
+            await connection.execute("SELECT set_config(%s, %s, true)", (name, value))
+        cursor = await connection.execute(f"EXPLAIN (ANALYZE, TIMING OFF) {statement.text}", statement.parameters)
+        plan = "\n".join([row[0] async for row in cursor])
+    name = hnsw_name(stored.space.space_id, stored.collection_id)
+    assert plan.count(f"Index Scan using {name}") == 1
+    assert "<~>" in plan
+    assert f"Seq Scan on {stored.space.table_name}" not in plan
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_hits_are_ranked_by_their_stored_vectors(corpus: Corpus) -> None:
+    """The score is the cosine similarity of the vectors; the rows that were compared are told."""
+    index = (await corpus.collection.refresh()).ann_index
+    assert index is not None
+    for query in corpus.queries:
+        result = await corpus.collection.search(vector=query, limit=10, legs=["dense"])
+        assert result.path is Path.APPROXIMATE
+        assert result.weighed == index.effort_10
+        true = [float(corpus.vectors[int(hit.item_id)] @ (query / np.linalg.norm(query))) for hit in result]
+        assert [hit.score for hit in result] == pytest.approx(true, abs=2e-3)
+        assert [hit.score for hit in result] == sorted((hit.score for hit in result), reverse=True)
+
+
+@pytest.mark.asyncio(loop_scope="module")
+@pytest.mark.parametrize("limit", [1, 10, 100])
+@pytest.mark.parametrize("per_mille", [5, 20, 100, 500, 1000])
+async def test_the_recall_contract_holds(corpus: Corpus, per_mille: int, limit: int) -> None:
+    """Full pages and 99 % of the nearest at every selectivity, near the question or far from it, and unfiltered."""
+    every = np.ones(SIZE, dtype=bool)
+    for field, values, queries in (
+        ("share", corpus.shares, corpus.queries),
+        ("rank", corpus.ranks, corpus.polar[:4]),
+    ):
+        results = await corpus.found(queries, {field: {"lt": per_mille}}, limit)
+        assert mean(corpus.recalls(queries, values < per_mille, limit, results)) >= 0.99
+        results = await corpus.found(queries, None, limit)
+        assert mean(corpus.recalls(queries, every, limit, results)) >= 0.99
+    if per_mille == 500:
+        results = await corpus.found(corpus.queries, {"even": True}, limit)
+        assert mean(corpus.recalls(corpus.queries, np.arange(SIZE) % 2 == 0, limit, results)) >= 0.99
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_without_enough_rows_to_rank_the_nearest_are_missed(corpus: Corpus) -> None:
+    """The effort is needed: the ten that share the most bits are not the ten nearest."""
+    asked = [Query(vector=query / np.linalg.norm(query)) for query in corpus.queries]
+    each = []
+    for effort in (10, 400):
+        request = await request_of(corpus, effort=effort, reach=0)
+        database, tenant = corpus.platform.database, corpus.platform.tenant_id
+        answers = await database.read_each(tenant, [bound(request, one) for one in asked], settings(request))
+        scores = [sorted((row[2] for row in rows if row[0] == "dense"), reverse=True) for rows in answers]
+        each.append(
+            np.mean([_share(corpus, query, found) for query, found in zip(corpus.queries, scores, strict=True)])
+        )
+    assert each[0] < 0.9
+    assert each[1] >= 0.99
+
+
+def _share(corpus: Corpus, query: Vectors, scores: list[float]) -> float:
+    true = corpus.true_scores(query, np.ones(SIZE, dtype=bool), 10)
+    return float(np.mean([score >= true[-1] - 1e-5 for score in scores[:10]]))
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_another_tenants_vectors_stay_unseen(corpus: Corpus) -> None:
+    """Both collections lie in one table, each with an index of its own."""
+    stored = await corpus.collection.refresh()
+    assert stored.space is not None
+    wanted = corpus.platform.settings.changed(tenant="quantised-other")
+    async with connect(corpus.platform.database.url, settings=wanted) as other:
+        theirs = await other.collection("theirs", space=stored.space.space, index="quantised")
+        await theirs.add([{"_id": f"their{n}"} for n in range(SIZE)], embeddings=structured(SIZE, seed=8))
+        assert await kept(other, theirs) is IndexOutcome.BUILT
+        for query in corpus.queries[:4]:
+            result = await theirs.search(vector=query, limit=20, legs=["dense"])
+            assert result.path is Path.APPROXIMATE
+            assert len(result) == 20
+            assert all(hit.item_id.startswith("their") for hit in result)
+        async with other.database.transaction(other.tenant_id) as connection:
+            cursor = await connection.execute(
+                f"SELECT count(*) FROM {SCHEMA}.{stored.space.table_name} WHERE collection_id = %s".encode(),  # noqa: S608
+                (stored.collection_id,),
+            )
+            assert await cursor.fetchone() == (0,)
+
+
+@pytest.fixture
+async def small(platform: Platform) -> Collection:
+    """A collection that may have either kind, without an index yet."""
+    space = EmbeddingSpace(provider="test", model="kinds", dimensions=DIMENSIONS)
+    made = await platform.collection("docs", space=space, index="full")
+    await made.add([{"_id": str(number)} for number in range(SIZE)], embeddings=structured(SIZE))
+    return made
+
+
+async def test_the_kind_is_chosen_when_the_collection_is_made_and_can_be_changed(
+    platform: Platform, small: Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The index is replaced by the next job; until then the old one answers."""
+    monkeypatch.setattr("retrieval.services.indexes.index_rows", lambda _: SIZE)
+    assert await kept(platform, small) is IndexOutcome.BUILT
+    assert "halfvec_ip_ops" in await definition(platform, small)
+    assert not (await small.info()).is_quantised
+    for kind, text in (("quantised", "bit_hamming_ops"), ("full", "halfvec_ip_ops")):
+        again = await platform.collection("docs", index=kind)
+        assert (await again.info()).index == kind
+        assert is_index_off(await small.refresh())
+        before = await small.search(vector=structured(1, seed=6)[0], limit=10)
+        assert before.path is Path.APPROXIMATE
+        stored = await small.refresh()
+        rebuilt = rebuild_index if kind == "full" else keep_index
+        assert await rebuilt(platform.database, platform.tenant_id, stored) is IndexOutcome.REPLACED
+        assert text in await definition(platform, small)
+        assert await kept(platform, small) is IndexOutcome.PRESENT
+        after = await small.search(vector=structured(1, seed=6)[0], limit=10)
+        assert after.path is Path.APPROXIMATE
+        assert [hit.item_id for hit in after] == [hit.item_id for hit in before]
+        index = (await small.refresh()).ann_index
+        assert index is not None
+        assert (index.is_quantised, index.is_measured) == (kind == "quantised", True)
+    with pytest.raises(InvalidRequestError, match="index is auto, full, quantised, not 'bits'"):
+        await platform.collection("docs", index="bits")
+
+
+@pytest.mark.parametrize("ending", ["next", "former"])
+async def test_what_an_interrupted_replacement_left_is_removed(
+    platform: Platform, small: Collection, ending: str
+) -> None:
+    """It is valid, and would be maintained for nobody."""
+    await kept(platform, small)
+    stored = await small.refresh()
+    assert stored.space is not None
+    name = hnsw_name(stored.space.space_id, stored.collection_id)
+    async with platform.database.maintenance() as connection:
+        table = f"{SCHEMA}.{stored.space.table_name}"
+        await connection.execute(f"CREATE INDEX {name}_{ending} ON {table} (collection_id)".encode())
+    assert await kept(platform, small) is IndexOutcome.PRESENT
+    assert await index_state(platform.database, f"{name}_{ending}") is None
+    assert await index_state(platform.database, name) is not None
+
+
+async def test_an_index_that_is_not_measured_yet_answers_nothing(platform: Platform, small: Collection) -> None:
+    """How many rows must be ranked is a matter of the vectors."""
+    await platform.collection("docs", index="quantised")
+    await kept(platform, small)
+    stored = await small.refresh()
+    async with platform.database.transaction(platform.tenant_id) as connection:
+        await connection.execute("DELETE FROM ann_indexes WHERE collection_id = %s", (stored.collection_id,))
+    stored = await small.refresh()
+    assert stored.ann_index is not None
+    assert stored.ann_index.effort_10 == BEYOND
+    assert (await small.search(vector=structured(1)[0])).path is Path.EXACT
+    assert await kept(platform, small) is IndexOutcome.MEASURED
+    assert (await small.search(vector=structured(1)[0])).path is Path.APPROXIMATE
+
+
+async def test_vectors_whose_bits_tell_too_little_get_a_full_index(
+    platform: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By itself a collection turns to the full one; one that asks for bits compares all vectors."""
+    # In random directions the nearest are hardly nearer than others; the more there are, the less bits tell.
+    monkeypatch.setattr("retrieval.services.indexes._EFFORTS", (40, 60))
+    vectors = np.random.default_rng(3).normal(size=(SIZE, DIMENSIONS)).astype(np.float32)
+    space = EmbeddingSpace(provider="test", model="isotropic", dimensions=DIMENSIONS)
+    asking = await platform.collection("asking", space=space, index="quantised")
+    await asking.add([{"_id": str(number)} for number in range(SIZE)], embeddings=vectors)
+    assert await kept(platform, asking) is IndexOutcome.BUILT
+    index = (await asking.refresh()).ann_index
+    assert index is not None
+    assert (index.is_quantised, index.effort_10) == (True, BEYOND)
+    assert index.recall < 0.99
+    assert (await asking.search(vector=vectors[0])).path is Path.EXACT
+    assert await kept(platform, asking) is IndexOutcome.PRESENT
+
+    # The same without a wish: the job turns to the full index.
+    await platform.collection("asking", index="auto")
+    assert await kept(platform, asking) is IndexOutcome.REPLACED
+    assert "halfvec_ip_ops" in await definition(platform, asking)
+    assert await kept(platform, asking) is IndexOutcome.PRESENT
+
+
+async def test_a_sunken_recall_raises_the_number_of_rows_that_are_compared(
+    platform: Platform, small: Collection
+) -> None:
+    """Step by step; a collection that does not ask for bits then gets the full index."""
+    await platform.collection("docs", index="quantised")
+    await kept(platform, small)
+    await platform.collection("docs", index="auto")
+    target = await target_of(platform, small)
+    index, space = target.collection.ann_index, target.collection.space
+    assert index is not None
+    assert index.is_quantised
+    assert space is not None
+    place = (target.collection.collection_id, space.space_id)
+    for query in structured(12, seed=5):
+        unit = query / np.linalg.norm(query)
+        await keep_sample(platform.database, platform.tenant_id, *place, vector=unit, condition_json=None, limit=10)
+
+    async def with_effort(effort: int) -> StoredCollection:
+        efforts = replace(index, effort_10=effort, effort_100=effort, effort_200=effort)
+        async with platform.database.transaction(platform.tenant_id) as connection:
+            await keep_measured(connection, *place, efforts)
+        return await small.refresh()
+
+    await with_effort(10)
+    measured = await measure_recall(platform.workplace, await target_of(platform, small))
+    assert measured["recall"] < 0.9
+    assert measured["action"] == "effort raised to 15"
+    raised = (await small.refresh()).ann_index
+    assert raised is not None
+    assert raised.effort_10 == 15
+    await with_effort(MOST_COMPARED)
+    assert await kept(platform, small) is IndexOutcome.PRESENT
+    await with_effort(MOST_COMPARED + 1)
+    assert await kept(platform, small) is IndexOutcome.REPLACED
+    assert "halfvec_ip_ops" in await definition(platform, small)
