@@ -33,10 +33,10 @@ from retrieval.adapters.store.items.collections import (
     set_index_kind,
 )
 from retrieval.adapters.store.records.forgetting import ensure_months
-from retrieval.adapters.store.search.vectors import StoredSpace
+from retrieval.adapters.store.search.vectors import StoredSpace, register_space
 from retrieval.collection import Collection, handle_of
 from retrieval.domain.checks import check_flags
-from retrieval.domain.errors import ConflictError, DatabaseError, InvalidRequestError
+from retrieval.domain.errors import ConflictError, DatabaseError, InvalidRequestError, RetrievalError
 from retrieval.domain.items.attribute import checked_filterable
 from retrieval.domain.items.collection import (
     IndexKind,
@@ -66,7 +66,7 @@ from retrieval.engine.request import check_profile
 from retrieval.engine.shared_calls import RewriteCache, SharedCalls
 from retrieval.engine.stopwatch import Clock
 from retrieval.services.opening import find, find_or_make
-from retrieval.services.workplace import Workplace
+from retrieval.services.workplace import JobTarget, Workplace
 from retrieval.settings import Settings, refused
 
 if TYPE_CHECKING:
@@ -79,9 +79,13 @@ if TYPE_CHECKING:
     from retrieval.domain.records.recorded import RecordedRetrieval
     from retrieval.engine.replay import Replay
     from retrieval.services.collections import CollectionStatus
+    from retrieval.services.reembed import Reembedding, ReembeddingCost
     from retrieval.services.transfer import Advanced, Moved
 
 _log = logging.getLogger(__name__)
+
+SWITCH_SECONDS = 600.0
+"""How long a call waits for another process that is switching a collection to another embedding space."""
 
 _NOT_OPEN = "the platform is not open; use: async with connect() as platform, or: platform = await retrieval.open()"
 
@@ -541,6 +545,81 @@ class Platform:
             await self.collection(collection, create=False)
         return await diagnose(self.workplace, self._tenant_id, collection)
 
+    async def reembed_cost(
+        self,
+        collection: str,
+        *,
+        to: EmbeddingSpace | str | None = None,
+        price: float | None = None,
+        tokens_a_minute: int | None = None,
+        tokens_a_day: int | None = None,
+    ) -> ReembeddingCost:
+        """The cost of moving a collection to another embedding space, told before it starts: it asks no embedder.
+
+        ``price`` is that of a million tokens. The other arguments, and what is raised: see ``reembed``.
+        """
+        from retrieval.services.reembed import Pace, cost_of
+
+        pace = Pace(tokens_a_minute=tokens_a_minute, tokens_a_day=tokens_a_day)
+        return await cost_of(self.workplace, await self._job_target(collection), await self._space_for(to), pace, price)
+
+    async def reembed(
+        self,
+        collection: str,
+        *,
+        to: EmbeddingSpace | str | None = None,
+        switch: bool = False,
+        batch_texts: int = 128,
+        tokens_a_minute: int | None = None,
+        tokens_a_day: int | None = None,
+        keep_days: float = 7.0,
+    ) -> Reembedding:
+        """Begin to move a collection to another embedding space; a worker does it, or ``reembedding(name, "run")``.
+
+        ``to`` is a space, or an embedder as ``RETRIEVAL_EMBEDDER`` names it; None: that of new collections. Searches,
+        writes and removals go on. The job embeds every text once, ``batch_texts`` (1 to 128) at a time, at most so many
+        ``tokens_a_minute`` and ``tokens_a_day``, builds the index, and compares the spaces on recorded questions. Then
+        it waits to be told ``"switch"``; with ``switch`` it switches by itself, if the target compares well. The former
+        space stays for ``keep_days``. Raises ``InvalidRequestError``, also where this process has no embedder for the
+        space, or a re-embedding is under way.
+        """
+        from retrieval.services.reembed import Pace, begin
+
+        check_flags(switch=switch)
+        pace = Pace(
+            batch_texts=batch_texts, tokens_a_minute=tokens_a_minute, tokens_a_day=tokens_a_day, keep_days=keep_days
+        )
+        target = await self._job_target(collection)
+        await begin(self.workplace, target, await self._space_for(to), pace, switches=switch)
+        return await self.reembedding(collection)
+
+    async def reembedding(self, collection: str, do: str = "status", *, wait: bool = True) -> Reembedding:
+        """How the re-embedding of a collection stands; ``do`` something about it first.
+
+        ``run`` does here what a worker would. ``pause`` and ``resume`` it; ``switch``: every process searches
+        the target space from then on; ``rollback`` to the former space, at once; ``finish``: remove the former space
+        now; ``abort`` before the switch. ``wait``: a switch is done here, or awaited; else a worker does it.
+        Raises ``InvalidRequestError`` where it is too early or too late, and for a collection without a re-embedding.
+        """
+        from retrieval.jobs.registry import job_named
+        from retrieval.jobs.run import ELSEWHERE, FAILED, run_job
+        from retrieval.services.reembed import change, look_at, settled
+
+        check_flags(wait=wait)
+        target = await self._job_target(collection)
+        if do not in {"status", "run"}:
+            await change(self.workplace, target, do)
+        if do == "run" or (do == "switch" and wait):
+            report = await run_job(self.workplace, job_named("reembed"), target)
+            if report.outcome == FAILED:
+                raise RetrievalError(f"the re-embedding of {collection!r} failed: {report.details.get('error', '')}")
+            if report.outcome == ELSEWHERE and do == "switch":
+                await settled(self.workplace, target, SWITCH_SECONDS)
+        found = await look_at(self.workplace, target)
+        if found is None:
+            raise InvalidRequestError(f"collection {collection!r} has no re-embedding; begin one with reembed")
+        return found
+
     @property
     def outages(self) -> list[Outage]:
         """The embedders, language models and rerankers that searches do not ask now, because they do not answer.
@@ -640,6 +719,20 @@ class Platform:
 
     def _collection(self, stored: StoredCollection) -> Collection:
         return Collection(CollectionHandle(self._open_parts, stored), self.workplace)
+
+    async def _job_target(self, name: str) -> JobTarget:
+        return JobTarget(self._tenant_id, await find(self.database, self._tenant_id, name))
+
+    async def _space_for(self, to: EmbeddingSpace | str | None) -> StoredSpace:
+        """The space that is named. Raises ``InvalidRequestError``, ``ConfigurationError`` and ``EmbedderError``."""
+        if isinstance(to, EmbeddingSpace):
+            return await register_space(self.database, to)
+        if to is not None and not isinstance(to, str):
+            raise InvalidRequestError(f"to is {to!r:.80}; it must be an EmbeddingSpace, or an embedder's name")
+        embedder = await self._embedders.asked_for_new() if to is None else await self._embedders.asked_for(to)
+        if embedder is None:
+            raise InvalidRequestError("there is no embedder; set RETRIEVAL_EMBEDDER to that of the new space")
+        return await register_space(self.database, embedder.space)
 
     async def _space_of_new(self, given: EmbeddingSpace | None) -> EmbeddingSpace | None:
         embedder = None if given else await self._embedders.asked_for_new()

@@ -36,6 +36,8 @@ class ComposedAnswer:
     query: str
     vector: Vector | None
     """The query's vector, shape (dimensions,), unit length; None: the words were searched."""
+    space_id: int | None = None
+    """The space of that vector."""
     shown: Sequence[ShownItem]
     """The items in the order in which they were shown."""
     context: Context
@@ -66,7 +68,11 @@ class ComposedAnswer:
             query=self.query,
             vector=None if self.vector is None else self.vector.tolist(),
             condition=condition,
-            request={**unusual(request), "origin": self.origin},
+            request={
+                **unusual(request),
+                "origin": self.origin,
+                **({} if self.vector is None else {"space_id": self.space_id}),
+            },
             profile_version=0,
             model_version=self.model_version,
             policy=self._policy,
@@ -173,12 +179,13 @@ async def record_answer(
     told = given if about is None else checked_query_vector(about, stored)
     if not handle.is_recorded or not _is_wanted(stored, parts.chance):
         return None
-    cluster, model_version = await _learned_for(handle, stored, _at_hand(handle, asked, told))
+    cluster, model_version = await _learned_for(handle, stored, _at_hand(handle, stored, asked, told))
     answer = ComposedAnswer(
         retrieval_id=uuid7(int(parts.wall_clock() * 1000), parts.chance),
         collection_id=stored.collection_id,
         query=asked,
         vector=given,
+        space_id=None if stored.space is None else stored.space.space_id,
         shown=items,
         context=situation,
         origin=source,
@@ -214,11 +221,10 @@ async def _as_known(handle: CollectionHandle) -> StoredCollection:
         return handle.stored
 
 
-def _at_hand(handle: CollectionHandle, words: str, given: Vector | None) -> Vector | None:
+def _at_hand(handle: CollectionHandle, stored: StoredCollection, words: str, given: Vector | None) -> Vector | None:
     """The vector that tells the cluster; a record does without where it would have to be waited for."""
-    if given is not None or not words or handle.embedder is None:
-        return given
-    return handle.embedder.at_hand(words)
+    embedder = handle.embedder_of(stored)
+    return given if given is not None or not words or embedder is None else embedder.at_hand(words)
 
 
 async def _learned_for(

@@ -111,6 +111,10 @@ class CollectionHandle:
         """The time of day, in UTC."""
         return datetime.fromtimestamp(self.parts.wall_clock(), UTC)
 
+    def embedder_of(self, stored: StoredCollection) -> CachedEmbedder | None:
+        """The embedder of the collection as somebody read it, who may have read of another space than was read last."""
+        return self.embedder if stored.space == self.stored.space else self.parts.embedders(stored.space)
+
     def unrecorded(self) -> CollectionHandle:
         """A handle of the same collection whose searches are not recorded."""
         same = copy(self)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from retrieval.adapters.aside import LONG, LONG_TEXT, aside
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.items.collection_facts import FACET_ROWS, facet_counts
 from retrieval.adapters.store.items.collections import StoredCollection
+from retrieval.adapters.store.search.candidates import SpaceMovedError
 from retrieval.adapters.store.search.words import (
     beginnings_of,
     known_spellings,
@@ -99,10 +100,7 @@ async def search(
     if cursor is not None:
         request = replace(request, limit=min(len(cursor.shown) + wanted, MAX_SHOWN))
     request = request if about is None else replace(request, about=checked_query_vector(about, stored, "about"))
-    try:
-        result = await _searcher(handle, stored).search(request, context)
-    except UnknownFieldError:
-        result = await _searcher(handle, await handle.with_held_fields()).search(request, context)
+    result = await _asked(handle, stored, lambda searcher: searcher.search(request, context))
     result = replace(result, notes=(*notes, *result.notes)) if notes else result
     result = result if cursor is None else _next_page(result, cursor, wanted)
     result = await _with_facets(handle, stored, result, request.condition, counted) if counted else result
@@ -132,10 +130,7 @@ async def search_each(
         lambda: checked_requests(queries, condition=condition, profile=chosen, bounds=bounds, **asked),
         is_long=_is_long(None, queries),
     )
-    try:
-        return await _searcher(handle, stored).search_each(requests, context)
-    except UnknownFieldError:
-        return await _searcher(handle, await handle.with_held_fields()).search_each(requests, context)
+    return await _asked(handle, stored, lambda searcher: searcher.search_each(requests, context))
 
 
 async def interleave(
@@ -200,7 +195,7 @@ async def leg_rankings(
     profile = replace(stored.profile.only(tuple(map(leg_name, legs))), depth=depth)
     condition = await parsed_filter(where, bounds)
     request = checked_request(query, limit=depth, condition=condition, profile=profile, syntax=False, bounds=bounds)
-    return await _searcher(handle, stored).leg_rankings(request)
+    return await _asked(handle, stored, lambda searcher: searcher.leg_rankings(request))
 
 
 async def _with_snippets(
@@ -366,10 +361,7 @@ async def complete(handle: CollectionHandle, text: str, *, where: Where | Filter
     )
     asked = spelling.typed(text)
     request = replace(request, prefixes=(asked.beginning,)) if asked.beginning else request
-    try:
-        rankings = await _searcher(handle, stored).leg_rankings(request)
-    except UnknownFieldError:
-        rankings = await _searcher(handle, await handle.with_held_fields()).leg_rankings(request)
+    rankings = await _asked(handle, stored, lambda searcher: searcher.leg_rankings(request))
     ids = [one.item_id for one in rankings[LegName.LEXICAL][: spelling.LOOKED_AT]]
     found = await beginnings_of(handle.database, handle.tenant_id, stored.collection_id, ids, spelling.READ)
     return spelling.completions_of(asked, found, limit)
@@ -384,13 +376,28 @@ async def _explained(handle: CollectionHandle, result: SearchResult, condition: 
     return replace(result, why_no_hits=await reasons(handle, condition))
 
 
+_Answer = TypeVar("_Answer")
+
+
+async def _asked(
+    handle: CollectionHandle, stored: StoredCollection, ask: Callable[[Searcher], Awaitable[_Answer]]
+) -> _Answer:
+    """The searcher's answer; where the collection is not as it was read, it is read again, and asked once more."""
+    try:
+        return await ask(_searcher(handle, stored))
+    except UnknownFieldError:
+        return await ask(_searcher(handle, await handle.with_held_fields()))
+    except SpaceMovedError:
+        return await _asked(handle, await handle.refresh(), ask)
+
+
 def _searcher(handle: CollectionHandle, stored: StoredCollection) -> Searcher:
     parts, is_recorded = handle.parts, handle.is_recorded
     return Searcher(
         database=parts.database,
         tenant_id=parts.tenant_id,
         collection=stored,
-        embedder=handle.embedder,
+        embedder=handle.embedder_of(stored),
         sampler=parts.sampler if is_recorded else None,
         recorder=parts.recorder if is_recorded else None,
         decider=parts.decider,

@@ -271,7 +271,7 @@ class Models:
     database: Database
     tenant_id: int
     _models: OrderedDict[tuple[int, int], LearnedModel | None] = field(default_factory=OrderedDict)
-    _centroids: OrderedDict[tuple[int, datetime], Vectors | None] = field(default_factory=OrderedDict)
+    _centroids: OrderedDict[tuple[int, int, datetime], Vectors | None] = field(default_factory=OrderedDict)
 
     async def model(self, collection_id: int, version: int) -> LearnedModel | None:
         """Gives that version of the model; None for version 0, or one that is gone."""
@@ -300,7 +300,7 @@ class Models:
         from retrieval.adapters.store.learning.clusters import read_centroids
         from retrieval.learning.clusters import nearest
 
-        key = (collection.collection_id, collection.clustered_at)
+        key = (collection.collection_id, collection.space.space_id, collection.clustered_at)
         if key not in self._centroids:
             _keep(
                 self._centroids,

@@ -107,6 +107,7 @@ async def set_daily_cap(handle: CollectionHandle, events: int) -> None:
 
 async def _vector_of(handle: CollectionHandle, stored: StoredCollection, words: str) -> Vector | None:
     """The vector of the words, where clusters make use of it."""
-    if not words or stored.clustered_at is None or handle.embedder is None:
+    embedder = handle.embedder_of(stored)
+    if not words or stored.clustered_at is None or embedder is None:
         return None
-    return await handle.embedder.embed_query(words)
+    return await embedder.embed_query(words)

@@ -113,14 +113,15 @@ async def vectors_of(handle: CollectionHandle, queries: Sequence[str], role: Tex
     if not isinstance(role, TextRole):
         raise InvalidRequestError(f"role is {role!r:.80}; it must be TextRole.QUERY or TextRole.DOCUMENT")
     stored = await handle.fresh()
-    if stored.space is None or handle.embedder is None:
+    embedder = handle.embedder_of(stored)
+    if stored.space is None or embedder is None:
         raise InvalidRequestError(f"collection {handle.name!r} has no vectors of words: {NO_SPACE}")
     words = _checked_queries(queries, handle.parts.bounds)
     if not words:
         return np.zeros((0, stored.space.space.dimensions), dtype=np.float32)
     if role is TextRole.DOCUMENT:
-        return await handle.embedder.embed_documents(words, [f"text {place}" for place in range(1, len(words) + 1)])
-    return np.stack(await handle.embedder.embed_queries(words))
+        return await embedder.embed_documents(words, [f"text {place}" for place in range(1, len(words) + 1)])
+    return np.stack(await embedder.embed_queries(words))
 
 
 async def embeddings(handle: CollectionHandle, item_ids: Sequence[str]) -> dict[str, Vector]:

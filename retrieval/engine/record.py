@@ -40,7 +40,8 @@ class RequestValues(NamedTuple):
     """``limit``, ``group_by``, ``prefixes``, ``phrases`` and ``excluded`` of the query, the call's own ``profile``,
     ``is_whole``: whether the filters could be written down, ``rewrites``, ``preferred`` (a list where there
     are several), ``entities``, ``tags``, ``as_of``, ``min_score`` and ``min_relevance``; ``about`` where it was
-    given, each number with four digits; ``reranker``: the name of the one that answered."""
+    given, each number with four digits; ``reranker``: the name of the one that answered; ``space_id``: of the vector,
+    and of ``about``, that the caller gave."""
 
 
 def recorded_request(request: SearchRequest) -> RequestValues:
@@ -232,6 +233,8 @@ def record(answered: Answered) -> SearchRecord:
     condition, request = recorded_request(answered.request)
     if answered.reranked is not None:
         request["reranker"] = answered.reranked.reranker
+    if answered.request.vector is not None or answered.request.about is not None:
+        request["space_id"] = answered.plan.request.space_id
     vector = answered.query.vector if answered.request.vector is not None else None
     pool = ranked_scores(found, answered.plan.profile, answered.plan.profile.recording.pool)
     return SearchRecord(

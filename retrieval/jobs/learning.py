@@ -45,6 +45,7 @@ from retrieval.adapters.store.learning.training import (
     read_item_clusters,
     read_rated_searches,
     read_verdicts,
+    space_fitted_in,
 )
 from retrieval.adapters.store.search.vectors import StoredSpace, sample_vectors
 from retrieval.domain.errors import EmbedderError, InvalidRequestError
@@ -72,9 +73,10 @@ async def read_examples(workplace: Workplace, target: JobTarget, *, until: datet
     verdicts = await read_verdicts(database, tenant_id, collection_id, until=until)
     ids = list(dict.fromkeys(verdict.retrieval_id for verdict in verdicts if verdict.retrieval_id))[:MOST_SEARCHES]
     searches: dict[UUID, _Search] = {}
-    rated = _items_by_search(verdicts)
+    rated, space = _items_by_search(verdicts), target.collection.space
+    space_id = None if space is None else space.space_id
     async for page in read_rated_searches(database, tenant_id, collection_id, ids):
-        searches |= {verdict.retrieval_id: _reduced(verdict, rated[verdict.retrieval_id]) for verdict in page}
+        searches |= {one.retrieval_id: _reduced(one, rated[one.retrieval_id], space_id) for one in page}
     vectors = await _vectors(workplace, target, searches)
     half_life = timedelta(days=(await read_decay(database, tenant_id, collection_id)).half_life_days)
     seen = {item for search in searches.values() for item in search.shown} | {verdict.item_id for verdict in verdicts}
@@ -106,7 +108,7 @@ def _items_by_search(verdicts: Sequence[Rated]) -> dict[UUID, set[str]]:
     return items
 
 
-def _reduced(search: RatedSearch, rated: set[str]) -> _Search:
+def _reduced(search: RatedSearch, rated: set[str], space_id: int | None) -> _Search:
     wanted = rated | set(search.shown)
     signals = search.pool_signals
     # Without its profile, relevance is not known.
@@ -116,7 +118,8 @@ def _reduced(search: RatedSearch, rated: set[str]) -> _Search:
     return _Search(
         question=search.query or str(search.retrieval_id),
         query=search.query,
-        vector=search.vector,
+        # A vector of a space that the collection has left is compared with none of the other's.
+        vector=search.vector if search.space_id == space_id else None,
         shown=[item for item in search.shown if item in places],
         relevance={item: signals["scaled"][place] for item, place in places.items()},
         legs={leg: {item: scores[place] for item, place in places.items()} for leg, scores in legs.items()},
@@ -227,10 +230,19 @@ class _Tried(NamedTuple):
 
 
 async def is_there_to_learn(workplace: Workplace, target: JobTarget) -> bool:
-    """True if enough verdicts came since the last fit, or verdicts are gone that the model in use is trusted by."""
+    """True if enough verdicts came since the last fit, or the model in use has lost its space or the trust in it."""
     least = min(LEAST_VERDICTS, target.collection.profile.learned.trusted_from or LEAST_VERDICTS)
     count = await count_new_verdicts(workplace.database, target.tenant_id, target.collection.collection_id, most=least)
-    return count >= least or await _is_trust_lost(workplace, target)
+    return count >= least or await _has_moved(workplace, target) or await _is_trust_lost(workplace, target)
+
+
+async def _has_moved(workplace: Workplace, target: JobTarget) -> bool:
+    """True if what the last model knows of rewarded queries is of a space that the collection has left."""
+    collection = target.collection
+    if not collection.model_version or collection.space is None:
+        return False
+    fitted_in = await space_fitted_in(workplace.database, target.tenant_id, collection.collection_id)
+    return fitted_in is not None and fitted_in != collection.space.space_id
 
 
 async def learn(workplace: Workplace, target: JobTarget, advance: Advance = unheeded) -> dict[str, Any]:

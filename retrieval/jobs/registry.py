@@ -33,6 +33,7 @@ from retrieval.services.collections import finish_walk, is_walk_unfinished
 from retrieval.services.doctor import examine_collection
 from retrieval.services.memories import forget_expired, is_anything_expired
 from retrieval.services.recall import is_recall_in_question, measure_recall
+from retrieval.services.reembed import is_reembedding_due, reembed
 from retrieval.services.workplace import Advance, JobTarget, Workplace
 
 
@@ -54,6 +55,8 @@ class Job:
 _ALL = (
     Job(name="embed", what="embed items that wait for their vector", noun="item",
         run=embed_pending, is_needed=is_anything_pending),
+    Job(name="reembed", what="move the collection to another embedding space", noun="item",
+        run=reembed, is_needed=is_reembedding_due),
     Job(name="neighbours", what="index items by neighbours that were set and not finished", noun="item",
         run=finish_walk, is_needed=is_walk_unfinished),
     Job(name="indexes", what="make, keep or drop indexes, by size", noun="index",

@@ -322,13 +322,19 @@ async def flush_lexical(database: Database, written: int) -> None:
         _log.info("the lexical index is left to autovacuum: the login does not own it")
 
 
-async def drop_indexes(database: Database, tenant_id: int, collection_id: int) -> bool:
+async def drop_indexes(
+    database: Database, tenant_id: int, collection_id: int, space: StoredSpace | None = None
+) -> bool:
     """Drop every HNSW index of a collection, what failed builds left too; False where a login may not, or one is built.
+
+    ``space``: those in that space alone.
 
     Searches compare all vectors from then on.
     """
     dropped = True
     for index in await collection_indexes(database, tenant_id, collection_id):
+        if space is not None and not index.name.startswith(f"{space.table_name}_"):
+            continue
         # The same lock as that of a build, which would make it again.
         async with database.only_one(f"indexes of {'_'.join(index.name.split('_')[:2])}") as alone:
             try:

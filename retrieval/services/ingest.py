@@ -275,14 +275,13 @@ async def _prune(writer: Writer, seen: SeenIds) -> int:
     """Archive the active items that were not seen; gives how many."""
     known = seen.distinct
     collection = writer.collection
-    spaces = [collection.space.space_id] if collection.space else []
     after, archived = "", 0
     while True:
         async with writer.database.transaction(writer.tenant_id) as connection:
             page = await item_ids_after(connection, collection.collection_id, after, _PRUNE_PAGE)
             gone = [item_id for item_id in page if not _contains(known, fingerprint(item_id))]
             if gone:
-                await archive_items(connection, collection.collection_id, spaces, gone)
+                await archive_items(connection, collection.collection_id, gone)
         if not page:
             return archived
         after = page[-1]

@@ -184,7 +184,8 @@ async def remove(handle: CollectionHandle, item_id: str, version: str | None) ->
 
 async def writer_of(handle: CollectionHandle) -> Writer:
     """A writer into the collection as it is."""
-    return Writer(handle.database, handle.tenant_id, await handle.fresh(), handle.embedder)
+    stored = await handle.fresh()
+    return Writer(handle.database, handle.tenant_id, stored, handle.embedder_of(stored))
 
 
 async def keep_indexed(handle: CollectionHandle, written: AddReport) -> tuple[str, ...]:

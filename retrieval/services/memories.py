@@ -346,8 +346,7 @@ class MemoryWriter:
                 raise UnknownItemError(f"there is no memory {memory_id!r:.80} in collection {self._collection.name!r}")
 
     async def _archive(self, connection: Connection, ids: Sequence[str]) -> None:
-        space = self._collection.space
-        await archive_items(connection, self._collection.collection_id, [space.space_id] if space else [], ids)
+        await archive_items(connection, self._collection.collection_id, ids)
 
     async def _write(
         self, connection: Connection, memories: Sequence[NewMemory], *, replaced: Sequence[str] = ()

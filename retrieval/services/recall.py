@@ -7,6 +7,7 @@ from statistics import fmean
 from typing import Any
 
 from retrieval.adapters.store.compiled import Compiled
+from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.search.candidate_request import CandidateRequest
 from retrieval.adapters.store.search.recall import (
     Measurement,
@@ -64,7 +65,7 @@ async def measure_recall(workplace: Workplace, target: JobTarget, advance: Advan
     )
     probes: list[Probe] = []
     for sample in samples:
-        request = _request(target, space, sample)
+        request = dense_request(target.collection, space, sample)
         if request.path is not Path.APPROXIMATE:
             continue  # by now it would be answered by comparing everything
         probes.append(await probe(workplace.database, target.tenant_id, request, sample))
@@ -127,9 +128,8 @@ async def _mend(workplace: Workplace, target: JobTarget, space: StoredSpace) -> 
     return f"index: {outcome.value}"
 
 
-def _request(target: JobTarget, space: StoredSpace, sample: Sample) -> CandidateRequest:
+def dense_request(collection: StoredCollection, space: StoredSpace, sample: Sample) -> CandidateRequest:
     """The dense leg's request as a search would make it now."""
-    collection = target.collection
     legs = (LegName.DENSE,)
     is_filtered = sample.condition is not None
     by_facets = share_by_facets(collection, sample.condition)

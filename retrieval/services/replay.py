@@ -11,6 +11,7 @@ from retrieval.adapters.store.items.collections import StoredCollection, collect
 from retrieval.adapters.store.items.items import read_item_states
 from retrieval.adapters.store.learning.arms import arms_from, past_arms_statement
 from retrieval.adapters.store.records.recordings import find_recorded
+from retrieval.adapters.store.search.candidates import SpaceMovedError
 from retrieval.domain.errors import RetrievalError, UnknownRetrievalError
 from retrieval.domain.records.recorded import (
     RecordedRetrieval,
@@ -115,12 +116,16 @@ async def _moved(
 async def _today(
     workplace: Workplace, tenant_id: int, stored: StoredCollection, then: RecordedSearch
 ) -> tuple[tuple[str, ...], tuple[Difference, ...]]:
+    if (space_id := then.request.get("space_id")) is not None and stored.space and space_id != stored.space.space_id:
+        return ("it was asked by a vector of an embedding space that the collection has left",), ()
     if then.origin:
         return (f"an application put it together itself ({then.origin}), so it cannot be asked again",), ()
     try:
         now = await _asked_again(workplace, tenant_id, stored, then)
     except RetrievalError as error:
         return (f"it cannot be answered today: {error}",), ()
+    except SpaceMovedError:
+        return ("the collection moved to another embedding space meanwhile: replay it again",), ()
     if now is None:
         return ("its filter could not be written down, so it cannot be asked again",), ()
     shown = dict.fromkeys(one.item_id for one in [*then.impressions, *now.impressions])

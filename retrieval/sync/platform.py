@@ -223,6 +223,9 @@ class SyncPlatform(Mirror[Platform]):
     revoke_key = waiting(Platform.revoke_key)
     statistics = waiting(Platform.statistics)
     doctor = waiting(Platform.doctor)
+    reembed_cost = waiting(Platform.reembed_cost)
+    reembed = waiting(Platform.reembed)
+    reembedding = waiting(Platform.reembedding)
     try_embedder = waiting(Platform.try_embedder)
 
 

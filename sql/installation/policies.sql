@@ -78,8 +78,8 @@ BEGIN
         'cluster_centroids', 'collection_attributes', 'collection_statistics', 'feedback',
         'item_clusters', 'item_places', 'item_tags', 'item_terms', 'items', 'job_runs', 'learned_models',
         'learning_states', 'memories', 'memory_links', 'own_vectors', 'profiles', 'quarantines', 'query_samples',
-        'recall_measurements', 'recording_losses', 'retrievals', 'rewarded_queries', 'statistics_changes',
-        'term_statistics'
+        'recall_measurements', 'recording_losses', 'reembeddings', 'retrievals', 'rewarded_queries',
+        'statistics_changes', 'term_statistics'
     ] LOOP
         EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY', owned);
         EXECUTE format('ALTER TABLE %I FORCE ROW LEVEL SECURITY', owned);
@@ -93,7 +93,7 @@ BEGIN
     FOREACH owned IN ARRAY ARRAY[
         'ann_indexes', 'arm_baselines', 'arms', 'cluster_centroids', 'feedback', 'item_clusters', 'job_runs',
         'learned_models', 'learning_states', 'memories', 'memory_links', 'quarantines', 'query_samples',
-        'recall_measurements', 'recording_losses', 'retrievals', 'rewarded_queries'
+        'recall_measurements', 'recording_losses', 'reembeddings', 'retrievals', 'rewarded_queries'
     ] LOOP
         EXECUTE format('CREATE POLICY %I ON %I FOR SELECT TO %I USING (true)',
                        owned || '_definer', owned, @definer_literal@);

@@ -1,6 +1,6 @@
 -- Everything that a search knows of its collection. With all its tables and their policies, its planning takes three times
--- as long as its work: in a function the plan is kept.
-CREATE OR REPLACE FUNCTION collection_facts(collection bigint)
+-- as long as its work: in a function the plan is kept. in_space: as it is in that space; NULL: in the one that its searches use.
+CREATE OR REPLACE FUNCTION collection_facts(collection bigint, in_space bigint DEFAULT NULL)
 RETURNS TABLE (
     text_search_config text, definition jsonb, profile_version integer, documents bigint,
     space_id bigint, provider text, model text, revision text, dimensions integer, distance text,
@@ -41,16 +41,16 @@ BEGIN
         ), '{}'),
         coalesce((SELECT l.model_version FROM learning_states AS l WHERE l.collection_id = collection), 0),
         (SELECT max(k.computed_at) FROM cluster_centroids AS k
-         WHERE k.collection_id = collection AND k.space_id = c.space_id),
+         WHERE k.collection_id = collection AND k.space_id = s.space_id),
         c.neighbours,
         EXISTS (SELECT FROM memories AS m WHERE m.collection_id = collection AND m.expires_at IS NOT NULL),
         p.note,
         c.attribute_schema, c.index_kind
     FROM collections AS c
     JOIN profiles AS p ON p.collection_id = c.collection_id AND p.version = c.profile_version
-    LEFT JOIN embedding_spaces AS s ON s.space_id = c.space_id
+    LEFT JOIN embedding_spaces AS s ON s.space_id = coalesce(in_space, c.space_id)
     WHERE c.collection_id = collection;
 END
 $$;
-REVOKE ALL ON FUNCTION collection_facts(bigint) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION collection_facts(bigint) TO @app@;
+REVOKE ALL ON FUNCTION collection_facts(bigint, bigint) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION collection_facts(bigint, bigint) TO @app@;

@@ -136,17 +136,20 @@ BEGIN
     END IF;
 
     IF written IS NOT NULL THEN
+        IF changed IS NOT NULL THEN
+            PERFORM remove_outdated_vectors(collection, space, changed);
+        END IF;
         has_new_fields := know_attributes(collection, written) > 0;
         PERFORM index_terms(collection, written, are_new => changed IS NULL),
             index_attributes(collection, written, are_new => changed IS NULL);
-        IF archived IS NOT NULL AND space IS NOT NULL THEN
-            PERFORM remove_vectors(collection, space, archived);
+        IF archived IS NOT NULL THEN
+            PERFORM remove_vectors(collection, archived);
         END IF;
     END IF;
     IF vectors IS NOT NULL THEN
         stored := store_vectors(collection, space, ids, vectors, text_hashes);
     END IF;
-    IF changed IS NOT NULL AND vectors IS NOT NULL THEN
+    IF changed IS NOT NULL AND vectors IS NOT NULL AND spaces_of(collection) = ARRAY[space] THEN
         -- With their vectors their facets were written; in windows, by who mixed them anew for index_terms.
         changed := ARRAY(
             SELECT given.item_id FROM unnest(ids, vectors) AS given (item_id, vector)
@@ -204,16 +207,12 @@ BEGIN
 END
 $$;
 
--- Keeps the items and lets no search find them; spaces: those that they have vectors in. Gives how many there were, and the
--- drift (settle_statistics).
-CREATE OR REPLACE FUNCTION archive_items(
-    collection bigint, spaces bigint[], ids text[], OUT archived bigint, OUT drift real
-)
+-- Keeps the items and lets no search find them. Gives how many there were, and the drift (settle_statistics).
+CREATE OR REPLACE FUNCTION archive_items(collection bigint, ids text[], OUT archived bigint, OUT drift real)
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path FROM CURRENT SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     held text[];
-    space bigint;
 BEGIN
     PERFORM check_tenant(collection);
     held := ARRAY(SELECT one.item_id FROM hold_items(collection, ids) AS one);
@@ -222,9 +221,7 @@ BEGIN
     WHERE item.collection_id = collection AND item.item_id = ANY (held);
     PERFORM index_terms(collection, held);
     PERFORM index_attributes(collection, held);
-    FOREACH space IN ARRAY spaces LOOP
-        PERFORM remove_vectors(collection, space, held);
-    END LOOP;
+    PERFORM remove_vectors(collection, held);
     archived := cardinality(held);
     drift := settle_statistics(collection, cardinality(held));
 END
@@ -259,15 +256,15 @@ $$;
 
 ALTER FUNCTION write_items(bigint, bigint, boolean, boolean, text[], text[], text[], text[], text[], text[], text[], text[],
                            text[], bytea[], bytea[], halfvec[]) OWNER TO @definer@;
-ALTER FUNCTION archive_items(bigint, bigint[], text[]) OWNER TO @definer@;
+ALTER FUNCTION archive_items(bigint, text[]) OWNER TO @definer@;
 ALTER FUNCTION remove_items(bigint, text[]) OWNER TO @definer@;
 REVOKE ALL ON FUNCTION writers_lock(bigint), hold_totals(bigint), are_windowed(bigint), hold_items(bigint, text[]),
     write_items(bigint, bigint, boolean, boolean, text[], text[], text[], text[], text[], text[], text[], text[], text[],
                 bytea[], bytea[], halfvec[]),
-    know_attributes(bigint, text[]), archive_items(bigint, bigint[], text[]), remove_items(bigint, text[]) FROM PUBLIC;
+    know_attributes(bigint, text[]), archive_items(bigint, text[]), remove_items(bigint, text[]) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION
     write_items(bigint, bigint, boolean, boolean, text[], text[], text[], text[], text[], text[], text[], text[], text[],
                 bytea[], bytea[], halfvec[]),
-    archive_items(bigint, bigint[], text[]), remove_items(bigint, text[]) TO @app@;
+    archive_items(bigint, text[]), remove_items(bigint, text[]) TO @app@;
 GRANT EXECUTE ON FUNCTION writers_lock(bigint), hold_totals(bigint), are_windowed(bigint), hold_items(bigint, text[]),
     know_attributes(bigint, text[]) TO @app@, @definer@;

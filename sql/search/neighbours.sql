@@ -102,8 +102,7 @@ DECLARE
     concerned text[];
     mixed text[];
 BEGIN
-    SELECT owner.neighbours, owner.space_id INTO setting, space
-    FROM collections AS owner WHERE owner.collection_id = collection;
+    SELECT owner.neighbours INTO setting FROM collections AS owner WHERE owner.collection_id = collection;
     IF setting IS NULL THEN
         RETURN ids;
     END IF;
@@ -156,13 +155,15 @@ BEGIN
         ) AS reached
     ) AS one;
     -- An item without a vector of its own has none to mix; most of those that are loaded at once have not.
-    mixed := ARRAY(
-        SELECT own.item_id FROM own_vectors AS own
-        WHERE own.collection_id = collection AND own.item_id = ANY (concerned) AND own.space_id = space
-    );
-    IF mixed <> '{}' THEN
-        PERFORM mix_vectors(collection, space, setting, mixed);
-    END IF;
+    FOREACH space IN ARRAY spaces_of(collection) LOOP
+        mixed := ARRAY(
+            SELECT own.item_id FROM own_vectors AS own
+            WHERE own.collection_id = collection AND own.item_id = ANY (concerned) AND own.space_id = space
+        );
+        IF mixed <> '{}' THEN
+            PERFORM mix_vectors(collection, space, setting, mixed);
+        END IF;
+    END LOOP;
     RETURN concerned;
 END
 $$;
@@ -218,8 +219,7 @@ BEGIN
     PERFORM reindex_terms(collection, page);
     PERFORM settle_statistics(collection, coalesce(cardinality(page), 0));
     FOR space IN
-        SELECT owner.space_id FROM collections AS owner
-        WHERE owner.collection_id = collection AND owner.space_id IS NOT NULL
+        SELECT unnest(spaces_of(collection))
         UNION
         SELECT own.space_id FROM own_vectors AS own WHERE own.collection_id = collection AND own.item_id = ANY (page)
     LOOP

@@ -86,6 +86,41 @@ CREATE TABLE own_vectors (
 );
 ALTER TABLE own_vectors ALTER COLUMN vector SET STORAGE PLAIN;
 
+-- The way of a collection from one embedding space to another. What its writers keep up to date beside the space in use is
+-- kept_id; who changes that holds the writers' lock alone.
+CREATE TABLE reembeddings (
+    collection_id bigint NOT NULL,
+    former_id bigint NOT NULL,
+    target_id bigint NOT NULL,
+    state text NOT NULL,
+    kept_id bigint GENERATED ALWAYS AS (
+        CASE state WHEN 'filling' THEN target_id WHEN 'ready' THEN target_id WHEN 'switched' THEN former_id END
+    ) STORED,
+    is_paused boolean DEFAULT false NOT NULL,
+    switching text NOT NULL,  -- once it is filled: 'when asked', 'by itself' if it compares well, or 'now'
+    batch_texts integer NOT NULL,
+    tokens_a_minute bigint,  -- NULL: as fast as the embedder goes
+    tokens_a_day bigint,  -- NULL: no budget
+    keep_seconds bigint NOT NULL,  -- how long the former space stays after the switch
+    former_profile integer NOT NULL,  -- the profile's version that goes with the former space
+    target_profile integer,  -- that which goes with the target; NULL: the same
+    spent_on date,  -- the day (UTC) that spent_tokens is of
+    spent_tokens bigint DEFAULT 0 NOT NULL,  -- set aside before the embedder is asked: no crash forgets them
+    paid_tokens bigint DEFAULT 0 NOT NULL,
+    paid_texts bigint DEFAULT 0 NOT NULL,
+    comparison jsonb,
+    note text DEFAULT '' NOT NULL,  -- why it does not go on
+    started_at timestamptz DEFAULT now() NOT NULL,
+    switched_at timestamptz,
+    CONSTRAINT reembeddings_pkey PRIMARY KEY (collection_id),
+    CONSTRAINT reembeddings_collection_id_fkey FOREIGN KEY (collection_id) REFERENCES collections (collection_id)
+        ON DELETE CASCADE,
+    CONSTRAINT reembeddings_former_id_fkey FOREIGN KEY (former_id) REFERENCES embedding_spaces (space_id),
+    CONSTRAINT reembeddings_target_id_fkey FOREIGN KEY (target_id) REFERENCES embedding_spaces (space_id),
+    CONSTRAINT reembeddings_switching_check CHECK (switching IN ('when asked', 'by itself', 'now')),
+    CONSTRAINT reembeddings_state_check CHECK (state IN ('filling', 'ready', 'switched', 'removing', 'done'))
+);
+
 -- Vectors of texts that were embedded once, by the hash of the text.
 CREATE TABLE embedding_cache (
     tenant_id bigint NOT NULL,

@@ -188,6 +188,18 @@ $$;
 REVOKE ALL ON FUNCTION unmix_vectors(bigint, bigint, text[]) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION unmix_vectors(bigint, bigint, text[]) TO @app@;
 
+-- The spaces that a collection's vectors are kept in: the one that searches use, and beside it the one that it comes from or
+-- goes to (reembeddings). Who goes by it holds the writers' lock.
+CREATE OR REPLACE FUNCTION spaces_of(collection bigint) RETURNS bigint[]
+LANGUAGE sql STABLE
+RETURN (
+    SELECT array_remove(ARRAY[owner.space_id, moving.kept_id], NULL)
+    FROM collections AS owner LEFT JOIN reembeddings AS moving ON moving.collection_id = owner.collection_id
+    WHERE owner.collection_id = collection
+);
+REVOKE ALL ON FUNCTION spaces_of(bigint) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION spaces_of(bigint) TO @app@, @definer@;
+
 -- Stores the vectors of these items, each for the text whose hash comes with it; gives how many were new or changed. One
 -- that is NULL, or whose item is gone, archived or has another text by now, is left out: it would be wrong. So the items are
 -- held, in the order in which everybody takes them, which is that of ids.
@@ -210,14 +222,20 @@ LANGUAGE plpgsql SET search_path FROM CURRENT SET enable_seqscan = off SET plan_
 DECLARE
     setting jsonb;
     has_own boolean;
+    is_kept boolean;
     held text[];
     written text[];
     concerned text[];
     stored bigint;
 BEGIN
     -- After neighbours were unset, own vectors stay until the walk gives them back.
-    SELECT owner.neighbours, EXISTS (SELECT FROM own_vectors AS own WHERE own.collection_id = collection)
-    INTO setting, has_own FROM collections AS owner WHERE owner.collection_id = collection;
+    SELECT
+        owner.neighbours, EXISTS (SELECT FROM own_vectors AS own WHERE own.collection_id = collection),
+        owner.space_id = space OR space = ANY (spaces_of(collection))
+    INTO setting, has_own, is_kept FROM collections AS owner WHERE owner.collection_id = collection;
+    IF NOT is_kept THEN
+        RETURN 0; -- the collection has left that space since the caller read of it
+    END IF;
     IF setting IS NOT NULL OR has_own THEN
         SELECT array_agg(one.item_id) INTO held FROM (
             SELECT item.item_id
@@ -274,17 +292,18 @@ REVOKE ALL ON FUNCTION write_vectors(bigint, bigint, text[], halfvec[], bytea[])
 GRANT EXECUTE ON FUNCTION store_vectors(bigint, bigint, text[], halfvec[], bytea[]) TO @definer@;
 GRANT EXECUTE ON FUNCTION write_vectors(bigint, bigint, text[], halfvec[], bytea[]) TO @app@;
 
--- Brings the facets beside the vectors of these items up to date, which the caller holds.
+-- Brings the facets beside the vectors of these items up to date in every space, which the caller holds.
 CREATE OR REPLACE FUNCTION write_facets(collection bigint, ids text[]) RETURNS void
 LANGUAGE plpgsql SET search_path FROM CURRENT SET enable_seqscan = off AS $$
 DECLARE
-    space bigint := (SELECT owner.space_id FROM collections AS owner WHERE owner.collection_id = collection);
+    spaces bigint[] := spaces_of(collection);
+    space bigint;
 BEGIN
-    IF space IS NOT NULL THEN
-        IF are_windowed(collection) THEN
-            -- Who mixes a window's vectors holds the totals, and not its items.
-            PERFORM hold_totals(collection);
-        END IF;
+    IF spaces <> '{}' AND are_windowed(collection) THEN
+        -- Who mixes a window's vectors holds the totals, and not its items.
+        PERFORM hold_totals(collection);
+    END IF;
+    FOREACH space IN ARRAY spaces LOOP
         EXECUTE format(
             'UPDATE %I AS known SET facets = item.facets
              FROM items AS item
@@ -292,20 +311,50 @@ BEGIN
                  AND item.collection_id = $1 AND item.item_id = known.item_id AND item.facets <> known.facets',
             'embeddings_' || space)
         USING collection, ids;
-    END IF;
+    END LOOP;
 END
 $$;
 REVOKE ALL ON FUNCTION write_facets(bigint, text[]) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION write_facets(bigint, text[]) TO @app@, @definer@;
 
--- Takes the items' vectors out of a space.
-CREATE OR REPLACE FUNCTION remove_vectors(collection bigint, space bigint, ids text[]) RETURNS void
+-- Takes the items' vectors out of every space.
+CREATE OR REPLACE FUNCTION remove_vectors(collection bigint, ids text[]) RETURNS void
 LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
+DECLARE
+    space bigint;
 BEGIN
-    EXECUTE format('DELETE FROM %I AS known WHERE known.collection_id = $1 AND known.item_id = ANY ($2)',
-                   'embeddings_' || space)
-    USING collection, ids;
+    FOREACH space IN ARRAY spaces_of(collection) LOOP
+        EXECUTE format('DELETE FROM %I AS known WHERE known.collection_id = $1 AND known.item_id = ANY ($2)',
+                       'embeddings_' || space)
+        USING collection, ids;
+    END LOOP;
 END
 $$;
-REVOKE ALL ON FUNCTION remove_vectors(bigint, bigint, text[]) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION remove_vectors(bigint, bigint, text[]) TO @app@, @definer@;
+
+-- Takes the vectors of other texts than these items have by now out of the spaces beside the given one, whose vectors their
+-- writer brings. They wait for new ones there, and whichever space comes into use, no search meets a vector of a former text.
+CREATE OR REPLACE FUNCTION remove_outdated_vectors(collection bigint, space bigint, ids text[]) RETURNS void
+LANGUAGE plpgsql SET search_path FROM CURRENT SET enable_seqscan = off AS $$
+DECLARE
+    others bigint[] := array_remove(spaces_of(collection), space);
+    other bigint;
+BEGIN
+    IF others <> '{}' AND are_windowed(collection) THEN
+        PERFORM hold_totals(collection); -- as in write_facets
+    END IF;
+    FOREACH other IN ARRAY others LOOP
+        EXECUTE format(
+            'DELETE FROM %I AS known USING items AS item
+             WHERE known.collection_id = $1 AND known.item_id = ANY ($2)
+                 AND item.collection_id = $1 AND item.item_id = known.item_id AND item.text_hash <> known.content_hash',
+            'embeddings_' || other)
+        USING collection, ids;
+        DELETE FROM own_vectors AS own USING items AS item
+        WHERE own.collection_id = collection AND own.item_id = ANY (ids) AND own.space_id = other
+            AND item.collection_id = collection AND item.item_id = own.item_id AND item.text_hash <> own.content_hash;
+    END LOOP;
+END
+$$;
+REVOKE ALL ON FUNCTION remove_vectors(bigint, text[]), remove_outdated_vectors(bigint, bigint, text[]) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION remove_vectors(bigint, text[]), remove_outdated_vectors(bigint, bigint, text[])
+    TO @app@, @definer@;

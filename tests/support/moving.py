@@ -31,7 +31,7 @@ async def filled(platform: Platform, name: str = "docs", neighbours: Neighbours 
     stored = await made.refresh()
     assert stored.space is not None
     async with platform.database.transaction(platform.tenant_id) as connection:
-        await archive_items(connection, stored.collection_id, [stored.space.space_id], ["i29"])
+        await archive_items(connection, stored.collection_id, ["i29"])
     exploring = Exploration(policy=PolicyName.UNCERTAINTY_BONUS)
     await made.set_profile(replace(made.profile, exploration=exploring), note="explores")
     good = {f"i{number:02}" for number in range(0, ITEMS, 2)}

@@ -102,6 +102,12 @@ class CachedEmbedder:
             return np.zeros((0, self._embedder.space.dimensions), dtype=np.float32)
         return np.stack(_all(*await self._embed(texts, keys, TextRole.DOCUMENT, within_budget=within_budget)))
 
+    async def uncached(self, texts: Sequence[str], role: TextRole) -> list[str]:
+        """The different texts that the embedder itself would be asked for, in order."""
+        hashes = {cache_key(self._embedder.space, role, text): text for text in reversed(texts)}
+        known = await cached_vectors(self._database, self._tenant_id, self.stored_space, list(hashes))
+        return [text for hash_, text in reversed(hashes.items()) if hash_ not in known]
+
     async def embed_query(self, text: str) -> Vector:
         """The query's vector, shape (dimensions,). Raises as ``embed_queries``."""
         return (await self.embed_queries([text]))[0]

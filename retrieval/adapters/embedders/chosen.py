@@ -12,7 +12,7 @@ from retrieval.adapters.embedders.services import SERVICES, EmbeddingService, kn
 from retrieval.adapters.endpoints.breaker import EMBEDDER, Guards
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.search.vectors import StoredSpace
-from retrieval.domain.errors import ConfigurationError
+from retrieval.domain.errors import ConfigurationError, InvalidRequestError
 from retrieval.domain.items.embedding import Embedder, EmbeddingSpace, TextRole
 from retrieval.settings import SENTENCE_TRANSFORMERS, EmbedderName, Settings
 
@@ -240,6 +240,25 @@ class ChosenEmbedders:
         if self._configured is None:
             self._configure(self._given or self._kept(await asked_embedder(self._settings)))
         return self._configured
+
+    async def asked_for(self, named: str) -> Embedder | None:
+        """The embedder of that name, as ``RETRIEVAL_EMBEDDER`` would name it.
+
+        A service's has to be the one that the settings name: every process finds its address and key there. Raises
+        ``InvalidRequestError``, and what ``asked_for_new`` raises.
+        """
+        try:
+            name = EmbedderName.parse(named)
+        except ValueError as error:
+            raise InvalidRequestError(str(error)) from error
+        if name == self._settings.embedder_name:
+            return await self.asked_for_new()
+        if name.kind in SERVICES:
+            raise InvalidRequestError(
+                f"set RETRIEVAL_EMBEDDER={named} wherever the collection is searched or embedded, also here; what has "
+                "another space keeps it until it is switched"
+            )
+        return self._kept(await asked_embedder(self._settings.changed(embedder=named)))
 
     def _configure(self, chosen: Embedder | None) -> None:
         if chosen is not None:

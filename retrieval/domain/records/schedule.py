@@ -9,6 +9,7 @@ OFF = "off"
 
 DEFAULT_SCHEDULE: Mapping[str, str] = {
     "embed": "*/5 * * * *",
+    "reembed": "* * * * *",
     "neighbours": "*/15 * * * *",
     "indexes": "*/10 * * * *",
     "recall": "17 * * * *",

@@ -74,7 +74,7 @@ _PANELS = {
     "Serve": ("serve", "keys", "mcp", "session-start", "session-end"),
     "Learn": ("feedback", "retrievals", "replay", "models", "actors"),
     "Measure and tune": ("evaluate", "tune", "calibrate", "compare", "profiles", "analytics"),
-    "Run and maintain": ("worker", "jobs", "status", "doctor", "reindex"),
+    "Run and maintain": ("worker", "jobs", "status", "doctor", "reindex", "reembed"),
     "Database": ("db", "backup", "restore", "analysts"),
 }
 """The commands and groups of commands as a reader comes to need them, panel by panel."""
@@ -88,6 +88,7 @@ _ELSEWHERE = {
     "replay": ("retrievals", "REPLAY_EXAMPLES"),
     "reindex": ("jobs", "REINDEX_EXAMPLES"),
     "worker": ("jobs", "WORKER_EXAMPLES"),
+    "reembed": ("jobs", "REEMBED_EXAMPLES"),
     "calibrate": ("tune", "CALIBRATE_EXAMPLES"),
     "status": ("doctor", "STATUS_EXAMPLES"),
     "mcp": ("serve", "MCP_EXAMPLES"),

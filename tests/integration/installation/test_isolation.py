@@ -73,6 +73,14 @@ class Neighbours(NamedTuple):
     theirs: int
 
 
+REEMBEDDING = """
+    INSERT INTO reembeddings
+        (collection_id, former_id, target_id, state, switching, batch_texts, keep_seconds, former_profile)
+    SELECT collection_id, space_id, space_id, 'done', 'when asked', 1, 1, 1 FROM collections
+    WHERE collection_id = %(own)s
+"""
+
+
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def neighbours(database_url: str) -> Neighbours:
     """For tests that ask by SQL and keep nothing: what they change is rolled back."""
@@ -179,6 +187,7 @@ async def test_every_table_shows_the_tenants_rows_only(
         stored = await (await platform.collection("docs")).refresh()
         assert stored.space is not None
         async with platform.database.transaction(platform.tenant_id) as acting:
+            await acting.execute(REEMBEDDING, {"own": stored.collection_id})
             await keep_measured(acting, stored.collection_id, stored.space.space_id, AnnIndex(rows=2))
             await acting.execute(CHANGE, {"own": stored.collection_id})
             for statement in TRACES:
@@ -245,7 +254,7 @@ WRITES = (
     "INSERT INTO collections (tenant_id, name) VALUES (%(tenant)s, 'mine')",
     "SELECT index_terms(%(theirs)s, ARRAY['1'])",
     "SELECT remove_items(%(theirs)s, ARRAY['1'])",
-    "SELECT archive_items(%(theirs)s, '{}', '{1}')",
+    "SELECT archive_items(%(theirs)s, '{1}')",
     "SELECT write_vectors(%(theirs)s, (SELECT min(space_id) FROM embedding_spaces), '{1}', '{[1]}', ARRAY[''::bytea])",
     (
         "SELECT write_items(%(theirs)s, NULL, false, true, '{x}', '{k}', '{t}', '{b}', ARRAY['{}'], ARRAY['{}'], "

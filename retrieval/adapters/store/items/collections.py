@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -55,18 +55,21 @@ class StoredCollection:
     """The schema that the items' attributes fit; None: any do."""
     index_kind: IndexKind = IndexKind.AUTO
     """The kind of HNSW index that it asks for."""
+    is_in_use: bool = True
+    """Whether the space is the one that searches use: see ``collection_in_space``."""
     row: tuple[Any, ...] = field(default=(), compare=False, repr=False)
     """The row that it was read from."""
 
 
-_FACTS = """
+_FACTS_IN = """
     SELECT c.collection_id, c.name, facts.*
-    FROM collections AS c CROSS JOIN LATERAL collection_facts(c.collection_id) AS facts
+    FROM collections AS c CROSS JOIN LATERAL collection_facts(c.collection_id{in_space}) AS facts
     WHERE c.tenant_id = %(tenant_id)s
 """
-
+_FACTS = _FACTS_IN.format(in_space="")
 _BY_NAME = Compiled(f"{_FACTS} AND c.name = %(name)s")
 _BY_ID = Compiled(f"{_FACTS} AND c.collection_id = %(collection_id)s")
+_IN_SPACE = Compiled(f"{_FACTS_IN.format(in_space=', %(space_id)s::bigint')} AND c.collection_id = %(collection_id)s")
 _PROFILE = Compiled("""
     SELECT p.definition FROM profiles p JOIN collections c ON c.collection_id = p.collection_id
     WHERE c.tenant_id = %(tenant_id)s AND p.collection_id = %(collection_id)s AND p.version = %(version)s
@@ -89,6 +92,15 @@ async def collection_by_id(database: Database, tenant_id: int, collection_id: in
     """The tenant's collection of that number, or None."""
     rows = await database.read(tenant_id, _BY_ID.bind(tenant_id=tenant_id, collection_id=collection_id))
     return _from_row(rows[0]) if rows else None
+
+
+async def collection_in_space(
+    database: Database, tenant_id: int, collection_id: int, space_id: int
+) -> StoredCollection | None:
+    """The collection as it is in that space, whichever its searches use."""
+    asked = {"tenant_id": tenant_id, "collection_id": collection_id, "space_id": space_id}
+    rows = await database.read(tenant_id, _IN_SPACE.bind(**asked))
+    return replace(_from_row(rows[0]), is_in_use=False) if rows else None
 
 
 async def find_profile(database: Database, tenant_id: int, collection_id: int, version: int) -> Profile | None:

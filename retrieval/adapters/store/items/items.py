@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -49,7 +49,7 @@ _WRITE_VECTORS = Compiled(
 )
 _SETTLE = Compiled("SELECT settle_statistics(%(collection)s::bigint, %(written)s::integer)")
 _REMOVE = Compiled("SELECT * FROM remove_items(%(collection)s::bigint, %(ids)s)", keep=0)
-_ARCHIVE = Compiled("SELECT * FROM archive_items(%(collection)s::bigint, %(spaces)s::bigint[], %(ids)s)", keep=0)
+_ARCHIVE = Compiled("SELECT * FROM archive_items(%(collection)s::bigint, %(ids)s)", keep=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ class ItemWrite:
     items: Sequence[Item]
     """Each id once."""
     space_id: int | None = None
-    """The active space: archived items have no vectors in it."""
+    """The space that the writer embeds for."""
     vectors: Mapping[str, Vector] | None = None
     """Vectors of the items in that space, by item id; others wait for theirs."""
     only_new: bool = False
@@ -283,11 +283,9 @@ async def item_ids_after(connection: Connection, collection_id: int, after: str,
     return [row[0] for row in await cursor.fetchall()]
 
 
-async def archive_items(
-    connection: Connection, collection_id: int, space_ids: Iterable[int], ids: Sequence[str]
-) -> Settled:
-    """Keep the items and let no search find them. ``space_ids`` are those of their vectors."""
-    statement = _ARCHIVE.bind(collection=collection_id, spaces=list(space_ids), ids=texts(ids))
+async def archive_items(connection: Connection, collection_id: int, ids: Sequence[str]) -> Settled:
+    """Keep the items and let no search find them."""
+    statement = _ARCHIVE.bind(collection=collection_id, ids=texts(ids))
     return Settled((await _only_row(connection, statement))[1])
 
 

@@ -26,6 +26,10 @@ _PAGE = 500
 _LAST = Compiled("""
     SELECT max(m.statistics_at) FROM learned_models AS m WHERE m.collection_id = %(collection_id)s
 """)
+_SPACE = Compiled("""
+    SELECT m.definition -> 'space_id' FROM learned_models AS m WHERE m.collection_id = %(collection_id)s
+    ORDER BY m.version DESC LIMIT 1
+""")
 # The moment is a value, so that the planner sees how little there is after it.
 _NEW = Compiled("""
     SELECT count(*) FROM (
@@ -44,7 +48,9 @@ _VERDICTS = Compiled("""
     LIMIT %(most)s
 """)
 _SEARCHES = Compiled(f"""
-    SELECT r.retrieval_id, r.query, r.vector, r.shown_items, r.profile_version, r.request -> 'profile', {POOL_COLUMNS}
+    SELECT
+        r.retrieval_id, r.query, r.vector, r.request -> 'space_id', r.shown_items, r.profile_version,
+        r.request -> 'profile', {POOL_COLUMNS}
     FROM unnest(%(ids)s::uuid[], %(times)s::timestamptz[]) AS wanted (retrieval_id, retrieved_at)
     JOIN retrievals AS r ON r.collection_id = %(collection_id)s
         AND r.retrieval_id = wanted.retrieval_id AND r.retrieved_at = wanted.retrieved_at
@@ -78,6 +84,8 @@ class RatedSearch:
     query: str
     vector: Vector | None
     """The one that the caller gave, shape (dimensions,); None: the words were embedded."""
+    space_id: int | None
+    """The space of that vector."""
     pool_items: Sequence[str]
     pool_signals: Mapping[str, Any]
     """See ``RecordedSearch``."""
@@ -89,6 +97,12 @@ async def count_new_verdicts(database: Database, tenant_id: int, collection_id: 
     """How many verdicts came since a model was fitted last; at most so many are counted."""
     since = (await database.read(tenant_id, _LAST.bind(collection_id=collection_id)))[0][0]
     return int((await database.read(tenant_id, _NEW.bind(collection_id=collection_id, since=since, most=most)))[0][0])
+
+
+async def space_fitted_in(database: Database, tenant_id: int, collection_id: int) -> int | None:
+    """The space of the queries that the last model was fitted on, in use or not; None: none was, or in no space."""
+    rows = await database.read(tenant_id, _SPACE.bind(collection_id=collection_id))
+    return rows[0][0] if rows else None
 
 
 async def count_learnable(database: Database, tenant_id: int, collection_id: int, *, most: int) -> int:
@@ -124,13 +138,14 @@ async def read_item_clusters(
 
 
 def _search(row: Row, profiles: Mapping[int, Profile]) -> RatedSearch:
-    search, query, vector, shown, version, own, *pool = row
+    search, query, vector, space_id, shown, version, own, *pool = row
     profile = profiles.get(version) if own is None else Profile.from_dict(own)
     items, signals = signals_from(tuple(pool), profile)
     return RatedSearch(
         retrieval_id=search,
         query=query,
         vector=None if vector is None else np.asarray(vector.to_numpy(), dtype=np.float32),
+        space_id=space_id,
         pool_items=items,
         pool_signals=signals,
         shown=shown,

@@ -70,6 +70,8 @@ class CandidateRequest:
     """Whether what the dense or the lexical leg brought has its score in the other one too, looked up by key."""
     with_vectors: bool = False
     """Whether the candidates' vectors come with them, looked up by key."""
+    checks_space: bool = False
+    """Whether to refuse (``SpaceMovedError``) where searches of the collection use another space by now."""
 
     @property
     def least_depth(self) -> int:
@@ -101,6 +103,7 @@ class CandidateRequest:
             self.with_items,
             self.with_both_scores,
             self.with_vectors,
+            self.checks_space,
             self.standing is not None,
             self.is_small,
         )

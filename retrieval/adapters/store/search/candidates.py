@@ -37,7 +37,7 @@ from retrieval.adapters.store.search.ordered_legs import (
 from retrieval.adapters.store.search.standing import LEFT_OUT, STANDING_LEGS, sifted, standing_legs, standing_values
 from retrieval.adapters.store.search.statement_parts import Matches, literal, matches_of, materialized, named
 from retrieval.adapters.store.search.tag_and_rating_legs import rated_leg, tag_values, tagged_leg
-from retrieval.adapters.store.tables import items
+from retrieval.adapters.store.tables import collections, items
 from retrieval.domain.search.filters import Filter, extent
 from retrieval.domain.search.fusion import Candidate
 from retrieval.domain.search.hit import Path
@@ -58,6 +58,10 @@ _EVERY = 2**62
 """More matching items than there can be."""
 
 _KEPT = KeptStatements()
+
+
+class SpaceMovedError(Exception):
+    """Searches of the collection use another embedding space by now than the request is for: read it anew."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +97,7 @@ async def find_candidates_of_each(
     """Each query's candidates for one request, in one round trip.
 
     Those of which an index brought less than was asked for are looked for once more, among every matching item.
+    Raises ``SpaceMovedError``.
     """
     each = await _find(database, tenant_id, request, queries)
     short = [place for place, one in enumerate(each) if one.fell_short]
@@ -171,6 +176,8 @@ def found(rows: Sequence[Row], request: CandidateRequest) -> Found:
     by_name: dict[str, list[Row]] = {}
     for name, some in groupby(rows, key=_NAME):  # those of a leg stand together, mostly
         by_name.setdefault(name, []).extend(some)
+    if _MOVED in by_name:
+        raise SpaceMovedError
     account = {name: found_rows[0][2] for name, found_rows in by_name.items() if name not in _LEG_NAMES}
     brought = {leg.value: by_name.get(leg.value, []) for leg in request.legs}
     rankings = {leg: _ranked(leg, [*rows, *by_name.get(f"{leg}{_LOOKED_UP}", [])]) for leg, rows in brought.items()}
@@ -220,6 +227,8 @@ _LOOKED_UP = "+"
 _ITEM_PLACE = 1
 _BARE = 3
 """Columns of a row that has nothing beside its candidate."""
+_MOVED = "moved"
+"""In place of a leg's name: the collection has left the request's space."""
 _VECTOR = "vector"
 """The leg's name in the row that holds the vectors of all candidates."""
 
@@ -260,7 +269,22 @@ def _legs(request: CandidateRequest) -> Any:
         legs = sa.union_all(*parts)
         legs = _with_both_scores(legs, request, by_words) if request.with_both_scores else legs
     legs = _with_vectors(legs, request) if request.with_vectors else legs
-    return _with_fields(legs, request)
+    found = _with_fields(legs, request)
+    return _or_moved(found, request) if request.checks_space else found
+
+
+def _or_moved(rows: Any, request: CandidateRequest) -> Any:
+    """The rows, and where the collection has left the request's space one that says so, of the same snapshot.
+
+    The query's vector is of that space: so nobody compares vectors of two, however old what he read of the collection.
+    """
+    owner = collections.c
+    found = rows.subquery("found")
+    moved = sa.select(named(_MOVED), *(sa.null() for _ in list(found.c)[1:])).where(
+        owner.collection_id == literal(request.collection_id),
+        owner.space_id != sa.literal_column(str(int(request.space_id)), sa.BigInteger),
+    )
+    return sa.union_all(sa.select(found), moved)
 
 
 def _with_vectors(legs: sa.CompoundSelect[Any], request: CandidateRequest) -> sa.CompoundSelect[Any]:

@@ -20,6 +20,7 @@ from retrieval.adapters.store.tables.collections import (
     query_rewrites,
     query_samples,
     recall_measurements,
+    reembeddings,
     tenants,
 )
 from retrieval.adapters.store.tables.items import (
@@ -91,6 +92,7 @@ __all__ = [
     "query_samples",
     "recall_measurements",
     "recording_losses",
+    "reembeddings",
     "retrievals",
     "rewarded_queries",
     "statistics_changes",

@@ -8,6 +8,8 @@ from sqlalchemy import (
     Boolean,
     CheckConstraint,
     Column,
+    Computed,
+    Date,
     DateTime,
     ForeignKey,
     Identity,
@@ -202,6 +204,41 @@ recall_measurements = Table(
     Column("effort", Integer, nullable=False),
 )
 
+reembeddings = Table(
+    "reembeddings",
+    metadata,
+    collection_id(),
+    Column("former_id", BigInteger, ForeignKey("embedding_spaces.space_id"), nullable=False),
+    Column("target_id", BigInteger, ForeignKey("embedding_spaces.space_id"), nullable=False),
+    Column("state", Text, nullable=False),
+    Column(
+        "kept_id",
+        BigInteger,
+        Computed(
+            "CASE state WHEN 'filling'::text THEN target_id WHEN 'ready'::text THEN target_id "
+            "WHEN 'switched'::text THEN former_id ELSE NULL::bigint END",
+            persisted=True,
+        ),
+    ),
+    Column("is_paused", Boolean, nullable=False, server_default=text("false")),
+    Column("switching", Text, nullable=False),
+    Column("batch_texts", Integer, nullable=False),
+    Column("tokens_a_minute", BigInteger),
+    Column("tokens_a_day", BigInteger),
+    Column("keep_seconds", BigInteger, nullable=False),
+    Column("former_profile", Integer, nullable=False),
+    Column("target_profile", Integer),
+    Column("spent_on", Date),
+    Column("spent_tokens", BigInteger, nullable=False, server_default=text("0")),
+    Column("paid_tokens", BigInteger, nullable=False, server_default=text("0")),
+    Column("paid_texts", BigInteger, nullable=False, server_default=text("0")),
+    Column("comparison", JSONB),
+    Column("note", Text, nullable=False, server_default=text("''")),
+    now_column("started_at"),
+    Column("switched_at", DateTime(timezone=True)),
+    CheckConstraint("switching IN ('when asked', 'by itself', 'now')", name="reembeddings_switching_check"),
+    CheckConstraint("state IN ('filling', 'ready', 'switched', 'removing', 'done')", name="reembeddings_state_check"),
+)
 
 api_keys = Table(
     "api_keys",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
     from retrieval.jobs.run import PlannedJob, RunReport
     from retrieval.platform import Platform
+    from retrieval.services.reembed import Reembedding, ReembeddingCost
 
 
 WORKER_EXAMPLES = ("retrieval worker", "retrieval worker --once")
@@ -218,3 +220,141 @@ async def _planned(platform: Platform) -> list[PlannedJob]:
     from retrieval.jobs.run import planned_jobs
 
     return await planned_jobs(platform.workplace, platform.tenant_id, now=datetime.now(UTC))
+
+
+REEMBED_EXAMPLES = (
+    "retrieval reembed tickets --to minilm --dry-run",
+    "retrieval reembed tickets --to openai --tokens-a-day 5000000 --price 0.13",
+    "retrieval reembed tickets",
+    "retrieval reembed tickets switch",
+)
+
+
+class ReembedAction(StrEnum):
+    """What to do about a re-embedding."""
+
+    STATUS = "status"
+    RUN = "run"
+    PAUSE = "pause"
+    RESUME = "resume"
+    SWITCH = "switch"
+    ROLLBACK = "rollback"
+    FINISH = "finish"
+    ABORT = "abort"
+
+
+def reembed(
+    context: typer.Context,
+    *,
+    collection: CollectionName,
+    action: Annotated[
+        ReembedAction, typer.Argument(help="What to do about the one that is under way.")
+    ] = ReembedAction.STATUS,
+    to: Annotated[
+        str | None,
+        typer.Option("--to", metavar="SPACE", help="Begin: the new space's embedder, as RETRIEVAL_EMBEDDER has it."),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Tell the cost, and begin nothing.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask whether to begin.")] = False,
+    background: Annotated[bool, typer.Option("--background", help="Leave the work to a worker.")] = False,
+    switch: Annotated[
+        bool, typer.Option("--switch", help="Switch once the new space is filled and compares well.")
+    ] = False,
+    batch: Annotated[int, typer.Option("--batch", min=1, max=128, metavar="N", help="Texts at a time.")] = 128,
+    tokens_a_minute: Annotated[
+        int | None, typer.Option("--tokens-a-minute", min=1, metavar="N", help="Not faster than that.")
+    ] = None,
+    tokens_a_day: Annotated[
+        int | None, typer.Option("--tokens-a-day", min=1, metavar="N", help="The budget of a day (UTC).")
+    ] = None,
+    price: Annotated[
+        float | None, typer.Option("--price", min=0, metavar="X", help="The price of a million tokens.")
+    ] = None,
+    keep_days: Annotated[
+        float,
+        typer.Option("--keep-days", min=0, max=3650, metavar="N", help="Keep the former space after the switch."),
+    ] = 7.0,
+    as_json: Json = False,
+) -> None:
+    """Move a collection to another embedding space, while it is searched and written.
+
+    With --to it tells the cost, asks, and begins: it embeds every text,
+    builds the index, and compares both spaces on recorded questions. Then
+    it waits for 'switch'. 'rollback' returns at once, until the former
+    space is removed. Interrupted, 'run' or a worker goes on.
+    """
+    pace = {"tokens_a_minute": tokens_a_minute, "tokens_a_day": tokens_a_day}
+    if dry_run and to is None:
+        raise typer.BadParameter("it tells the cost of a space: give --to", param_hint="--dry-run")
+
+    async def work(platform: Platform) -> tuple[ReembeddingCost | None, Reembedding | None]:
+        if to is None:
+            return None, await _steered(platform, collection, action)
+        cost = await platform.reembed_cost(collection, to=to, price=price, **pace)
+        if not as_json:
+            console().print(_cost_table(cost))
+        if dry_run:
+            return cost, None
+        if not yes:
+            typer.confirm(f"Begin to re-embed {collection}?", abort=True, err=True)
+        begun = await platform.reembed(collection, to=to, switch=switch, batch_texts=batch, keep_days=keep_days, **pace)
+        return cost, begun if background else await _steered(platform, collection, ReembedAction.RUN)
+
+    again = f"interrupted; retrieval reembed {collection} run, or a worker, goes on"
+    cost, found = run(state_of(context), work, when_interrupted=again)
+    if as_json:
+        told = None if found is None else found.as_dict()
+        print_json(told if cost is None else {"cost": cost.as_dict(), "reembedding": told})
+    elif found is not None:
+        console().print(_reembedding_table(found))
+
+
+async def _steered(platform: Platform, collection: str, action: ReembedAction) -> Reembedding:
+    if action is not ReembedAction.RUN:
+        return await platform.reembedding(collection, action.value)
+    from retrieval.jobs.registry import job_named
+
+    await platform.reembedding(collection)
+    target = JobTarget(platform.tenant_id, await (await platform.collection(collection, create=False)).refresh())
+    with progress(f"reembed {collection}", "item") as update:
+        job = job_named("reembed")
+        await run_job(platform.workplace, job, target, lambda done: update(Step(done, None, done)))
+    return await platform.reembedding(collection)
+
+
+def _cost_table(cost: ReembeddingCost) -> Table:
+    return _facts(
+        {
+            "to": cost.target,
+            "items without a vector there": f"{cost.items:,}",
+            "texts to embed": f"{cost.texts:,}",
+            "tokens, by estimate": f"{cost.tokens:,}",
+            "price": None if cost.price is None else f"{cost.price:,.4f}",
+            "room for vectors and index": f"{cost.vector_bytes / 1e6:,.1f} MB",
+            "minutes at the rate": None if cost.minutes is None else f"{cost.minutes:,.1f}",
+            "days by the budget": None if cost.days is None else f"{cost.days:,}",
+        }
+    )
+
+
+def _reembedding_table(found: Reembedding) -> Table:
+    compared = found.comparison or {}
+    return _facts(
+        {
+            "collection": found.collection,
+            "from": found.former,
+            "to": found.target,
+            "state": f"{found.state.value}{', paused' if found.is_paused else ''}",
+            "switches": found.switching.value,
+            "items": f"{found.items:,}, of which {found.pending:,} wait",
+            "paid": f"{found.paid_texts:,} texts, {found.paid_tokens:,} tokens, {found.spent_today:,} of them today",
+            **{name.replace("_", " "): f"{value}" for name, value in compared.items() if value is not None},
+            "note": found.note or None,
+            "switched at": None if found.switched_at is None else f"{found.switched_at:%Y-%m-%d %H:%M} UTC",
+            "former space removed at": None if found.removes_at is None else f"{found.removes_at:%Y-%m-%d %H:%M} UTC",
+        }
+    )
+
+
+def _facts(rows: dict[str, Any]) -> Table:
+    return table(["", ""], ((name, value) for name, value in rows.items() if value is not None))

@@ -19,6 +19,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     search.in_collection,
     search.retrievals_router,
     profiles.router,
+    installation.reembedding_router,
     installation.figures_router,
     installation.doctor_router,
     tickets.router,

@@ -11,6 +11,7 @@ from fastapi import APIRouter, Path, Query, Request
 from fastapi.responses import JSONResponse, PlainTextResponse, Response
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 from pydantic import BaseModel, ConfigDict, Field
+from pydantic.config import JsonDict
 
 from retrieval.adapters.store.records.job_runs import JobRun
 from retrieval.adapters.store.search.indexes import IndexStatus
@@ -20,9 +21,11 @@ from retrieval.domain.diagnosis import Diagnosis, Finding, Severity
 from retrieval.domain.records.analytics import AnalyticsColumn, AnalyticsView
 from retrieval.services.collections import CollectionStatus
 from retrieval.services.doctor.diagnose import diagnose
+from retrieval.services.reembed import Reembedding, ReembeddingCost
 from retrieval.settings import Settings
 from retrieval.surfaces.http.caller import CurrentPlatform, needs
-from retrieval.surfaces.http.models import AnswerPart
+from retrieval.surfaces.http.json_bodies import CollectionName, JSONBodies
+from retrieval.surfaces.http.models import AnswerPart, Sent
 from retrieval.surfaces.http.problems import RefusalError
 from retrieval.surfaces.http.readiness import HOLDS_SECONDS, ReadinessCheck
 from retrieval.surfaces.http.service import Service
@@ -71,6 +74,81 @@ class Ready(BaseModel):
 
     status: Literal["ready", "degraded", "not ready"]
     checks: Checks
+
+
+_REEMBEDDING: JsonDict = {
+    "collection": "tickets",
+    "former": "minilm/all-MiniLM-L6-v2@1.0.0 (384)",
+    "target": "openai/text-embedding-3-large (3072)",
+    "state": "filling",
+    "is_paused": False,
+    "switching": "when asked",
+    "items": 1200,
+    "pending": 880,
+    "batch_texts": 128,
+    "tokens_a_minute": None,
+    "tokens_a_day": 2_000_000,
+    "spent_today": 41_200,
+    "paid_tokens": 41_200,
+    "paid_texts": 320,
+    "comparison": None,
+    "note": "",
+    "started_at": "2026-05-31T12:00:00+00:00",
+    "switched_at": None,
+    "removes_at": None,
+}
+_COST: JsonDict = {
+    "target": "openai/text-embedding-3-large (3072)",
+    "items": 1200,
+    "texts": 1187,
+    "tokens": 152_300,
+    "price": 0.0198,
+    "vector_bytes": 15_345_600,
+    "minutes": None,
+    "days": 1,
+}
+
+
+class ReembedRequest(Sent):
+    """The embedding space that a collection moves to, and how."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"to": "minilm", "tokens_a_day": 2_000_000}]})
+
+    to: str | None = None
+    """The embedder, as `RETRIEVAL_EMBEDDER` names it; left out: that of new collections."""
+    dry_run: bool = False
+    """Whether only the cost is told, and nothing begins."""
+    price: float | None = None
+    """The price of a million tokens, for the cost."""
+    switch: bool = False
+    """Whether it switches by itself once it is filled and compares well; else it waits to be told."""
+    batch_texts: Annotated[int, Field(ge=1, le=128)] = 128
+    """Texts embedded and stored at a time."""
+    tokens_a_minute: Annotated[int, Field(ge=1)] | None = None
+    tokens_a_day: Annotated[int, Field(ge=1)] | None = None
+    """The budget of a day (UTC)."""
+    keep_days: Annotated[float, Field(ge=0, le=3650)] = 7.0
+    """How long the former space is kept after the switch."""
+
+
+class ReembeddingCostTold(AnswerPart, of=ReembeddingCost):
+    """The cost of moving a collection to another embedding space."""
+
+
+class ReembeddingTold(AnswerPart, of=Reembedding):
+    """How the re-embedding of a collection stands."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [_REEMBEDDING]})
+
+
+class ReembeddingBegun(BaseModel):
+    """What the re-embedding costs, and how it stands."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"cost": _COST, "reembedding": _REEMBEDDING}]})
+
+    cost: ReembeddingCostTold
+    reembedding: ReembeddingTold | None = None
+    """Left out: only the cost was asked for."""
 
 
 class FindingTold(AnswerPart, of=Finding):
@@ -247,6 +325,48 @@ async def doctor(
         await platform.collection(collection, create=False)
     found = await diagnose(platform.workplace, platform.tenant_id, collection, is_own=True)
     return JSONResponse(found.as_dict())
+
+
+reembedding_router = APIRouter(
+    prefix="/v1/collections/{name}/reembedding",
+    tags=["collections"],
+    route_class=JSONBodies,
+    dependencies=[needs(Scope.ADMIN)],
+)
+
+
+@reembedding_router.get("", response_model=ReembeddingTold, summary="See how a re-embedding stands")
+async def reembedding(name: CollectionName, platform: CurrentPlatform) -> JSONResponse:
+    """How far the collection is on its way to another embedding space, and how the two compare."""
+    return JSONResponse((await platform.reembedding(name)).as_dict())
+
+
+@reembedding_router.post("", response_model=ReembeddingBegun, summary="Re-embed a collection")
+async def reembed(name: CollectionName, platform: CurrentPlatform, body: ReembedRequest) -> JSONResponse:
+    """Tell what moving the collection to another embedding space costs, and begin it; a worker does the rest.
+
+    Searches and writes go on. `dry_run` tells the cost alone.
+    """
+    pace = {"tokens_a_minute": body.tokens_a_minute, "tokens_a_day": body.tokens_a_day}
+    answer = {"cost": (await platform.reembed_cost(name, to=body.to, price=body.price, **pace)).as_dict()}
+    if not body.dry_run:
+        begun = await platform.reembed(
+            name, to=body.to, switch=body.switch, batch_texts=body.batch_texts, keep_days=body.keep_days, **pace
+        )
+        answer["reembedding"] = begun.as_dict()
+    return JSONResponse(answer)
+
+
+@reembedding_router.post("/{action}", response_model=ReembeddingTold, summary="Steer a re-embedding")
+async def steer_reembedding(
+    name: CollectionName,
+    platform: CurrentPlatform,
+    action: Annotated[
+        Literal["pause", "resume", "switch", "rollback", "finish", "abort"], Path(description="What to do.")
+    ],
+) -> JSONResponse:
+    """Pause, resume or abort it; switch (a worker does it), return to the former space, or remove that."""
+    return JSONResponse((await platform.reembedding(name, action, wait=False)).as_dict())
 
 
 figures_router = APIRouter(prefix="/v1", tags=["figures"], dependencies=[needs(Scope.READ)])

@@ -107,6 +107,7 @@ def test_every_command_is_there() -> None:
         "retrieval jobs list",
         "retrieval jobs run",
         "retrieval reindex",
+        "retrieval reembed",
         "retrieval status",
         "retrieval doctor",
         "retrieval session-start",

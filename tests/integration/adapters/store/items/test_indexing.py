@@ -204,7 +204,7 @@ async def test_items_are_removed_while_an_attribute_is_declared(platform: Platfo
     collection = await platform.collection("docs")
     await collection.add([{"_id": str(number), "text": "disk", "priority": "High"} for number in range(20)])
     stored = await collection.refresh()
-    number, spaces = stored.collection_id, [stored.space.space_id] if stored.space else []
+    number = stored.collection_id
 
     is_declared = asyncio.Event()
 
@@ -218,7 +218,7 @@ async def test_items_are_removed_while_an_attribute_is_declared(platform: Platfo
         await is_declared.wait()
         async with platform.database.transaction(platform.tenant_id) as connection:
             if what == "archive":
-                await items.archive_items(connection, number, spaces, ["3"])
+                await items.archive_items(connection, number, ["3"])
             else:
                 await items.delete_items(connection, number, ["3"])
 

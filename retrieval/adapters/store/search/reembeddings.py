@@ -1,0 +1,372 @@
+"""The way of a collection from one embedding space to another: one row, and what is done by it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from enum import StrEnum
+from typing import Any
+from uuid import UUID
+
+from psycopg import sql
+from psycopg.types.json import Jsonb
+
+from retrieval.adapters.store.compiled import Compiled
+from retrieval.adapters.store.database import Connection, Database
+from retrieval.adapters.store.search.vectors import StoredSpace
+from retrieval.domain.items.embedding import EmbeddingSpace
+
+
+class ReembeddingState(StrEnum):
+    """How far a re-embedding is."""
+
+    FILLING = "filling"
+    """Items wait for their vector in the target space."""
+    READY = "ready"
+    """The target space is as full as the one in use, has its index, and was compared with it."""
+    SWITCHED = "switched"
+    """Searches use the target space; the former one is kept up to date, and can be returned to at once."""
+    REMOVING = "removing"
+    """The vectors of the space that is not in use are being removed."""
+    DONE = "done"
+
+
+class Switching(StrEnum):
+    """When the collection switches to the target space."""
+
+    WHEN_ASKED = "when asked"
+    BY_ITSELF = "by itself"
+    """Once it is ready, if it compares well."""
+    NOW = "now"
+    """Somebody asked: as soon as the target space is full."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredReembedding:
+    """A re-embedding as it is stored."""
+
+    collection_id: int
+    former: StoredSpace
+    target: StoredSpace
+    state: ReembeddingState
+    is_paused: bool
+    switching: Switching
+    batch_texts: int
+    tokens_a_minute: int | None
+    tokens_a_day: int | None
+    keep_seconds: int
+    spent_on: date | None
+    spent_tokens: int
+    paid_tokens: int
+    paid_texts: int
+    comparison: Mapping[str, Any] | None
+    note: str
+    started_at: datetime
+    switched_at: datetime | None
+
+    @property
+    def in_use(self) -> StoredSpace:
+        """The space that searches use, before the end and unless it was given up."""
+        return self.former if self.switched_at is None else self.target
+
+    @property
+    def beside(self) -> StoredSpace:
+        """The other one."""
+        return self.target if self.switched_at is None else self.former
+
+    def spent(self, today: date) -> int:
+        """Tokens that were set aside that day."""
+        return self.spent_tokens if self.spent_on == today else 0
+
+
+_FIND = Compiled("""
+    SELECT
+        m.collection_id, m.state, m.is_paused, m.switching, m.batch_texts, m.tokens_a_minute, m.tokens_a_day,
+        m.keep_seconds, m.spent_on, m.spent_tokens, m.paid_tokens, m.paid_texts, m.comparison, m.note, m.started_at,
+        m.switched_at, m.former_id, to_jsonb(f) - 'space_id' - 'created_at', m.target_id,
+        to_jsonb(t) - 'space_id' - 'created_at'
+    FROM reembeddings AS m
+    JOIN embedding_spaces AS f ON f.space_id = m.former_id
+    JOIN embedding_spaces AS t ON t.space_id = m.target_id
+    WHERE m.collection_id = %(id)s
+""")
+_FIELDS = (
+    "collection_id", "state", "is_paused", "switching", "batch_texts", "tokens_a_minute", "tokens_a_day",
+    "keep_seconds", "spent_on", "spent_tokens", "paid_tokens", "paid_texts", "comparison", "note", "started_at",
+    "switched_at",
+)  # fmt: skip
+
+
+async def find_reembedding(database: Database, tenant_id: int, collection_id: int) -> StoredReembedding | None:
+    """The collection's last re-embedding; None: there was none."""
+    rows = await database.read(tenant_id, _FIND.bind(id=collection_id))
+    if not rows:
+        return None
+    *values, former_id, former, target_id, target = rows[0]
+    known: dict[str, Any] = dict(zip(_FIELDS, values, strict=True))
+    return StoredReembedding(
+        **{**known, "state": ReembeddingState(known["state"]), "switching": Switching(known["switching"])},
+        former=StoredSpace(former_id, EmbeddingSpace(**former)),
+        target=StoredSpace(target_id, EmbeddingSpace(**target)),
+    )
+
+
+# Everybody who writes goes by which spaces there are, and is waited for. Searches are not.
+_ALONE = "SELECT pg_advisory_xact_lock(writers_lock(%(id)s))"
+_BEGIN = """
+    INSERT INTO reembeddings AS known (
+        collection_id, former_id, target_id, state, switching, batch_texts, tokens_a_minute, tokens_a_day, keep_seconds,
+        former_profile
+    )
+    SELECT
+        c.collection_id, c.space_id, %(target)s, 'filling', %(switching)s, %(batch_texts)s, %(tokens_a_minute)s,
+        %(tokens_a_day)s, %(keep_seconds)s, c.profile_version
+    FROM collections AS c WHERE c.collection_id = %(id)s AND c.space_id <> %(target)s
+    ON CONFLICT (collection_id) DO UPDATE SET
+        former_id = excluded.former_id, target_id = excluded.target_id, state = excluded.state, is_paused = false,
+        switching = excluded.switching, batch_texts = excluded.batch_texts, tokens_a_minute = excluded.tokens_a_minute,
+        tokens_a_day = excluded.tokens_a_day, keep_seconds = excluded.keep_seconds,
+        former_profile = excluded.former_profile, target_profile = NULL, paid_tokens = 0, paid_texts = 0,
+        comparison = NULL, note = '', started_at = now(), switched_at = NULL
+    WHERE known.state = 'done'
+    RETURNING known.collection_id
+"""
+
+
+async def begin_reembedding(
+    database: Database, tenant_id: int, collection_id: int, target: StoredSpace, wanted: Mapping[str, Any]
+) -> bool:
+    """Begin to keep the target space; False: a re-embedding is under way, or the collection is in that space.
+
+    What was spent of the day's budget stays spent. ``wanted``: the columns of how it goes about it.
+    """
+    values = {"id": collection_id, "target": target.space_id, **wanted}
+    async with database.transaction(tenant_id) as connection:
+        await connection.execute(_ALONE, values)
+        return await (await connection.execute(_BEGIN, values)).fetchone() is not None
+
+
+async def change_reembedding(
+    database: Database,
+    tenant_id: int,
+    collection_id: int,
+    states: Sequence[ReembeddingState],
+    changes: Mapping[str, Any],
+) -> bool:
+    """Change columns of it, if it is in one of those states."""
+    settings = [sql.SQL("{} = {}").format(sql.Identifier(name), sql.Placeholder(name)) for name in changes]
+    statement = sql.SQL(
+        "UPDATE reembeddings SET {} WHERE collection_id = %(of)s AND state = ANY(%(states)s) RETURNING 1"
+    ).format(sql.SQL(", ").join(settings))
+    values = {**changes, "of": collection_id, "states": list(states)}
+    async with database.transaction(tenant_id) as connection:
+        if "state" in changes:
+            await connection.execute(_ALONE, {"id": collection_id})
+        return await (await connection.execute(statement, values)).fetchone() is not None
+
+
+_SET_ASIDE = """
+    UPDATE reembeddings SET
+        spent_tokens = CASE WHEN spent_on = %(today)s THEN spent_tokens ELSE 0 END + %(tokens)s, spent_on = %(today)s,
+        paid_tokens = paid_tokens + %(tokens)s, paid_texts = paid_texts + %(texts)s
+    WHERE collection_id = %(id)s AND NOT is_paused AND kept_id IS NOT NULL
+        AND CASE WHEN spent_on = %(today)s THEN spent_tokens ELSE 0 END + %(tokens)s
+            <= coalesce(tokens_a_day, 9223372036854775807)
+    RETURNING 1
+"""
+
+
+async def set_tokens_aside(
+    database: Database, tenant_id: int, collection_id: int, *, tokens: int, texts: int, today: date
+) -> bool:
+    """Count the tokens as spent before the embedder is asked; False: the day's budget has not so many left."""
+    values = {"id": collection_id, "tokens": tokens, "texts": texts, "today": today}
+    async with database.transaction(tenant_id) as connection:
+        return await (await connection.execute(_SET_ASIDE, values)).fetchone() is not None
+
+
+_SWITCH = """
+    WITH gone_over AS (
+        UPDATE reembeddings SET
+            state = 'switched', switched_at = %(now)s, switching = 'when asked', note = '',
+            former_profile = (SELECT c.profile_version FROM collections AS c WHERE c.collection_id = %(id)s)
+        WHERE collection_id = %(id)s AND state IN ('filling', 'ready') AND target_id = %(target)s AND NOT is_paused
+        RETURNING target_id, target_profile
+    )
+    UPDATE collections AS c
+    SET space_id = gone_over.target_id, profile_version = coalesce(gone_over.target_profile, c.profile_version)
+    FROM gone_over WHERE c.collection_id = %(id)s
+    RETURNING 1
+"""
+_RETURN = """
+    WITH gone_back AS (
+        UPDATE reembeddings SET state = 'ready', switched_at = NULL, switching = 'when asked', note = ''
+        WHERE collection_id = %(id)s AND state = 'switched'
+        RETURNING former_id, former_profile, target_profile
+    )
+    UPDATE collections AS c
+    SET space_id = gone_back.former_id,
+        profile_version = CASE WHEN gone_back.target_profile IS NULL THEN c.profile_version
+                               ELSE gone_back.former_profile END
+    FROM gone_back WHERE c.collection_id = %(id)s
+    RETURNING 1
+"""
+
+
+async def hold_writers(connection: Connection, collection_id: int) -> None:
+    """Let no other transaction write to the collection's items until this one ends."""
+    await connection.execute(_ALONE, {"id": collection_id})
+
+
+async def switch_over(connection: Connection, collection_id: int, target: StoredSpace, now: datetime) -> bool:
+    """Let searches use the target space from this transaction's end on. Call it with the writers held."""
+    values = {"id": collection_id, "target": target.space_id, "now": now}
+    return await (await connection.execute(_SWITCH, values)).fetchone() is not None
+
+
+async def switch_back(database: Database, tenant_id: int, collection_id: int) -> bool:
+    """Let searches use the former space again, at once; False: it is not kept any more, or never was left."""
+    async with database.transaction(tenant_id) as connection:
+        await hold_writers(connection, collection_id)
+        return await (await connection.execute(_RETURN, {"id": collection_id})).fetchone() is not None
+
+
+_PENDING = """
+    SELECT item.item_id, item.title, item.body
+    FROM items AS item
+    LEFT JOIN {table} AS done ON done.collection_id = %(id)s AND done.item_id = item.item_id
+    WHERE item.collection_id = %(id)s AND item.status <> 'archived'
+        AND (done.item_id IS NULL OR done.content_hash <> item.text_hash)
+    LIMIT %(most)s
+"""
+
+
+async def pending_in(
+    connection: Connection, collection_id: int, space: StoredSpace, most: int
+) -> list[tuple[str, str, str]]:
+    """Id, title and body of items that wait for their vector in the space, at most so many."""
+    statement = sql.SQL(_PENDING).format(table=sql.Identifier(space.table_name))
+    return await (await connection.execute(statement, {"id": collection_id, "most": most})).fetchall()
+
+
+_CENTROIDS_OF = """
+    SELECT max(k.computed_at) FROM cluster_centroids AS k
+    WHERE k.collection_id = %(id)s AND k.space_id = %(space)s
+"""
+# A cluster keeps its number and its items, and so what was learned of it; its place in the other space is theirs there.
+# One without items is nowhere.
+_CARRY_CLUSTERS = """
+    WITH means AS (
+        SELECT member.cluster, avg(e.vector) AS vector
+        FROM item_clusters AS member
+        JOIN {table} AS e ON e.collection_id = %(id)s AND e.item_id = member.item_id
+        WHERE member.collection_id = %(id)s
+        GROUP BY member.cluster
+    )
+    INSERT INTO cluster_centroids AS known (collection_id, space_id, cluster, centroid, items)
+    SELECT %(id)s, %(target)s, k.cluster,
+        coalesce(l2_normalize(means.vector), array_fill(0, ARRAY[%(dimensions)s::integer])::real[]::halfvec), k.items
+    FROM cluster_centroids AS k LEFT JOIN means ON means.cluster = k.cluster
+    WHERE k.collection_id = %(id)s AND k.space_id = %(former)s
+    ORDER BY k.cluster
+    ON CONFLICT (collection_id, space_id, cluster)
+    DO UPDATE SET centroid = excluded.centroid, items = excluded.items, computed_at = now()
+"""
+
+
+async def carry_clusters(
+    database: Database, tenant_id: int, collection_id: int, *, former: StoredSpace, target: StoredSpace
+) -> int:
+    """Find the clusters of one space in another, where those there are older or none; gives how many."""
+    async with database.transaction(tenant_id) as connection:
+        found: list[datetime | None] = []
+        for space in (former, target):
+            cursor = await connection.execute(_CENTROIDS_OF, {"id": collection_id, "space": space.space_id})
+            row = await cursor.fetchone()
+            found.append(None if row is None else row[0])
+        if found[0] is None or (found[1] is not None and found[1] >= found[0]):
+            return 0
+        statement = sql.SQL(_CARRY_CLUSTERS).format(table=sql.Identifier(target.table_name))
+        values = {
+            "id": collection_id,
+            "former": former.space_id,
+            "target": target.space_id,
+            "dimensions": target.space.dimensions,
+        }
+        return (await connection.execute(statement, values)).rowcount
+
+
+_REMOVE = """
+    DELETE FROM {table} AS e
+    WHERE e.collection_id = %(id)s AND e.item_id = ANY (ARRAY(
+        SELECT one.item_id FROM {table} AS one WHERE one.collection_id = %(id)s ORDER BY one.item_id LIMIT %(most)s
+    ))
+"""
+_FORGET = (
+    "DELETE FROM own_vectors WHERE collection_id = %(id)s AND space_id = %(space)s",
+    "DELETE FROM cluster_centroids WHERE collection_id = %(id)s AND space_id = %(space)s",
+    "DELETE FROM ann_indexes WHERE collection_id = %(id)s AND space_id = %(space)s",
+    "DELETE FROM query_samples WHERE collection_id = %(id)s AND space_id = %(space)s",
+    "DELETE FROM recall_measurements WHERE collection_id = %(id)s AND space_id = %(space)s",
+)
+
+
+async def remove_next_vectors(
+    database: Database, tenant_id: int, collection_id: int, space: StoredSpace, most: int
+) -> int:
+    """Remove so many of the collection's vectors in a space that it has left; gives how many there were."""
+    statement = sql.SQL(_REMOVE).format(table=sql.Identifier(space.table_name))
+    async with database.transaction(tenant_id) as connection:
+        return (await connection.execute(statement, {"id": collection_id, "most": most})).rowcount
+
+
+async def forget_space(database: Database, tenant_id: int, collection_id: int, space: StoredSpace) -> None:
+    """Forget what was measured and learned of the collection in that space."""
+    async with database.transaction(tenant_id) as connection:
+        for statement in _FORGET:
+            await connection.execute(statement, {"id": collection_id, "space": space.space_id})
+
+
+# The latest search of each question, those with a verdict first; without what a caller embedded himself.
+_RECORDED = Compiled("""
+    SELECT one.retrieval_id FROM (
+        SELECT DISTINCT ON (r.query) r.retrieval_id, r.retrieved_at, EXISTS (
+            SELECT FROM feedback AS f
+            WHERE f.collection_id = %(id)s AND f.retrieval_id = r.retrieval_id AND f.superseded_at IS NULL
+                AND f.weight > 0
+        ) AS is_judged
+        FROM (
+            SELECT * FROM retrievals AS latest
+            WHERE latest.collection_id = %(id)s AND latest.query <> '' AND latest.vector IS NULL
+            ORDER BY latest.retrieved_at DESC LIMIT 5000
+        ) AS r
+        ORDER BY r.query, is_judged DESC, r.retrieved_at DESC
+    ) AS one
+    ORDER BY one.is_judged DESC, one.retrieved_at DESC LIMIT %(most)s
+""")
+_VERDICTS = Compiled("""
+    SELECT f.retrieval_id, f.item_id, sum(f.weight * f.reward) / sum(f.weight) FROM feedback AS f
+    WHERE f.collection_id = %(id)s AND f.retrieval_id = ANY(%(ids)s) AND f.superseded_at IS NULL AND f.weight > 0
+    GROUP BY f.retrieval_id, f.item_id
+""")
+
+
+async def recorded_questions(database: Database, tenant_id: int, collection_id: int, most: int) -> list[UUID]:
+    """The identifiers of the latest recorded searches, one a question, at most so many."""
+    return [row[0] for row in await database.read(tenant_id, _RECORDED.bind(id=collection_id, most=most))]
+
+
+async def verdicts_on(
+    database: Database, tenant_id: int, collection_id: int, ids: Sequence[UUID]
+) -> dict[UUID, dict[str, float]]:
+    """The mean reward of the items of those searches that have a verdict, by search and item id."""
+    found: dict[UUID, dict[str, float]] = {}
+    for search, item_id, reward in await database.read(tenant_id, _VERDICTS.bind(id=collection_id, ids=list(ids))):
+        found.setdefault(search, {})[item_id] = float(reward)
+    return found
+
+
+def as_json(value: Mapping[str, Any]) -> Jsonb:
+    """A value of the column ``comparison``."""
+    return Jsonb(dict(value))

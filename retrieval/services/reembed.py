@@ -1,0 +1,670 @@
+"""A collection moves to another embedding space while it is searched and written: filled, compared, switched, removed.
+
+What there is to do follows from what is stored: which items have no vector of their text in a space. So whoever is
+killed loses a batch at the most, and the next run of the job goes on. See docs/decisions/0035-reembedding.md.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime, timedelta
+from math import log2
+from statistics import fmean
+from typing import Any
+from uuid import UUID
+
+from retrieval.adapters.embedders.cached import CachedEmbedder
+from retrieval.adapters.store.database import Database
+from retrieval.adapters.store.items.collections import StoredCollection, collection_by_id, collection_in_space
+from retrieval.adapters.store.items.items import vectors_statement
+from retrieval.adapters.store.records.recordings import find_recorded
+from retrieval.adapters.store.search.recall import Sample, probe
+from retrieval.adapters.store.search.reembeddings import (
+    ReembeddingState,
+    StoredReembedding,
+    Switching,
+    as_json,
+    begin_reembedding,
+    carry_clusters,
+    change_reembedding,
+    find_reembedding,
+    forget_space,
+    hold_writers,
+    pending_in,
+    recorded_questions,
+    remove_next_vectors,
+    set_tokens_aside,
+    switch_back,
+    switch_over,
+    verdicts_on,
+)
+from retrieval.adapters.store.search.vectors import StoredSpace, count_pending
+from retrieval.domain.errors import EmbedderError, InvalidRequestError
+from retrieval.domain.items.embedding import TextRole
+from retrieval.domain.items.item import Item, text_hash
+from retrieval.domain.search.hit import Path
+from retrieval.domain.search.relevance import SHIPPED
+from retrieval.domain.told import Told
+from retrieval.engine.collection_handle import FRESH_SECONDS
+from retrieval.engine.record import request_of
+from retrieval.engine.request import SearchRequest
+from retrieval.engine.search import Searcher
+from retrieval.services.add import EMBED_BATCH, AddReport, Writer
+from retrieval.services.indexes import drop_indexes, keep_index
+from retrieval.services.recall import LEAST_RECALL, dense_request
+from retrieval.services.workplace import Advance, JobTarget, Workplace, unheeded
+
+_log = logging.getLogger(__name__)
+
+KEPT_DAYS = 7.0
+"""How long the former space is kept after the switch."""
+
+COMPARED, DEPTH, CONDENSED = 100, 10, 100
+"""Recorded questions that are compared, hits of each, and hits among which those with a verdict are looked for."""
+
+LOST_NDCG = 0.01
+"""A target space with that much less nDCG is not switched to by itself."""
+
+_TRIES = 20
+_LAST_ITEMS_SECONDS = 10.0
+"""How long writers wait at the most for the vectors of the last items, while the collection is switched."""
+_REMOVED_AT_ONCE = 500
+_KEPT_STATES = (ReembeddingState.FILLING, ReembeddingState.READY, ReembeddingState.SWITCHED)
+_BEFORE_SWITCH = (ReembeddingState.FILLING, ReembeddingState.READY)
+_ROW_BYTES, _GRAPH_BYTES = 100, 400
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReembeddingCost(Told):
+    """The cost of filling a space, as far as it is not filled."""
+
+    target: str
+    items: int
+    """Items that have no vector there."""
+    texts: int
+    """Different texts among theirs that the embedder would be asked for; others are known already."""
+    tokens: int
+    """Tokens of these texts, as the embedder counts or estimates them."""
+    price: float | None
+    """The price of the tokens; None: no price of a million was given."""
+    vector_bytes: int
+    """Room for the vectors and, of a large collection, for its index."""
+    minutes: float | None
+    """How long the tokens take at the rate; None: none was given."""
+    days: int | None
+    """On how many days they are spent with the budget; None: none was given."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpaceComparison(Told):
+    """The space in use and the target, asked the same recorded questions."""
+
+    questions: int
+    overlap: float | None
+    """0 to 1: the mean share of the first ten hits that both have; None: no question is recorded."""
+    judged: int
+    """Questions of which feedback has verdicts."""
+    ndcg_in_use: float | None
+    """nDCG@10 of the items with a verdict, as the space in use ranks them; None: there are no verdicts."""
+    ndcg_target: float | None
+    recall: float | None
+    """0 to 1: the share of the target's true nearest items that its index finds; None: no question is recorded."""
+    is_exact: bool
+    """Whether the target has no index and compares all vectors."""
+
+    @property
+    def is_well(self) -> bool:
+        """Whether nothing speaks against switching."""
+        is_found = self.recall is None or self.recall >= LEAST_RECALL
+        if self.ndcg_in_use is None or self.ndcg_target is None:
+            return is_found
+        return is_found and self.ndcg_target >= self.ndcg_in_use - LOST_NDCG
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reembedding(Told):
+    """How the re-embedding of a collection stands."""
+
+    collection: str
+    former: str
+    target: str
+    state: ReembeddingState
+    is_paused: bool
+    switching: Switching
+    items: int
+    pending: int
+    """Items that wait for their vector in the space that is filled: the target, and after the switch the former one."""
+    batch_texts: int
+    tokens_a_minute: int | None
+    tokens_a_day: int | None
+    spent_today: int
+    """Tokens of the day's budget (UTC) that are spent."""
+    paid_tokens: int
+    paid_texts: int
+    """Texts that an embedder was asked for; others were known."""
+    comparison: Mapping[str, Any] | None
+    """See ``SpaceComparison``; None: not compared yet."""
+    note: str
+    """Why it does not go on; empty: it does."""
+    started_at: datetime
+    switched_at: datetime | None
+    removes_at: datetime | None
+    """When the vectors of the former space are removed; None: not switched."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """How fast a space is filled, and what it may cost. Raises ``InvalidRequestError``."""
+
+    batch_texts: int = EMBED_BATCH
+    """Texts embedded and stored at a time, 1 to 128."""
+    tokens_a_minute: int | None = None
+    tokens_a_day: int | None = None
+    """The budget of a day (UTC), 1 or more; None: none."""
+    keep_days: float = KEPT_DAYS
+    """How long the former space is kept after the switch."""
+
+    def __post_init__(self) -> None:
+        for name, most in (("batch_texts", EMBED_BATCH), ("tokens_a_minute", 2**62), ("tokens_a_day", 2**62)):
+            value = getattr(self, name)
+            if value is None and name != "batch_texts":
+                continue
+            if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
+                raise InvalidRequestError(f"{name} is {value!r:.80}; it must be a whole number from 1 to {most:,}")
+        if isinstance(self.keep_days, bool) or not isinstance(self.keep_days, int | float):
+            raise InvalidRequestError(f"keep_days is {self.keep_days!r:.80}; it must be a number")
+        if not 0 <= self.keep_days <= 3650:
+            raise InvalidRequestError(f"keep_days is {self.keep_days}; it must be 0 to 3650")
+
+
+async def cost_of(
+    workplace: Workplace, target: JobTarget, space: StoredSpace, pace: Pace, price: float | None
+) -> ReembeddingCost:
+    """What filling that space would cost now. It reads every text that has no vector there, and asks no embedder."""
+    place = _Place(workplace, target.tenant_id, target.collection.collection_id)
+    embedder = place.needed_embedder(space)
+    writer = Writer(place.database, place.tenant_id, await place.collection_in(space), embedder)
+    seen: set[int] = set()
+    items = texts = tokens = 0
+    after = ""
+    while page := await writer.next_pending(after, limit=_REMOVED_AT_ONCE):
+        fresh = await embedder.uncached([item.text for item in page], TextRole.DOCUMENT)
+        new = {int.from_bytes(text_hash(text)[:8], "big"): text for text in fresh}
+        asked = [text for number, text in new.items() if number not in seen]
+        seen |= set(new)
+        items, texts = items + len(page), texts + len(asked)
+        tokens += await _tokens(embedder, asked)
+        after = page[-1].item_id
+    return ReembeddingCost(
+        target=space.space.name,
+        items=items,
+        texts=texts,
+        tokens=tokens,
+        price=None if price is None else round(tokens * price / 1e6, 4),
+        vector_bytes=items * (4 * space.space.dimensions + _ROW_BYTES + _GRAPH_BYTES),
+        minutes=None if pace.tokens_a_minute is None else round(tokens / pace.tokens_a_minute, 2),
+        days=None if pace.tokens_a_day is None else -(-tokens // pace.tokens_a_day),
+    )
+
+
+async def begin(workplace: Workplace, target: JobTarget, space: StoredSpace, pace: Pace, *, switches: bool) -> None:
+    """Begin to keep the space beside the one in use; the job does the rest. Raises ``InvalidRequestError``."""
+    collection = target.collection
+    if collection.space is None:
+        raise InvalidRequestError(f"collection {collection.name!r} has no embedding space; add items with an embedder")
+    if collection.space == space:
+        raise InvalidRequestError(f"collection {collection.name!r} is in the space {space.space.name} already")
+    place = _Place(workplace, target.tenant_id, collection.collection_id)
+    place.needed_embedder(space)
+    wanted = {
+        "switching": (Switching.BY_ITSELF if switches else Switching.WHEN_ASKED).value,
+        "batch_texts": pace.batch_texts,
+        "tokens_a_minute": pace.tokens_a_minute,
+        "tokens_a_day": pace.tokens_a_day,
+        "keep_seconds": round(pace.keep_days * 86400),
+    }
+    if not await begin_reembedding(*place.where, space, wanted):
+        raise InvalidRequestError(
+            f"a re-embedding of {collection.name!r} is under way: let it end, or abort it "
+            f"(retrieval reembed {collection.name} tells how it stands)"
+        )
+
+
+async def look_at(workplace: Workplace, target: JobTarget) -> Reembedding | None:
+    """How the collection's re-embedding stands, the last one if it is over; None: there was none."""
+    place = _Place(workplace, target.tenant_id, target.collection.collection_id)
+    row = await find_reembedding(*place.where)
+    if row is None:
+        return None
+    pending = await count_pending(*place.where, row.beside) if row.state in _KEPT_STATES else 0
+    removes_at = None if row.switched_at is None else row.switched_at + timedelta(seconds=row.keep_seconds)
+    return Reembedding(
+        collection=target.collection.name,
+        former=row.former.space.name,
+        target=row.target.space.name,
+        state=row.state,
+        is_paused=row.is_paused,
+        switching=row.switching,
+        items=target.collection.documents,
+        pending=pending,
+        batch_texts=row.batch_texts,
+        tokens_a_minute=row.tokens_a_minute,
+        tokens_a_day=row.tokens_a_day,
+        spent_today=row.spent(place.today),
+        paid_tokens=row.paid_tokens,
+        paid_texts=row.paid_texts,
+        comparison=row.comparison,
+        note=row.note,
+        started_at=row.started_at,
+        switched_at=row.switched_at,
+        removes_at=removes_at,
+    )
+
+
+async def change(workplace: Workplace, target: JobTarget, wanted: str) -> None:
+    """Do one of ``ACTIONS``. Raises ``InvalidRequestError`` where it is too early or too late for that."""
+    place, name = _Place(workplace, target.tenant_id, target.collection.collection_id), target.collection.name
+    if wanted == "rollback":
+        is_done = await switch_back(*place.where)
+    elif wanted in _CHANGES:
+        states, changes = _CHANGES[wanted]
+        if wanted == "switch":
+            await _check_calibrated(place)
+        is_done = await change_reembedding(*place.where, states, changes)
+    else:
+        raise InvalidRequestError(f"there is no {wanted!r:.40} of a re-embedding; there are {', '.join(ACTIONS)}")
+    if not is_done:
+        row = await find_reembedding(*place.where)
+        how = "there is none" if row is None else f"it is {row.state.value}"
+        raise InvalidRequestError(f"the re-embedding of {name!r} cannot do {wanted!r} now: {how}")
+
+
+_CHANGES: Mapping[str, tuple[Sequence[ReembeddingState], Mapping[str, Any]]] = {
+    "pause": ((*_KEPT_STATES, ReembeddingState.REMOVING), {"is_paused": True, "note": "paused"}),
+    "resume": ((*_KEPT_STATES, ReembeddingState.REMOVING), {"is_paused": False, "note": ""}),
+    "switch": (_BEFORE_SWITCH, {"switching": Switching.NOW.value, "is_paused": False, "note": ""}),
+    "abort": (_BEFORE_SWITCH, {"state": ReembeddingState.REMOVING.value, "is_paused": False, "note": ""}),
+    "finish": (
+        (ReembeddingState.SWITCHED,),
+        {"state": ReembeddingState.REMOVING.value, "is_paused": False, "note": ""},
+    ),
+}
+ACTIONS = (*_CHANGES, "rollback")
+"""What may be done with a re-embedding that is under way."""
+
+
+async def settled(workplace: Workplace, target: JobTarget, seconds: float) -> None:
+    """Wait for another process that does what was asked, until it did, says why not, or that long."""
+    place = _Place(workplace, target.tenant_id, target.collection.collection_id)
+    until = asyncio.get_running_loop().time() + seconds
+    while asyncio.get_running_loop().time() < until:
+        row = await find_reembedding(*place.where)
+        if row is None or row.note or row.is_paused or row.switching is not Switching.NOW:
+            return
+        await asyncio.sleep(0.2)
+
+
+async def is_reembedding_due(workplace: Workplace, target: JobTarget) -> bool:
+    """Whether a re-embedding has something to do."""
+    place = _Place(workplace, target.tenant_id, target.collection.collection_id)
+    row = await find_reembedding(*place.where)
+    if row is None or row.is_paused or row.state is ReembeddingState.DONE:
+        return False
+    if row.state in {ReembeddingState.FILLING, ReembeddingState.REMOVING} or row.switching is Switching.NOW:
+        return True
+    if row.comparison is None or place.is_over(row):
+        return True
+    return bool(await count_pending(*place.where, row.beside))
+
+
+async def reembed(workplace: Workplace, target: JobTarget, advance: Advance = unheeded) -> dict[str, Any]:
+    """Do what there is to do of the collection's re-embedding, until it waits for a day, a person or an embedder."""
+    place = _Place(workplace, target.tenant_id, target.collection.collection_id, advance)
+    while True:
+        row = await find_reembedding(*place.where)
+        if row is None or row.is_paused or row.state is ReembeddingState.DONE:
+            break
+        if not await _STEPS[row.state](place, row):
+            break
+        workplace.end_of_step()
+    row = await find_reembedding(*place.where)
+    return {} if row is None else {"state": row.state.value, "note": row.note, "embedded": place.embedded}
+
+
+@dataclass(slots=True)
+class _Place:
+    """The collection whose re-embedding is worked on."""
+
+    workplace: Workplace
+    tenant_id: int
+    collection_id: int
+    advance: Advance = unheeded
+    embedded: int = 0
+
+    @property
+    def database(self) -> Database:
+        return self.workplace.database
+
+    @property
+    def where(self) -> tuple[Database, int, int]:
+        return self.database, self.tenant_id, self.collection_id
+
+    @property
+    def today(self) -> date:
+        return self.workplace.now().astimezone(UTC).date()
+
+    def is_over(self, row: StoredReembedding) -> bool:
+        """Whether the former space was kept long enough."""
+        if row.switched_at is None or row.state is not ReembeddingState.SWITCHED:
+            return False
+        return self.workplace.now() >= row.switched_at + timedelta(seconds=row.keep_seconds)
+
+    async def collection_in(self, space: StoredSpace) -> StoredCollection:
+        stored = await collection_in_space(*self.where, space.space_id)
+        if stored is None:
+            raise InvalidRequestError("the collection is gone")
+        return stored
+
+    def needed_embedder(self, space: StoredSpace) -> CachedEmbedder:
+        embedder = self.workplace.embedder_of(self.tenant_id, space)
+        if embedder is None:
+            raise InvalidRequestError(
+                f"this process has no embedder for the space {space.space.name}: set RETRIEVAL_EMBEDDER, and keys, "
+                "wherever the collection is searched; it keeps its own until it is switched"
+            )
+        return embedder
+
+    async def wait(self, why: str) -> None:
+        """Say why it does not go on."""
+        await change_reembedding(*self.where, list(ReembeddingState), {"note": why})
+
+
+async def _fill_step(place: _Place, row: StoredReembedding) -> bool:
+    """Fill the target space, index it, carry what was learned over, compare; then perhaps switch."""
+    if not await _fill(place, row.target):
+        return False
+    shadow = await place.collection_in(row.target)
+    outcome = await keep_index(place.database, place.tenant_id, shadow)
+    place.workplace.end_of_step()
+    await carry_clusters(*place.where, former=row.former, target=row.target)
+    if row.switching is Switching.NOW:
+        return await _switch(place, row)
+    if row.comparison is None or row.state is ReembeddingState.FILLING:
+        compared = await _compare(place, row)
+        if compared is None:
+            return False
+        changes = {"state": ReembeddingState.READY.value, "comparison": as_json(compared.as_dict()), "note": ""}
+        if not await change_reembedding(*place.where, _BEFORE_SWITCH, changes):
+            return True
+        _log.info("collection %s is filled in %s: %s", shadow.name, row.target.space.name, outcome.value)
+        if row.switching is Switching.BY_ITSELF:
+            if not compared.is_well:
+                await place.wait("it compares worse than the space in use: look at it, then switch or abort")
+                return False
+            try:
+                await _check_calibrated(place)
+            except InvalidRequestError as error:
+                await place.wait(str(error))
+                return False
+            return await _switch(place, row)
+    return False
+
+
+async def _keep_step(place: _Place, row: StoredReembedding) -> bool:
+    """After the switch: both spaces are kept full, until the former one was kept long enough."""
+    if place.is_over(row):
+        changes = {"state": ReembeddingState.REMOVING.value}
+        await change_reembedding(*place.where, [ReembeddingState.SWITCHED], changes)
+        return True
+    # What a process wrote that had not heard of the switch waits in the new space.
+    await _fill(place, row.target)
+    if await _fill(place, row.former):
+        await carry_clusters(*place.where, former=row.target, target=row.former)
+    return False
+
+
+async def _remove_step(place: _Place, row: StoredReembedding) -> bool:
+    """Remove the space that is not in use."""
+    space = row.beside
+    await drop_indexes(*place.where, space)
+    while await remove_next_vectors(*place.where, space, _REMOVED_AT_ONCE):
+        place.workplace.end_of_step()
+    await forget_space(*place.where, space)
+    await change_reembedding(*place.where, [ReembeddingState.REMOVING], {"state": ReembeddingState.DONE.value})
+    return False
+
+
+_STEPS = {
+    ReembeddingState.FILLING: _fill_step,
+    ReembeddingState.READY: _fill_step,
+    ReembeddingState.SWITCHED: _keep_step,
+    ReembeddingState.REMOVING: _remove_step,
+}
+
+
+async def _fill(place: _Place, space: StoredSpace) -> bool:
+    """Embed what waits for its vector in the space; False: it has to wait, and the note says for what.
+
+    A batch is stored when it is done, and whatever the embedder gave is in the cache before that: of a text that was
+    embedded once, nobody pays for the vector again.
+    """
+    embedder = place.workplace.embedder_of(place.tenant_id, space)
+    if embedder is None:
+        await place.wait(f"no embedder for the space {space.space.name} is configured here")
+        return False
+    writer = Writer(place.database, place.tenant_id, await place.collection_in(space), embedder)
+    after, report = "", AddReport()
+    while True:
+        row = await find_reembedding(*place.where)
+        if row is None or row.is_paused or row.state not in _KEPT_STATES:
+            return False
+        page = await writer.next_pending(after, limit=row.batch_texts)
+        if not page:
+            break
+        began = asyncio.get_running_loop().time()
+        some, tokens = await _afforded(place, row, embedder, page)
+        if not some:
+            return False
+        done = await writer.embed(some)
+        report += done
+        place.embedded += done.embedded
+        place.advance(place.embedded)
+        if done.stopped:
+            await place.wait("; ".join(done.notes)[:500])
+            return False
+        after = some[-1].item_id
+        if row.tokens_a_minute is not None:
+            await _pass_time(place, began + tokens * 60 / row.tokens_a_minute)
+        place.workplace.end_of_step()
+    if report.pending:
+        await place.wait(f"{report.pending} items are refused: " + "; ".join(report.notes)[:500])
+        return False
+    if row.note:
+        await place.wait("")
+    return True
+
+
+async def _pass_time(place: _Place, until: float) -> None:
+    """Wait for that moment of the loop's clock, or for the end of the process."""
+    while (left := until - asyncio.get_running_loop().time()) > 0:
+        place.workplace.end_of_step()
+        await asyncio.sleep(min(left, 0.5))
+
+
+async def _afforded(
+    place: _Place, row: StoredReembedding, embedder: CachedEmbedder, page: Sequence[Item]
+) -> tuple[Sequence[Item], int]:
+    """The first of the items that the day's budget is enough for, and their tokens, which are set aside."""
+    asked = await embedder.uncached([item.text for item in page], TextRole.DOCUMENT)
+    counts = dict(zip(asked, await _counts(embedder, asked), strict=True))
+    left = None if row.tokens_a_day is None else row.tokens_a_day - row.spent(place.today)
+    some: list[Item] = []
+    tokens, texts = 0, set[str]()
+    for item in page:
+        more = 0 if item.text in texts else counts.get(item.text, 0)
+        if left is not None and tokens + more > left:
+            break
+        some.append(item)
+        tokens += more
+        texts |= {item.text} & counts.keys()
+    if some and tokens and not await set_tokens_aside(*place.where, tokens=tokens, texts=len(texts), today=place.today):
+        some = []
+    if not some:
+        first = counts.get(page[0].text, 0)
+        if row.tokens_a_day is not None and first > row.tokens_a_day:
+            why = (
+                f"item {page[0].item_id!r:.80} has {first:,} tokens, more than the budget of a day: abort, and raise it"
+            )
+        else:
+            why = f"the budget of {row.tokens_a_day or 0:,} tokens is spent for today; it goes on tomorrow (UTC)"
+        await place.wait(why)
+    return some, tokens
+
+
+async def _counts(embedder: CachedEmbedder, texts: Sequence[str]) -> Sequence[int]:
+    return await asyncio.to_thread(embedder.measure.count_tokens, texts) if texts else []
+
+
+async def _tokens(embedder: CachedEmbedder, texts: Sequence[str]) -> int:
+    return sum(await _counts(embedder, texts))
+
+
+async def _switch(place: _Place, row: StoredReembedding) -> bool:
+    """Switch over with every item in the target space: the last few are embedded while writers wait."""
+    for _ in range(_TRIES):
+        if not await _fill(place, row.target):
+            return False
+        async with place.database.transaction(place.tenant_id) as connection:
+            await hold_writers(connection, place.collection_id)
+            last = await pending_in(connection, place.collection_id, row.target, row.batch_texts + 1)
+            if len(last) <= row.batch_texts and await _embed_last(place, row, connection, last):
+                is_done = await switch_over(connection, place.collection_id, row.target, place.workplace.now())
+                if not is_done:
+                    return True  # paused, or aborted: the next look says which
+                break
+        place.workplace.end_of_step()
+    else:
+        await place.wait(f"more items are written than {row.batch_texts} at a time keep up with; it tries again")
+        return False
+    _log.info("collection %s is searched in %s", place.collection_id, row.target.space.name)
+    # By then every process has read of it; what it wrote before is embedded next.
+    await asyncio.sleep(2 * FRESH_SECONDS)
+    return True
+
+
+async def _embed_last(
+    place: _Place, row: StoredReembedding, connection: Any, last: Sequence[tuple[str, str, str]]
+) -> bool:
+    items = [Item.as_stored(item_id=one[0], title=one[1], body=one[2]) for one in last]
+    if not items:
+        return True
+    embedder = place.needed_embedder(row.target)
+    some, _ = await _afforded(place, row, embedder, items)
+    if len(some) < len(items):
+        return False
+    try:
+        async with asyncio.timeout(_LAST_ITEMS_SECONDS):
+            vectors = await embedder.embed_documents([i.text for i in items], [i.item_id for i in items])
+    except (EmbedderError, TimeoutError) as error:
+        _log.info("the switch waits for the vectors of %d items: %s", len(items), error)
+        return False
+    given = {i.item_id: (text_hash(i.text), one) for i, one in zip(items, vectors, strict=True)}
+    statement = vectors_statement(place.collection_id, row.target.space_id, given)
+    await connection.execute(statement.text.encode(), statement.parameters)
+    place.embedded += len(items)
+    return True
+
+
+async def _check_calibrated(place: _Place) -> None:
+    """Raise ``InvalidRequestError`` where hits tell their relevance by a calibration that the target space has not."""
+    row, stored = await find_reembedding(*place.where), await collection_by_id(*place.where)
+    if row is None or stored is None or stored.profile.calibration is None:
+        return
+    target, calibration = row.target.space, stored.profile.calibration
+    if calibration.space == row.former.space.name and (target.provider, target.model) not in SHIPPED:
+        raise InvalidRequestError(
+            f"profile {stored.profile_version} of {stored.name!r} tells relevance by a calibration of "
+            f"{calibration.space}, and none is known of {target.name}: searches with min_relevance would be refused. "
+            "Store a profile without a calibration first, and calibrate anew after the switch"
+        )
+
+
+async def _compare(place: _Place, row: StoredReembedding) -> SpaceComparison | None:
+    """Ask both spaces the recorded questions; None: it has to wait, and the note says for what."""
+    old, new = await collection_by_id(*place.where), await place.collection_in(row.target)
+    if old is None:
+        return None
+    embedder = place.needed_embedder(row.target)
+    ids = await recorded_questions(*place.where, COMPARED)
+    verdicts = await verdicts_on(*place.where, ids)
+    asked: dict[UUID, SearchRequest] = {}
+    for one in ids:
+        record = await find_recorded(place.database, place.tenant_id, one)
+        request = None if record is None else request_of(record)
+        if request is not None and request.about is None and request.group_by is None and request.query:
+            asked[one] = replace(request, vector=None, limit=DEPTH, min_score=None, min_relevance=None)
+    words = await embedder.uncached([request.query for request in asked.values()], TextRole.QUERY)
+    tokens = await _tokens(embedder, words)
+    if tokens and not await set_tokens_aside(*place.where, tokens=tokens, texts=len(words), today=place.today):
+        await place.wait("the budget is spent for today; the comparison is made tomorrow (UTC)")
+        return None
+    overlaps: list[float] = []
+    ndcgs: list[tuple[float, float]] = []
+    recalls: list[float] = []
+    is_exact = True
+    for one, request in asked.items():
+        judged = verdicts.get(one, {})
+        depth = CONDENSED if judged else DEPTH
+        before, after = [await _hits(place, stored, replace(request, limit=depth)) for stored in (old, new)]
+        most = max(len(before[:DEPTH]), len(after[:DEPTH]))
+        overlaps.append(len(set(before[:DEPTH]) & set(after[:DEPTH])) / most if most else 1.0)
+        if any(judged.values()):
+            ndcgs.append((condensed_ndcg(before, judged), condensed_ndcg(after, judged)))
+        sample = Sample(await embedder.embed_query(request.query), request.condition, DEPTH)
+        wanted = dense_request(new, row.target, sample)
+        if wanted.path is Path.APPROXIMATE:
+            is_exact = False
+            recalls.append((await probe(place.database, place.tenant_id, wanted, sample)).recall)
+        else:
+            recalls.append(1.0)
+        place.workplace.end_of_step()
+    return SpaceComparison(
+        questions=len(overlaps),
+        overlap=_mean(overlaps),
+        judged=len(ndcgs),
+        ndcg_in_use=_mean([one for one, _ in ndcgs]),
+        ndcg_target=_mean([one for _, one in ndcgs]),
+        recall=_mean(recalls),
+        is_exact=is_exact,
+    )
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return round(fmean(values), 4) if values else None
+
+
+def condensed_ndcg(ranking: Sequence[str], rewards: Mapping[str, float]) -> float:
+    """nDCG@10 of the items with a verdict alone, in their order: of others nobody knows what they are worth.
+
+    Verdicts are about what the space in use showed, so that all others would count against the target. Sakai and
+    Kando, "On information retrieval metrics designed for evaluation with incomplete relevance assessments", 2008.
+    """
+
+    def gained(rewards: Sequence[float]) -> float:
+        return sum(reward / log2(rank + 1) for rank, reward in enumerate(rewards[:DEPTH], 1))
+
+    ideal = gained(sorted(rewards.values(), reverse=True))
+    return gained([rewards[item_id] for item_id in ranking if item_id in rewards]) / ideal if ideal else 0.0
+
+
+async def _hits(place: _Place, stored: StoredCollection, request: SearchRequest) -> list[str]:
+    searcher = Searcher(
+        database=place.database,
+        tenant_id=place.tenant_id,
+        collection=stored,
+        embedder=None if stored.space is None else place.workplace.embedder_of(place.tenant_id, stored.space),
+    )
+    return [hit.item_id for hit in await searcher.search(request)]

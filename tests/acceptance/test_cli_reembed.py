@@ -1,0 +1,69 @@
+"""The worked example of docs/how-to/reembed.md, against an endpoint on this machine."""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.conftest import ROOT, Program, program_in
+from tests.support.markdown import blocks
+from tests.support.openai_server import SPEECHES, OpenAIServer
+
+PAGE = ROOT / "docs" / "how-to" / "reembed.md"
+TOLD = "http://127.0.0.1:8080/v1"
+WORDS = ("connection", "timeout", "login", "certificate", "disk", "report", "printer", "backup", "network", "password")
+
+
+@pytest.fixture
+def program(home: Path, tmp_path: Path) -> Program:
+    """The program with 60 tickets in the local model's space."""
+    made = program_in(tmp_path, home).using(RETRIEVAL_EMBEDDER="minilm")
+    texts = [f"{one} {other} number {n}" for n, (one, other) in enumerate((a, b) for a in WORDS for b in WORDS[:6])]
+    path = made.write("tickets.jsonl", *({"_id": f"T-{n}", "text": one} for n, one in enumerate(texts)))
+    assert made("ingest", "tickets", path).returncode == 0
+    for word in WORDS:
+        made.succeeds("search", "tickets", f"{word} number")
+    return made
+
+
+def commands(url: str) -> list[list[str]]:
+    """The page's commands, each as arguments of the program."""
+    lines = [line for block in blocks(PAGE, "sh") for line in block.text.splitlines()]
+    assert lines[0] == f"export RETRIEVAL_EMBEDDER=openai-compatible:big@{TOLD}"
+    named = f"openai-compatible:big@{url}"
+    return [shlex.split(line.replace("$RETRIEVAL_EMBEDDER", named))[1:] for line in lines[1:]]
+
+
+async def test_the_worked_example(program: Program) -> None:
+    """Its cost is told before it starts, and it goes from 384 to 3,072 dimensions, back, and there for good."""
+    async with OpenAIServer(speaks=SPEECHES["openai-compatible"], dimensions=3072) as server:
+        moving = program.using(RETRIEVAL_EMBEDDER=f"openai-compatible:big@{server.url}")
+        estimate, *rest = commands(f"{server.url}")
+        said = await asyncio.to_thread(moving.succeeds, *estimate)
+        assert "texts to embed" in said
+        assert len([text for one in server.received for text in one.texts]) <= 1, "only its dimensions were asked for"
+        assert [line.split()[-1] for line in said.splitlines() if "without a vector" in line] == ["60"]
+        answers = [await asyncio.to_thread(moving.succeeds, *arguments) for arguments in rest]
+        told = dict(zip([arguments[-1] for arguments in rest], answers, strict=True))
+        assert "ready" in answers[0]
+        assert "overlap" in answers[0]
+        assert "switched" in told["switch"]
+        assert "connection timeout" in told["connection timeout"]
+        assert "done" in told["run"]
+        assert (await asyncio.to_thread(moving.json, "collections"))[0]["space"] == "openai/big (3072)"
+        sent = [text for one in server.received for text in one.texts if "number" in text]
+        assert len(sent) == len(set(sent)) == 60 + len(WORDS), "each text and each recorded question once"
+
+
+def test_what_the_program_refuses(program: Program) -> None:
+    """With what to do next."""
+    assert "has no re-embedding; begin one with" in program.fails("reembed", "tickets")
+    assert "set RETRIEVAL_EMBEDDER=openai:big@http://x/v1 wherever" in program.fails(
+        "reembed", "tickets", "--to", "openai:big@http://x/v1", "--dry-run"
+    )
+    assert "is in the space minilm/all-MiniLM-L6-v2" in program.fails(
+        "reembed", "tickets", "--to", "minilm", "--yes", "--json"
+    )
