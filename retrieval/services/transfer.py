@@ -135,7 +135,7 @@ def _settings_of(
         "index": stored.index_kind.value,
         "weighed_length": weighed,
         "space": None if space is None else {name: getattr(space.space, name) for name in EmbeddingSpace.__slots__},
-        # What a learned model calls the space.
+        # What learned models and records call the space.
         "space_number": None if space is None else space.space_id,
         "has_embedder": has_embedder,
     }
@@ -306,6 +306,10 @@ def _item(row: Mapping[str, Any]) -> Item:
     return Item(**{**fields, "occurred_at": None if moment is None else datetime.fromisoformat(moment)})
 
 
+_NAMES_SPACE = {"model": "definition", "retrieval": "request"}
+"""The parts of rows that name an embedding space by its number."""
+
+
 def _fitted(kind: str, row: dict[str, Any], header: _Header, space: StoredSpace | None) -> dict[str, Any]:
     """The row as this installation stores it, after a look at what the database cannot see."""
     if kind == "profile":
@@ -314,11 +318,11 @@ def _fitted(kind: str, row: dict[str, Any], header: _Header, space: StoredSpace 
         raise InvalidRequestError(f"search {row['retrieval_id']} is not of the time that its id says")
     elif kind == "learning_state" and not header.has_records:
         return {**row, "model_version": 0, "model_is_chosen": False}
-    elif kind == "model" and isinstance(row["definition"], dict) and row["definition"].get("space_id") is not None:
+    elif (part := _NAMES_SPACE.get(kind)) and isinstance(row[part], dict) and row[part].get("space_id") is not None:
         # The space has another number here; a former space's is none.
-        is_active = row["definition"]["space_id"] == header.fields.get("space_number")
+        is_active = row[part]["space_id"] == header.fields.get("space_number")
         number = space.space_id if space is not None and is_active else -1
-        return {**row, "definition": {**row["definition"], "space_id": number}}
+        return {**row, part: {**row[part], "space_id": number}}
     return row
 
 
