@@ -34,8 +34,8 @@ check: $(VENV)/.dev ## Check style and types, and run the unit tests: for every 
 unit: $(VENV)/.dev ## Run the tests that need no database
 	@$(BIN)/python -m pytest tests/unit -q -n 2
 
-test: $(VENV)/.dev ## Run every test, for two cores: three at a time, since some wait, and the slow folders first
-	@$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
+test: $(VENV)/.dev ## Run every test, for two cores: four at a time, since some wait, and the slow folders first
+	@$(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder
 
 lint: $(VENV)/.dev ## Check style, formatting, and that imports point down only
 	@$(BIN)/ruff check .
