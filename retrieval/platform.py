@@ -35,7 +35,7 @@ from retrieval.adapters.store.items.collections import (
 from retrieval.adapters.store.records.forgetting import ensure_months
 from retrieval.adapters.store.search.vectors import StoredSpace, register_space
 from retrieval.collection import Collection, handle_of
-from retrieval.domain.checks import check_flags
+from retrieval.domain.checks import check_flags, check_functions, checked_path
 from retrieval.domain.errors import ConflictError, DatabaseError, InvalidRequestError, RetrievalError
 from retrieval.domain.items.attribute import checked_filterable
 from retrieval.domain.items.collection import (
@@ -287,12 +287,13 @@ class Platform:
         from retrieval.services.transfer import export_collection
 
         check_flags(records=records)
+        check_functions(advance=advance)
         collection = await self.collection(name, create=False)
         await self.recorded()
         await self.accesses_counted()
         stored = await collection.refresh()
         has_embedder = stored.space is not None and self._has_embedder(stored.space)
-        place = (self.database, self._tenant_id, stored, str(file))
+        place = (self.database, self._tenant_id, stored, checked_path("file", file))
         return await export_collection(
             *place, records=records, now=self.now, has_embedder=has_embedder, advance=advance
         )
@@ -318,9 +319,10 @@ class Platform:
         from retrieval.services.transfer import import_collection
 
         check_flags(own_vectors=own_vectors)
+        check_functions(advance=advance)
         if name is not None:
             check_collection_name(name)
-        place = (self.database, self._tenant_id, str(file))
+        place = (self.database, self._tenant_id, checked_path("file", file))
         moved = await import_collection(
             *place, name=name, has_embedder=self._has_embedder, own_vectors=own_vectors, advance=advance
         )

@@ -42,6 +42,7 @@ from retrieval.adapters.store.search.reembeddings import (
     verdicts_on,
 )
 from retrieval.adapters.store.search.vectors import StoredSpace, count_pending
+from retrieval.domain.checks import is_finite
 from retrieval.domain.errors import EmbedderError, InvalidRequestError
 from retrieval.domain.items.embedding import TextRole
 from retrieval.domain.items.item import Item, text_hash
@@ -184,6 +185,8 @@ async def cost_of(
     workplace: Workplace, target: JobTarget, space: StoredSpace, pace: Pace, price: float | None
 ) -> ReembeddingCost:
     """What filling that space would cost now. It reads every text that has no vector there, and asks no embedder."""
+    if price is not None and not (is_finite(price) and price >= 0):
+        raise InvalidRequestError(f"price is {price!r:.80}; it must be a number, 0 or more")
     place = _Place(workplace, target.tenant_id, target.collection.collection_id)
     embedder = place.needed_embedder(space)
     writer = Writer(place.database, place.tenant_id, await place.collection_in(space), embedder)

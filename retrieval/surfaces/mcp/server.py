@@ -203,7 +203,8 @@ class Served(ServedPlatforms):
 
     async def platform(self) -> Platform:
         """The caller's tenant's view of the platform, which stays open until the call is answered."""
-        return await self.of_tenant(self.caller.tenant, _HOLDER.get())
+        tenant = self.caller.tenant
+        return await (self.host() if tenant == self.settings.tenant else self.of_tenant(tenant, _HOLDER.get()))
 
     async def made(self, group: ToolGroup, name: str) -> Platform:
         """The platform, with the collection of a group's application there, or to be made by who may write.

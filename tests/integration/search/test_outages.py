@@ -176,7 +176,7 @@ async def test_an_endpoint_that_refuses_connections_is_asked_once_it_is_there(
         collection = await platform.collection("docs")
         await collection.add(ITEMS, embeddings=np.eye(2, 64))
         for number in range(4):
-            assert "no connection to 127.0.0.1" in await by_words(collection, f"database timeout {number}")
+            assert "does not answer at 127.0.0.1" in await by_words(collection, f"database timeout {number}")
         async with OpenAIServer(port=port):
             await by_meaning(collection, "database timeout 5")
 
