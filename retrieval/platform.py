@@ -35,7 +35,7 @@ from retrieval.adapters.store.items.collections import (
 from retrieval.adapters.store.records.forgetting import ensure_months
 from retrieval.adapters.store.search.vectors import StoredSpace, register_space
 from retrieval.collection import Collection, handle_of
-from retrieval.domain.checks import check_flags, check_functions, checked_path
+from retrieval.domain.checks import check_flags, check_functions
 from retrieval.domain.errors import ConflictError, DatabaseError, InvalidRequestError, RetrievalError
 from retrieval.domain.items.attribute import checked_filterable
 from retrieval.domain.items.collection import (
@@ -284,7 +284,7 @@ class Platform:
         done, and of how many. Raises ``UnknownCollectionError``, ``ConflictError`` for a file that is there, and
         ``InvalidRequestError`` for one that cannot be written.
         """
-        from retrieval.services.transfer import export_collection
+        from retrieval.services.transfer import checked_path, export_collection
 
         check_flags(records=records)
         check_functions(advance=advance)
@@ -316,7 +316,7 @@ class Platform:
         from retrieval.adapters.store.items.items import Settled
         from retrieval.services.add import AddReport
         from retrieval.services.items import keep_indexed
-        from retrieval.services.transfer import import_collection
+        from retrieval.services.transfer import checked_path, import_collection
 
         check_flags(own_vectors=own_vectors)
         check_functions(advance=advance)

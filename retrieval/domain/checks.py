@@ -24,7 +24,6 @@ import unicodedata
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
-from pathlib import PurePath
 from typing import Any, NoReturn, TypeGuard
 
 from retrieval.domain.errors import InvalidRequestError
@@ -42,13 +41,6 @@ def check_functions(**given: object) -> None:
     for name, value in given.items():
         if value is not None and not callable(value):
             raise InvalidRequestError(f"{name} is {value!r:.80}; it must be a function")
-
-
-def checked_path(name: str, value: object) -> str:
-    """The path as text. Raises ``InvalidRequestError`` for an argument that is none."""
-    if not isinstance(value, str | PurePath):
-        raise InvalidRequestError(f"{name} is {value!r:.80}; it must be a path")
-    return str(value)
 
 
 def checked_list(name: str, value: object, such_as: str) -> list[Any]:

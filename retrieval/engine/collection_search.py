@@ -19,7 +19,7 @@ from retrieval.adapters.store.search.words import (
     unknown_words,
 )
 from retrieval.domain.checks import check_flags
-from retrieval.domain.errors import InvalidLimitError, InvalidRequestError, UnknownFieldError
+from retrieval.domain.errors import DatabaseBusyError, InvalidLimitError, InvalidRequestError, UnknownFieldError
 from retrieval.domain.items.collection import counted_field
 from retrieval.domain.learning.context import Context, checked_context
 from retrieval.domain.search import spelling
@@ -100,7 +100,12 @@ async def search(
     if cursor is not None:
         request = replace(request, limit=min(len(cursor.shown) + wanted, MAX_SHOWN))
     request = request if about is None else replace(request, about=checked_query_vector(about, stored, "about"))
-    result = await _asked(handle, stored, lambda searcher: searcher.search(request, context))
+    result = await _asked(
+        handle,
+        stored,
+        lambda searcher: searcher.search(request, context),
+        has_vectors=request.vector is not None or request.about is not None,
+    )
     result = replace(result, notes=(*notes, *result.notes)) if notes else result
     result = result if cursor is None else _next_page(result, cursor, wanted)
     result = await _with_facets(handle, stored, result, request.condition, counted) if counted else result
@@ -130,7 +135,12 @@ async def search_each(
         lambda: checked_requests(queries, condition=condition, profile=chosen, bounds=bounds, **asked),
         is_long=_is_long(None, queries),
     )
-    return await _asked(handle, stored, lambda searcher: searcher.search_each(requests, context))
+    return await _asked(
+        handle,
+        stored,
+        lambda searcher: searcher.search_each(requests, context),
+        has_vectors=any(one.vector is not None for one in requests),
+    )
 
 
 async def interleave(
@@ -378,17 +388,36 @@ async def _explained(handle: CollectionHandle, result: SearchResult, condition: 
 
 _Answer = TypeVar("_Answer")
 
+_MOST_READINGS = 3
+"""How often a collection is read for one search, while others change it."""
+
 
 async def _asked(
-    handle: CollectionHandle, stored: StoredCollection, ask: Callable[[Searcher], Awaitable[_Answer]]
+    handle: CollectionHandle,
+    stored: StoredCollection,
+    ask: Callable[[Searcher], Awaitable[_Answer]],
+    *,
+    has_vectors: bool = False,
 ) -> _Answer:
-    """The searcher's answer; where the collection is not as it was read, it is read again, and asked once more."""
-    try:
-        return await ask(_searcher(handle, stored))
-    except UnknownFieldError:
-        return await ask(_searcher(handle, await handle.with_held_fields()))
-    except SpaceMovedError:
-        return await _asked(handle, await handle.refresh(), ask)
+    """The searcher's answer; where the collection is not as it was read, it is read again, and asked once more.
+
+    ``has_vectors``: the caller gave vectors, which are of the space that the collection has left. They are refused.
+    """
+    for attempt in range(_MOST_READINGS):
+        try:
+            return await ask(_searcher(handle, stored))
+        except UnknownFieldError:
+            if attempt:
+                raise
+            stored = await handle.with_held_fields()
+        except SpaceMovedError:
+            stored = await handle.refresh()
+            if has_vectors:
+                name = "no embedding space" if stored.space is None else stored.space.space.name
+                raise InvalidRequestError(
+                    f"collection {handle.name!r} has moved to {name} meanwhile; give a vector of that space"
+                ) from None
+    raise DatabaseBusyError(f"collection {handle.name!r} is moving between embedding spaces; try again")
 
 
 def _searcher(handle: CollectionHandle, stored: StoredCollection) -> Searcher:

@@ -290,7 +290,7 @@ def make_plan(
             with_items=are_hits,
             with_both_scores=profile.fusion.kind is FusionKind.WEIGHTED_SUM and SCORED_BOTH_WAYS.issubset(legs),
             with_vectors=space is not None and (refines or not profile.diversity.is_off),
-            checks_space=space is not None and collection.is_in_use,
+            checks_space=space is not None and collection.is_in_use and (LegName.DENSE in legs or refines),
         ),
         profile=profile,
         notes=notes,

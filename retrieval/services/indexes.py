@@ -255,9 +255,6 @@ class IndexOutcome(StrEnum):
     NOT_ALLOWED = "not allowed: the login does not own the table; run retrieval ingest or retrieval worker as the owner"
 
 
-QUANTISED_FROM = 1536
-"""Dimensions from which an index keeps one bit of each, where nothing else is asked for."""
-
 MOST_COMPARED = 450
 """A quantised index that needs more rows compared for ten hits is slower than a full one."""
 
@@ -385,14 +382,15 @@ def wanted_outcome(
 def wants_bits(collection: StoredCollection) -> bool:
     """Whether the collection's index should be a quantised one. Pure.
 
-    By itself a collection leaves bits that tell too little of its vectors, and does not go back to them.
+    Only a wish makes one, since a filter that wants what is far from the query finds too little by bits. A collection
+    that no longer wishes it keeps it as long as the bits tell enough of its vectors.
     """
-    kind, index, space = collection.index_kind, collection.ann_index, collection.space
+    kind, index = collection.index_kind, collection.ann_index
     if kind is not IndexKind.AUTO:
         return kind is IndexKind.QUANTISED
-    if index is not None:
-        return index.is_quantised and not (index.is_measured and index.effort_10 > MOST_COMPARED)
-    return space is not None and space.space.dimensions >= QUANTISED_FROM
+    if index is None:
+        return False
+    return index.is_quantised and not (index.is_measured and index.effort_10 > MOST_COMPARED)
 
 
 async def _alone(

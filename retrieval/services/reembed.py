@@ -43,7 +43,7 @@ from retrieval.adapters.store.search.reembeddings import (
 )
 from retrieval.adapters.store.search.vectors import StoredSpace, count_pending
 from retrieval.domain.checks import is_finite
-from retrieval.domain.errors import EmbedderError, InvalidRequestError
+from retrieval.domain.errors import DatabaseError, EmbedderError, InvalidRequestError, RetrievalError
 from retrieval.domain.items.embedding import TextRole
 from retrieval.domain.items.item import Item, text_hash
 from retrieval.domain.search.hit import Path
@@ -318,7 +318,7 @@ async def is_reembedding_due(workplace: Workplace, target: JobTarget) -> bool:
         return False
     if row.state in {ReembeddingState.FILLING, ReembeddingState.REMOVING} or row.switching is Switching.NOW:
         return True
-    if row.comparison is None or place.is_over(row):
+    if (row.comparison is None and row.state is ReembeddingState.READY) or place.is_over(row):
         return True
     return bool(await count_pending(*place.where, row.beside))
 
@@ -399,21 +399,28 @@ async def _fill_step(place: _Place, row: StoredReembedding) -> bool:
         compared = await _compare(place, row)
         if compared is None:
             return False
-        changes = {"state": ReembeddingState.READY.value, "comparison": as_json(compared.as_dict()), "note": ""}
+        by_itself = row.switching is Switching.BY_ITSELF
+        against = await _against_switching(place, compared) if by_itself else ""
+        changes = {"state": ReembeddingState.READY.value, "comparison": as_json(compared.as_dict()), "note": against}
+        if by_itself and not against:
+            changes["switching"] = Switching.NOW.value  # an interrupted switch is tried again
         if not await change_reembedding(*place.where, _BEFORE_SWITCH, changes):
             return True
         _log.info("collection %s is filled in %s: %s", shadow.name, row.target.space.name, outcome.value)
-        if row.switching is Switching.BY_ITSELF:
-            if not compared.is_well:
-                await place.wait("it compares worse than the space in use: look at it, then switch or abort")
-                return False
-            try:
-                await _check_calibrated(place)
-            except InvalidRequestError as error:
-                await place.wait(str(error))
-                return False
+        if by_itself and not against:
             return await _switch(place, row)
     return False
+
+
+async def _against_switching(place: _Place, compared: SpaceComparison) -> str:
+    """Why the collection is not switched without being told to; empty: nothing speaks against it."""
+    if not compared.is_well:
+        return "it compares worse than the space in use: look at it, then switch or abort"
+    try:
+        await _check_calibrated(place)
+    except InvalidRequestError as error:
+        return str(error)
+    return ""
 
 
 async def _keep_step(place: _Place, row: StoredReembedding) -> bool:
@@ -621,7 +628,12 @@ async def _compare(place: _Place, row: StoredReembedding) -> SpaceComparison | N
     for one, request in asked.items():
         judged = verdicts.get(one, {})
         depth = CONDENSED if judged else DEPTH
-        before, after = [await _hits(place, stored, replace(request, limit=depth)) for stored in (old, new)]
+        try:
+            before, after = [await _hits(place, stored, replace(request, limit=depth)) for stored in (old, new)]
+        except (EmbedderError, DatabaseError):
+            raise
+        except RetrievalError:
+            continue  # its filter or its legs no longer fit the collection
         most = max(len(before[:DEPTH]), len(after[:DEPTH]))
         overlaps.append(len(set(before[:DEPTH]) & set(after[:DEPTH])) / most if most else 1.0)
         if any(judged.values()):

@@ -141,6 +141,13 @@ def _settings_of(
     }
 
 
+def checked_path(name: str, value: object) -> str:
+    """The path as text. Raises ``InvalidRequestError`` for an argument that is none."""
+    if not isinstance(value, str | Path):
+        raise InvalidRequestError(f"{name} is {value!r:.80}; it must be a path")
+    return str(value)
+
+
 @contextlib.contextmanager
 def _written(file: str) -> Iterator[IO[bytes]]:
     """The new file to write to, which gets its name once it is whole; ``-`` is standard output."""

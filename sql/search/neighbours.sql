@@ -218,11 +218,7 @@ BEGIN
     ) AS one;
     PERFORM reindex_terms(collection, page);
     PERFORM settle_statistics(collection, coalesce(cardinality(page), 0));
-    FOR space IN
-        SELECT unnest(spaces_of(collection))
-        UNION
-        SELECT own.space_id FROM own_vectors AS own WHERE own.collection_id = collection AND own.item_id = ANY (page)
-    LOOP
+    FOREACH space IN ARRAY spaces_of(collection) LOOP
         IF setting IS NULL THEN
             PERFORM unmix_vectors(collection, space, page);
         ELSE

@@ -33,7 +33,7 @@ class IndexKind(StrEnum):
     """What the HNSW index of a collection keeps of each vector."""
 
     AUTO = "auto"
-    """Quantised from 1,536 dimensions on, full below, and wherever the bits alone do not find the nearest."""
+    """Full; a quantised one that is there stays while its bits find the nearest."""
     FULL = "full"
     """The vector, in half precision."""
     QUANTISED = "quantised"

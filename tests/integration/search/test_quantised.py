@@ -45,10 +45,11 @@ def structured(number: int, seed: int = 0) -> Vectors:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def corpus(database_url: str) -> AsyncIterator[Corpus]:
-    """1,500 vectors of 1,536 dimensions, with the index that collections of that many have by themselves."""
+    """1,500 vectors of 1,536 dimensions, with the quantised index that they ask for."""
     wanted = Settings(tenant="quantised", database_schema=SCHEMA, embedder="none")
     async with connect(database_url, settings=wanted) as platform:
         made = await make_corpus(platform, structured(SIZE), queries=QUERIES)
+        await platform.collection("corpus", index="quantised")
         assert await kept(platform, made.collection) is IndexOutcome.BUILT
         yield replace(made, queries=structured(QUERIES, seed=5))
 
@@ -94,7 +95,7 @@ async def definition(platform: Platform, collection: Collection) -> str:
 
 
 @pytest.mark.asyncio(loop_scope="module")
-async def test_many_dimensions_have_a_quantised_index_of_their_own(corpus: Corpus) -> None:
+async def test_a_collection_that_asks_for_it_has_a_quantised_index_of_its_own(corpus: Corpus) -> None:
     """One bit a dimension, of this collection's rows alone; it says so, and takes a fraction of the vectors' bytes."""
     stored = await corpus.collection.refresh()
     text = await definition(corpus.platform, corpus.collection)
@@ -102,7 +103,7 @@ async def test_many_dimensions_have_a_quantised_index_of_their_own(corpus: Corpu
     assert "bit_hamming_ops" in text
     assert f"WHERE (collection_id = {stored.collection_id})" in text
     info = await corpus.collection.info()
-    assert (info.index, info.has_hnsw, info.is_quantised) == ("auto", True, True)
+    assert (info.index, info.has_hnsw, info.is_quantised) == ("quantised", True, True)
     assert stored.ann_index is not None
     assert stored.ann_index.index_bytes < SIZE * 2 * DIMENSIONS / 4
     assert stored.ann_index.recall >= 0.99

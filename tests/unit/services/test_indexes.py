@@ -13,7 +13,6 @@ from retrieval.domain.items.collection import IndexKind
 from retrieval.domain.items.embedding import EmbeddingSpace
 from retrieval.services.indexes import (
     MOST_COMPARED,
-    QUANTISED_FROM,
     IndexOutcome,
     index_rows,
     recall_of,
@@ -84,8 +83,7 @@ def test_an_index_of_the_other_kind_is_replaced_unless_it_goes_anyway(*, is_quan
     [
         (IndexKind.FULL, 3072, None, False),
         (IndexKind.QUANTISED, 64, None, True),
-        (IndexKind.AUTO, QUANTISED_FROM - 1, None, False),
-        (IndexKind.AUTO, QUANTISED_FROM, None, True),
+        (IndexKind.AUTO, 3072, None, False),
         # What is there stays, but for bits that tell too little.
         (IndexKind.AUTO, 3072, MEASURED, False),
         (IndexKind.AUTO, 64, replace(MEASURED, is_quantised=True), True),
@@ -95,7 +93,7 @@ def test_an_index_of_the_other_kind_is_replaced_unless_it_goes_anyway(*, is_quan
         (IndexKind.QUANTISED, 3072, replace(MEASURED, is_quantised=True, effort_10=1001), True),
     ],
 )
-def test_the_kind_follows_the_wish_the_dimensions_and_what_was_measured(
+def test_the_kind_follows_the_wish_and_what_was_measured(
     kind: IndexKind, dimensions: int, index: AnnIndex | None, *, wants: bool
 ) -> None:
     """A wish is kept, whatever was measured."""

@@ -310,7 +310,9 @@ def _fill(folder: Path, manifest: Mapping[str, Any], url: str) -> None:
     with translated(url), psycopg.connect(url, autocommit=True) as connection:
         if (found := _counted(connection, url)) != manifest["rows"]:
             off = sorted(name for name in {*found, *manifest["rows"]} if found.get(name) != manifest["rows"].get(name))
-            raise DatabaseError(f"the restored tables do not hold what was saved ({', '.join(off[:5])}): try it again")
+            raise DatabaseError(
+                f"the restored tables do not hold what was saved ({', '.join(off[:5])}): restore it into an empty one"
+            )
         connection.execute("ANALYZE")
 
 

@@ -203,7 +203,7 @@ def index(
     collection: CollectionName,
     kind: Annotated[
         IndexKind | None,
-        typer.Argument(help="The kind to ask for; auto goes by dimensions.", show_default=False),
+        typer.Argument(help="The kind to ask for; auto: full, unless bits serve well already.", show_default=False),
     ] = None,
     as_json: Json = False,
 ) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from retrieval.adapters.store.items.collections import all_collections
+from retrieval.domain.errors import RetrievalError
 from retrieval.jobs.registry import Job
 from retrieval.jobs.run import FAILED as RUN_FAILED
 from retrieval.jobs.run import RunReport, run_job
@@ -318,7 +319,9 @@ async def _steered(platform: Platform, collection: str, action: ReembedAction) -
     target = JobTarget(platform.tenant_id, await (await platform.collection(collection, create=False)).refresh())
     with progress(f"reembed {collection}", "item") as update:
         job = job_named("reembed")
-        await run_job(platform.workplace, job, target, lambda done: update(Step(done, None, done)))
+        report = await run_job(platform.workplace, job, target, lambda done: update(Step(done, None, done)))
+    if report.outcome == RUN_FAILED:
+        raise RetrievalError(f"the re-embedding of {collection!r} failed: {report.details.get('error', '')}")
     return await platform.reembedding(collection)
 
 
