@@ -605,7 +605,7 @@ class Platform:
         """
         from retrieval.jobs.registry import job_named
         from retrieval.jobs.run import ELSEWHERE, FAILED, run_job
-        from retrieval.services.reembed import change, look_at, settled
+        from retrieval.services.reembed import change, look_at, wait_for_switch
 
         check_flags(wait=wait)
         target = await self._job_target(collection)
@@ -616,7 +616,7 @@ class Platform:
             if report.outcome == FAILED:
                 raise RetrievalError(f"the re-embedding of {collection!r} failed: {report.details.get('error', '')}")
             if report.outcome == ELSEWHERE and do == "switch":
-                await settled(self.workplace, target, SWITCH_SECONDS)
+                await wait_for_switch(self.workplace, target, SWITCH_SECONDS)
         found = await look_at(self.workplace, target)
         if found is None:
             raise InvalidRequestError(f"collection {collection!r} has no re-embedding; begin one with reembed")

@@ -44,6 +44,7 @@ from retrieval.adapters.store.search.reembeddings import (
 from retrieval.adapters.store.search.vectors import StoredSpace, count_pending
 from retrieval.domain.checks import is_finite
 from retrieval.domain.errors import DatabaseError, EmbedderError, InvalidRequestError, RetrievalError
+from retrieval.domain.items.collection import IndexKind
 from retrieval.domain.items.embedding import TextRole
 from retrieval.domain.items.item import Item, text_hash
 from retrieval.domain.search.hit import Path
@@ -54,7 +55,7 @@ from retrieval.engine.record import request_of
 from retrieval.engine.request import SearchRequest
 from retrieval.engine.search import Searcher
 from retrieval.services.add import EMBED_BATCH, AddReport, Writer
-from retrieval.services.indexes import drop_indexes, keep_index
+from retrieval.services.indexes import IndexOutcome, drop_indexes, index_rows, keep_index
 from retrieval.services.recall import LEAST_RECALL, dense_request
 from retrieval.services.workplace import Advance, JobTarget, Workplace, unheeded
 
@@ -92,7 +93,7 @@ class ReembeddingCost(Told):
     price: float | None
     """The price of the tokens; None: no price of a million was given."""
     vector_bytes: int
-    """Room for the vectors and, of a large collection, for its index."""
+    """Room for the vectors and, where the collection is large enough for one, for its index."""
     minutes: float | None
     """How long the tokens take at the rate; None: none was given."""
     days: int | None
@@ -117,7 +118,7 @@ class SpaceComparison(Told):
     """Whether the target has no index and compares all vectors."""
 
     @property
-    def is_well(self) -> bool:
+    def compares_well(self) -> bool:
         """Whether nothing speaks against switching."""
         is_found = self.recall is None or self.recall >= LEAST_RECALL
         if self.ndcg_in_use is None or self.ndcg_target is None:
@@ -189,7 +190,8 @@ async def cost_of(
         raise InvalidRequestError(f"price is {price!r:.80}; it must be a number, 0 or more")
     place = _Place(workplace, target.tenant_id, target.collection.collection_id)
     embedder = place.needed_embedder(space)
-    writer = Writer(place.database, place.tenant_id, await place.collection_in(space), embedder)
+    stored = await place.collection_in(space)
+    writer = Writer(place.database, place.tenant_id, stored, embedder)
     seen: set[int] = set()
     items = texts = tokens = 0
     after = ""
@@ -207,10 +209,18 @@ async def cost_of(
         texts=texts,
         tokens=tokens,
         price=None if price is None else round(tokens * price / 1e6, 4),
-        vector_bytes=items * (4 * space.space.dimensions + _ROW_BYTES + _GRAPH_BYTES),
+        vector_bytes=items * _vector_bytes(stored, space.space.dimensions),
         minutes=None if pace.tokens_a_minute is None else round(tokens / pace.tokens_a_minute, 2),
         days=None if pace.tokens_a_day is None else -(-tokens // pace.tokens_a_day),
     )
+
+
+def _vector_bytes(stored: StoredCollection, dimensions: int) -> int:
+    """Bytes of an item's vector of half precision, and of its part of the index, if there will be one."""
+    if stored.documents < index_rows(dimensions):
+        return 2 * dimensions + _ROW_BYTES
+    indexed = dimensions // 8 if stored.index_kind is IndexKind.QUANTISED else 2 * dimensions
+    return 2 * dimensions + _ROW_BYTES + indexed + _GRAPH_BYTES
 
 
 async def begin(workplace: Workplace, target: JobTarget, space: StoredSpace, pace: Pace, *, switches: bool) -> None:
@@ -242,7 +252,7 @@ async def look_at(workplace: Workplace, target: JobTarget) -> Reembedding | None
     row = await find_reembedding(*place.where)
     if row is None:
         return None
-    pending = await count_pending(*place.where, row.beside) if row.state in _KEPT_STATES else 0
+    pending = await count_pending(*place.where, row.spare) if row.state in _KEPT_STATES else 0
     removes_at = None if row.switched_at is None else row.switched_at + timedelta(seconds=row.keep_seconds)
     return Reembedding(
         collection=target.collection.name,
@@ -272,6 +282,9 @@ async def change(workplace: Workplace, target: JobTarget, wanted: str) -> None:
     place, name = _Place(workplace, target.tenant_id, target.collection.collection_id), target.collection.name
     if wanted == "rollback":
         is_done = await switch_back(*place.where)
+        row = await find_reembedding(*place.where)
+        if is_done and row is not None:
+            await carry_clusters(*place.where, former=row.target, target=row.former)
     elif wanted in _CHANGES:
         states, changes = _CHANGES[wanted]
         if wanted == "switch":
@@ -299,7 +312,7 @@ ACTIONS = (*_CHANGES, "rollback")
 """What may be done with a re-embedding that is under way."""
 
 
-async def settled(workplace: Workplace, target: JobTarget, seconds: float) -> None:
+async def wait_for_switch(workplace: Workplace, target: JobTarget, seconds: float) -> None:
     """Wait for another process that does what was asked, until it did, says why not, or that long."""
     place = _Place(workplace, target.tenant_id, target.collection.collection_id)
     until = asyncio.get_running_loop().time() + seconds
@@ -318,9 +331,11 @@ async def is_reembedding_due(workplace: Workplace, target: JobTarget) -> bool:
         return False
     if row.state in {ReembeddingState.FILLING, ReembeddingState.REMOVING} or row.switching is Switching.NOW:
         return True
-    if (row.comparison is None and row.state is ReembeddingState.READY) or place.is_over(row):
+    # What spoke against switching by itself may be mended by now.
+    waits = row.comparison is None or row.switching is Switching.BY_ITSELF
+    if (row.state is ReembeddingState.READY and waits) or place.is_over(row):
         return True
-    return bool(await count_pending(*place.where, row.beside))
+    return bool(await count_pending(*place.where, row.spare))
 
 
 async def reembed(workplace: Workplace, target: JobTarget, advance: Advance = unheeded) -> dict[str, Any]:
@@ -391,30 +406,33 @@ async def _fill_step(place: _Place, row: StoredReembedding) -> bool:
         return False
     shadow = await place.collection_in(row.target)
     outcome = await keep_index(place.database, place.tenant_id, shadow)
+    if outcome is IndexOutcome.BEING_BUILT:
+        await place.wait("another process builds an index on the same table; the index is built after that")
+        return False
     place.workplace.end_of_step()
     await carry_clusters(*place.where, former=row.former, target=row.target)
     if row.switching is Switching.NOW:
         return await _switch(place, row)
-    if row.comparison is None or row.state is ReembeddingState.FILLING:
-        compared = await _compare(place, row)
-        if compared is None:
-            return False
-        by_itself = row.switching is Switching.BY_ITSELF
-        against = await _against_switching(place, compared) if by_itself else ""
-        changes = {"state": ReembeddingState.READY.value, "comparison": as_json(compared.as_dict()), "note": against}
-        if by_itself and not against:
-            changes["switching"] = Switching.NOW.value  # an interrupted switch is tried again
-        if not await change_reembedding(*place.where, _BEFORE_SWITCH, changes):
-            return True
-        _log.info("collection %s is filled in %s: %s", shadow.name, row.target.space.name, outcome.value)
-        if by_itself and not against:
-            return await _switch(place, row)
-    return False
+    is_compared = row.comparison is not None and row.state is ReembeddingState.READY
+    compared = SpaceComparison(**row.comparison or {}) if is_compared else await _compare(place, row)
+    if compared is None:
+        return False
+    by_itself = row.switching is Switching.BY_ITSELF
+    against = await _against_switching(place, compared, outcome) if by_itself else ""
+    changes = {"state": ReembeddingState.READY.value, "comparison": as_json(compared.as_dict()), "note": against}
+    if by_itself and not against:
+        changes["switching"] = Switching.NOW.value  # an interrupted switch is tried again
+    if not await change_reembedding(*place.where, _BEFORE_SWITCH, changes):
+        return True
+    _log.info("collection %s is filled in %s: %s", shadow.name, row.target.space.name, outcome.value)
+    return by_itself and not against and await _switch(place, row)
 
 
-async def _against_switching(place: _Place, compared: SpaceComparison) -> str:
+async def _against_switching(place: _Place, compared: SpaceComparison, outcome: IndexOutcome) -> str:
     """Why the collection is not switched without being told to; empty: nothing speaks against it."""
-    if not compared.is_well:
+    if outcome is IndexOutcome.NOT_ALLOWED:
+        return f"the target space has no index: {outcome.value}; or switch without it"
+    if not compared.compares_well:
         return "it compares worse than the space in use: look at it, then switch or abort"
     try:
         await _check_calibrated(place)
@@ -438,12 +456,21 @@ async def _keep_step(place: _Place, row: StoredReembedding) -> bool:
 
 async def _remove_step(place: _Place, row: StoredReembedding) -> bool:
     """Remove the space that is not in use."""
-    space = row.beside
-    await drop_indexes(*place.where, space)
+    space = row.spare
+    if not await drop_indexes(*place.where, space):
+        await place.wait(
+            f"the indexes of the space {space.space.name} cannot be dropped: one is being built, or the login does not "
+            "own the table; run retrieval worker as the owner"
+        )
+        return False
     while await remove_next_vectors(*place.where, space, _REMOVED_AT_ONCE):
         place.workplace.end_of_step()
+        latest = await find_reembedding(*place.where)
+        if latest is None or latest.is_paused:
+            return False
     await forget_space(*place.where, space)
-    await change_reembedding(*place.where, [ReembeddingState.REMOVING], {"state": ReembeddingState.DONE.value})
+    changes = {"state": ReembeddingState.DONE.value, "note": ""}
+    await change_reembedding(*place.where, [ReembeddingState.REMOVING], changes)
     return False
 
 
@@ -521,6 +548,9 @@ async def _afforded(
         tokens += more
         texts |= {item.text} & counts.keys()
     if some and tokens and not await set_tokens_aside(*place.where, tokens=tokens, texts=len(texts), today=place.today):
+        latest = await find_reembedding(*place.where)
+        if latest is None or latest.is_paused or latest.state not in _KEPT_STATES:
+            return [], 0
         some = []
     if not some:
         first = counts.get(page[0].text, 0)

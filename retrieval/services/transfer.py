@@ -26,7 +26,11 @@ import numpy as np
 from retrieval.adapters.readers.lines import STANDARD_INPUT, read_lines
 from retrieval.adapters.store.database import Connection, Database
 from retrieval.adapters.store.items import indexing
-from retrieval.adapters.store.items.collections import StoredCollection, check_text_search_config
+from retrieval.adapters.store.items.collections import (
+    StoredCollection,
+    check_text_search_config,
+    collection_of_snapshot,
+)
 from retrieval.adapters.store.items.items import ItemIsThereError, ItemWrite, write_items
 from retrieval.adapters.store.items.transfer import (
     ITEM,
@@ -40,7 +44,7 @@ from retrieval.adapters.store.items.transfer import (
 )
 from retrieval.adapters.store.search.vectors import StoredSpace, register_space
 from retrieval.domain.checks import JSONTextError, json_of
-from retrieval.domain.errors import ConflictError, InvalidRequestError, RetrievalError
+from retrieval.domain.errors import ConflictError, InvalidRequestError, RetrievalError, UnknownCollectionError
 from retrieval.domain.items.attribute import checked_filterable
 from retrieval.domain.items.collection import IndexKind, Neighbours, check_collection_name
 from retrieval.domain.items.embedding import EmbeddingSpace, Vector, checked_vectors
@@ -95,11 +99,14 @@ async def export_collection(
     """Write the collection as it stands at one moment into a new file. See ``Platform.export_collection``."""
     told = advance or _unheeded
     names = [name for name, kind in KINDS.items() if records or not kind.is_record]
-    space_id = stored.space.space_id if stored.space else None
     await fold_statistics(database, tenant_id, stored.collection_id)
     done = vectors = 0
     with _written(file) as out:
         async with database.snapshot(tenant_id) as connection:
+            seen = await collection_of_snapshot(connection, tenant_id, stored.collection_id)
+            if seen is None:
+                raise UnknownCollectionError(f"collection {stored.name!r} is gone")
+            stored, space_id = seen, seen.space.space_id if seen.space else None
             rows = await counted(connection, stored.collection_id, space_id, names)
             created_at, weighed = await facts_of(connection, stored.collection_id)
             header = {

@@ -102,8 +102,6 @@ CREATE TABLE reembeddings (
     tokens_a_minute bigint,  -- NULL: as fast as the embedder goes
     tokens_a_day bigint,  -- NULL: no budget
     keep_seconds bigint NOT NULL,  -- how long the former space stays after the switch
-    former_profile integer NOT NULL,  -- the profile's version that goes with the former space
-    target_profile integer,  -- that which goes with the target; NULL: the same
     spent_on date,  -- the day (UTC) that spent_tokens is of
     spent_tokens bigint DEFAULT 0 NOT NULL,  -- set aside before the embedder is asked: no crash forgets them
     paid_tokens bigint DEFAULT 0 NOT NULL,

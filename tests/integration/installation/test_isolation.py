@@ -75,8 +75,8 @@ class Neighbours(NamedTuple):
 
 REEMBEDDING = """
     INSERT INTO reembeddings
-        (collection_id, former_id, target_id, state, switching, batch_texts, keep_seconds, former_profile)
-    SELECT collection_id, space_id, space_id, 'done', 'when asked', 1, 1, 1 FROM collections
+        (collection_id, former_id, target_id, state, switching, batch_texts, keep_seconds)
+    SELECT collection_id, space_id, space_id, 'done', 'when asked', 1, 1 FROM collections
     WHERE collection_id = %(own)s
 """
 

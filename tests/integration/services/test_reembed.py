@@ -345,8 +345,12 @@ async def test_the_index_is_there_before_the_switch(
     await moving.reembedding("docs", "switch")
     assert (await (await moving.collection("docs")).refresh()).ann_index is not None
     await moving.reembedding("docs", "finish")
-    await moving.reembedding("docs", "run")
     assert stored.space is not None
+    async with moving.database.only_one(f"indexes of {stored.space.table_name}"):
+        held = await moving.reembedding("docs", "run")
+        assert (held.state, "cannot be dropped" in held.note) == (ReembeddingState.REMOVING, True)
+    done = await moving.reembedding("docs", "run")
+    assert (done.state, done.note) == (ReembeddingState.DONE, "")
     async with moving.database.transaction(moving.tenant_id) as connection:
         name = f"{stored.space.table_name}_{stored.collection_id}_hnsw"
         assert await (await connection.execute("SELECT to_regclass(%s)", (name,))).fetchone() == (None,)
@@ -475,4 +479,6 @@ async def test_a_calibration_of_the_former_space_holds_the_switch_up(moving: Pla
     with pytest.raises(InvalidRequestError, match="calibrate anew after the switch"):
         await moving.reembedding("docs", "switch")
     await collection.set_profile(stored.profile, note="without")
-    assert (await moving.reembedding("docs", "switch")).state is ReembeddingState.SWITCHED
+    assert await JOBS["reembed"].is_needed(moving.workplace, await target_of(moving))
+    switched = await moving.reembedding("docs", "run")
+    assert (switched.state, switched.note) == (ReembeddingState.SWITCHED, "")

@@ -71,8 +71,8 @@ class StoredReembedding:
         return self.former if self.switched_at is None else self.target
 
     @property
-    def beside(self) -> StoredSpace:
-        """The other one."""
+    def spare(self) -> StoredSpace:
+        """The space that is kept without being searched: the target, and the former space after the switch."""
         return self.target if self.switched_at is None else self.former
 
     def spent(self, today: date) -> int:
@@ -116,19 +116,17 @@ async def find_reembedding(database: Database, tenant_id: int, collection_id: in
 _ALONE = "SELECT pg_advisory_xact_lock(writers_lock(%(id)s))"
 _BEGIN = """
     INSERT INTO reembeddings AS known (
-        collection_id, former_id, target_id, state, switching, batch_texts, tokens_a_minute, tokens_a_day, keep_seconds,
-        former_profile
+        collection_id, former_id, target_id, state, switching, batch_texts, tokens_a_minute, tokens_a_day, keep_seconds
     )
     SELECT
         c.collection_id, c.space_id, %(target)s, 'filling', %(switching)s, %(batch_texts)s, %(tokens_a_minute)s,
-        %(tokens_a_day)s, %(keep_seconds)s, c.profile_version
+        %(tokens_a_day)s, %(keep_seconds)s
     FROM collections AS c WHERE c.collection_id = %(id)s AND c.space_id <> %(target)s
     ON CONFLICT (collection_id) DO UPDATE SET
         former_id = excluded.former_id, target_id = excluded.target_id, state = excluded.state, is_paused = false,
         switching = excluded.switching, batch_texts = excluded.batch_texts, tokens_a_minute = excluded.tokens_a_minute,
         tokens_a_day = excluded.tokens_a_day, keep_seconds = excluded.keep_seconds,
-        former_profile = excluded.former_profile, target_profile = NULL, paid_tokens = 0, paid_texts = 0,
-        comparison = NULL, note = '', started_at = now(), switched_at = NULL
+        paid_tokens = 0, paid_texts = 0, comparison = NULL, note = '', started_at = now(), switched_at = NULL
     WHERE known.state = 'done'
     RETURNING known.collection_id
 """
@@ -180,7 +178,10 @@ _SET_ASIDE = """
 async def set_tokens_aside(
     database: Database, tenant_id: int, collection_id: int, *, tokens: int, texts: int, today: date
 ) -> bool:
-    """Count the tokens as spent before the embedder is asked; False: the day's budget has not so many left."""
+    """Count the tokens as spent before the embedder is asked.
+
+    False: the day's budget has not so many left, or the re-embedding is paused or was given up.
+    """
     values = {"id": collection_id, "tokens": tokens, "texts": texts, "today": today}
     async with database.transaction(tenant_id) as connection:
         return await (await connection.execute(_SET_ASIDE, values)).fetchone() is not None
@@ -188,28 +189,20 @@ async def set_tokens_aside(
 
 _SWITCH = """
     WITH gone_over AS (
-        UPDATE reembeddings SET
-            state = 'switched', switched_at = %(now)s, switching = 'when asked', note = '',
-            former_profile = (SELECT c.profile_version FROM collections AS c WHERE c.collection_id = %(id)s)
+        UPDATE reembeddings SET state = 'switched', switched_at = %(now)s, switching = 'when asked', note = ''
         WHERE collection_id = %(id)s AND state IN ('filling', 'ready') AND target_id = %(target)s AND NOT is_paused
-        RETURNING target_id, target_profile
+        RETURNING target_id
     )
-    UPDATE collections AS c
-    SET space_id = gone_over.target_id, profile_version = coalesce(gone_over.target_profile, c.profile_version)
-    FROM gone_over WHERE c.collection_id = %(id)s
+    UPDATE collections AS c SET space_id = gone_over.target_id FROM gone_over WHERE c.collection_id = %(id)s
     RETURNING 1
 """
 _RETURN = """
     WITH gone_back AS (
         UPDATE reembeddings SET state = 'ready', switched_at = NULL, switching = 'when asked', note = ''
         WHERE collection_id = %(id)s AND state = 'switched'
-        RETURNING former_id, former_profile, target_profile
+        RETURNING former_id
     )
-    UPDATE collections AS c
-    SET space_id = gone_back.former_id,
-        profile_version = CASE WHEN gone_back.target_profile IS NULL THEN c.profile_version
-                               ELSE gone_back.former_profile END
-    FROM gone_back WHERE c.collection_id = %(id)s
+    UPDATE collections AS c SET space_id = gone_back.former_id FROM gone_back WHERE c.collection_id = %(id)s
     RETURNING 1
 """
 

@@ -226,8 +226,6 @@ reembeddings = Table(
     Column("tokens_a_minute", BigInteger),
     Column("tokens_a_day", BigInteger),
     Column("keep_seconds", BigInteger, nullable=False),
-    Column("former_profile", Integer, nullable=False),
-    Column("target_profile", Integer),
     Column("spent_on", Date),
     Column("spent_tokens", BigInteger, nullable=False, server_default=text("0")),
     Column("paid_tokens", BigInteger, nullable=False, server_default=text("0")),

@@ -287,6 +287,8 @@ def reembed(
     pace = {"tokens_a_minute": tokens_a_minute, "tokens_a_day": tokens_a_day}
     if dry_run and to is None:
         raise typer.BadParameter("it tells the cost of a space: give --to", param_hint="--dry-run")
+    if to is not None and action is not ReembedAction.STATUS:
+        raise typer.BadParameter(f"it begins a re-embedding: leave {action.value!r} or --to out", param_hint="--to")
 
     async def work(platform: Platform) -> tuple[ReembeddingCost | None, Reembedding | None]:
         if to is None:

@@ -119,7 +119,7 @@ class ReembedRequest(Sent):
     dry_run: bool = False
     """Whether only the cost is told, and nothing begins."""
     price: float | None = None
-    """The price of a million tokens, for the cost."""
+    """The price of a million tokens, for the cost that a dry run tells."""
     switch: bool = False
     """Whether it switches by itself once it is filled and compares well; else it waits to be told."""
     batch_texts: Annotated[int, Field(ge=1, le=128)] = 128
@@ -142,13 +142,14 @@ class ReembeddingTold(AnswerPart, of=Reembedding):
 
 
 class ReembeddingBegun(BaseModel):
-    """What the re-embedding costs, and how it stands."""
+    """The re-embedding that began, or its cost alone."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"cost": _COST, "reembedding": _REEMBEDDING}]})
+    model_config = ConfigDict(json_schema_extra={"examples": [{"reembedding": _REEMBEDDING}, {"cost": _COST}]})
 
-    cost: ReembeddingCostTold
+    cost: ReembeddingCostTold | None = None
+    """Of a dry run alone."""
     reembedding: ReembeddingTold | None = None
-    """Left out: only the cost was asked for."""
+    """Left out by a dry run."""
 
 
 class FindingTold(AnswerPart, of=Finding):
@@ -343,18 +344,18 @@ async def reembedding(name: CollectionName, platform: CurrentPlatform) -> JSONRe
 
 @reembedding_router.post("", response_model=ReembeddingBegun, summary="Re-embed a collection")
 async def reembed(name: CollectionName, platform: CurrentPlatform, body: ReembedRequest) -> JSONResponse:
-    """Tell what moving the collection to another embedding space costs, and begin it; a worker does the rest.
+    """Begin to move the collection to another embedding space; a worker does the rest. Searches and writes go on.
 
-    Searches and writes go on. `dry_run` tells the cost alone.
+    `dry_run` begins nothing and tells the cost, for which it reads and counts every text that has no vector there.
     """
     pace = {"tokens_a_minute": body.tokens_a_minute, "tokens_a_day": body.tokens_a_day}
-    answer = {"cost": (await platform.reembed_cost(name, to=body.to, price=body.price, **pace)).as_dict()}
-    if not body.dry_run:
-        begun = await platform.reembed(
-            name, to=body.to, switch=body.switch, batch_texts=body.batch_texts, keep_days=body.keep_days, **pace
-        )
-        answer["reembedding"] = begun.as_dict()
-    return JSONResponse(answer)
+    if body.dry_run:
+        cost = await platform.reembed_cost(name, to=body.to, price=body.price, **pace)
+        return JSONResponse({"cost": cost.as_dict()})
+    begun = await platform.reembed(
+        name, to=body.to, switch=body.switch, batch_texts=body.batch_texts, keep_days=body.keep_days, **pace
+    )
+    return JSONResponse({"reembedding": begun.as_dict()})
 
 
 @reembedding_router.post("/{action}", response_model=ReembeddingTold, summary="Steer a re-embedding")
