@@ -60,10 +60,10 @@ RECALL_PROMISED = 0.99
 RECALL_WANTED = 0.995
 """Above what is promised (0.99): other queries than the measured ones must do as well."""
 
-_EFFORTS = (40, 60, 90, 130, 200, 300, 450, 700, MAX_EFFORT)
+_EFFORTS = (50, 70, 100, 140, 200, 300, 450, 700, MAX_EFFORT)
 _NEAR_EFFORT = 100
-_DEPTHS = (10, 100, 200)
-_QUERIES = 64
+_QUERIES = {10: 64, 100: 24, 200: 24}
+"""How many queries tell the effort of a depth: the deeper, the more each one tells."""
 _PART = 8
 _LEAST_AWAY, _MOST_AWAY = 0.3, 1.0
 _COMPARED, _WALKED, _TIMES = 1000, 1000, 5
@@ -120,20 +120,21 @@ async def measure_index(
     space = collection.space
     if space is None:
         return None
-    sample = await sample_vectors(database, tenant_id, collection.collection_id, space, _QUERIES + _COMPARED)
+    sample = await sample_vectors(database, tenant_id, collection.collection_id, space, _QUERIES[10] + _COMPARED)
     state = await index_state(database, hnsw_name(space.space_id, collection.collection_id))
     if len(sample) < 2 or state is None:
         return None
     bench = _Bench(database, tenant_id, collection, space, state.is_quantised)
-    vectors = [vector for _, vector in sample[:_QUERIES]]
+    vectors = [vector for _, vector in sample[: _QUERIES[10]]]
     # Nearly the nearest will do: what is wanted is how far that is.
     near = await bench.nearest(vectors, bench.request(Path.APPROXIMATE, depth=2, effort=_NEAR_EFFORT))
     away = _away(near)
     queries = _queries(vectors, away, chance or np.random.default_rng(0))
-    truth = await bench.nearest(queries, bench.request(Path.EXACT, depth=_DEPTHS[-1]))
+    truth = await bench.nearest(queries, bench.request(Path.EXACT, depth=max(_QUERIES)))
     efforts, recalls = [_EFFORTS[0]], []
-    for depth in _DEPTHS:
-        effort, recall = await _effort(bench, queries, [true[:depth] for true in truth], least=max(depth, efforts[-1]))
+    for depth, number in _QUERIES.items():
+        true = [scores[:depth] for scores in truth[:number]]
+        effort, recall = await _effort(bench, queries[:number], true, least=max(depth, efforts[-1]))
         efforts.append(effort)
         recalls.append(recall)
     measured = AnnIndex(
@@ -225,7 +226,7 @@ async def _walk_row_us(bench: _Bench, query: Vector) -> float:
 
 _log = logging.getLogger(__name__)
 
-EXACT_SCAN_US = 5_000
+EXACT_SCAN_US = 1_500
 """A collection gets an index when comparing all of its vectors takes longer than this."""
 
 KEPT_ABOVE = 0.5
@@ -262,10 +263,10 @@ MOST_COMPARED = 450
 def index_rows(dimensions: int) -> int:
     """The number of vectors from which a collection has an HNSW index; below, comparing all is fast and exact.
 
-    Comparing one takes 0.15 µs and 0.0007 µs a dimension (halfvec, stored plain): about 11,900 rows of 384 dimensions
-    take 5 ms, or 2,180 of 3072. With few dimensions the cost of the row itself counts: 20,000 at the most.
+    Comparing one takes 0.15 µs and 0.0007 µs a dimension (halfvec, stored plain): about 3,580 rows of 384 dimensions
+    take 1.5 ms, or 650 of 3072.
     """
-    return min(round(EXACT_SCAN_US / (_ROW_US + _DIMENSION_US * dimensions)), 20_000)
+    return round(EXACT_SCAN_US / (_ROW_US + _DIMENSION_US * dimensions))
 
 
 async def keep_index(

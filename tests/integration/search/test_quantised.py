@@ -28,7 +28,7 @@ from tests.support.corpora import Corpus, make_corpus
 from tests.support.database import SCHEMA
 from tests.support.jobs import target_of
 
-SIZE, DIMENSIONS, INTRINSIC = 1500, 1536, 60
+SIZE, DIMENSIONS, INTRINSIC = 1200, 1536, 60
 QUERIES = 12
 
 
@@ -45,7 +45,7 @@ def structured(number: int, seed: int = 0) -> Vectors:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def corpus(database_url: str) -> AsyncIterator[Corpus]:
-    """1,500 vectors of 1,536 dimensions, with the quantised index that they ask for."""
+    """1,200 vectors of 1,536 dimensions, with the quantised index that they ask for."""
     wanted = Settings(tenant="quantised", database_schema=SCHEMA, embedder="none")
     async with connect(database_url, settings=wanted) as platform:
         made = await make_corpus(platform, structured(SIZE), queries=QUERIES)

@@ -115,7 +115,7 @@ async def test_what_is_measured_is_stored_and_shown(platform: Platform, collecti
     shown = (await collection.refresh()).ann_index
     assert shown is not None
     assert (shown.rows, shown.index_bytes, shown.recall) == (40, measured.index_bytes, 1.0)
-    assert (shown.effort_10, shown.effort_100, shown.effort_200) == (40, 130, 200)
+    assert (shown.effort_10, shown.effort_100, shown.effort_200) == (50, 100, 200)
     assert shown.exact_row_us == pytest.approx(measured.exact_row_us, rel=1e-5)
     assert shown.walk_row_us == pytest.approx(measured.walk_row_us, rel=1e-5)
 
