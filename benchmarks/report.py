@@ -31,6 +31,11 @@ _HEADINGS = {
     "with_callees_us": "with callees µs",
 }
 
+_INGEST = (
+    "Seconds until every item can be found by vector and by words, precomputed vectors; for a system in PostgreSQL the "
+    "bytes of its tables and indexes."
+)
+
 
 def table(rows: Rows, columns: Sequence[str] | None = None) -> str:
     """A Markdown table; a column that a row lacks is empty there."""
@@ -80,7 +85,7 @@ def side_by_side_page(result: Mapping[str, Any], results: Path) -> str:
         table(result["hybrid"]),
         _quality(result["quality"]),
         "## Ingest",
-        "Seconds until every item can be found by vector and by words, precomputed vectors.",
+        _INGEST,
         table(result["ingest"]),
         _overhead(result["overhead"]),
         _lexical(results),

@@ -88,6 +88,17 @@ def settle(url: str) -> None:
         connection.execute("CHECKPOINT")
 
 
+def table_bytes(url: str) -> int:
+    """Bytes of all tables of a database with their indexes; 0: there are none."""
+    with psycopg.connect(url) as connection:
+        found = connection.execute(
+            "SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0) FROM pg_class AS c "
+            "JOIN pg_namespace AS n ON n.oid = c.relnamespace "
+            "WHERE c.relkind = 'r' AND n.nspname <> ALL ('{pg_catalog,information_schema}')"
+        ).fetchone()
+    return int(found[0]) if found else 0
+
+
 @contextlib.contextmanager
 def running(url: str | None = None) -> Iterator[Server]:
     """The server of a superuser's URL, left without the run's databases; else a new one, removed afterwards.

@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from overhead import measure_overhead
 from peers import FOREIGN, PEERS
 from report import side_by_side_page
-from server import Server, running, settle
+from server import Server, running, settle, table_bytes
 from targets import side_by_side_targets
 from workers import FOLDER, PeerError, Worker, installed
 
@@ -102,7 +102,7 @@ def run(size: Size, data: Path | None, peers_python: str | None, server_url: str
 
 
 def ingest(server: Server, workers: Sequence[Worker], made: Made) -> list[dict[str, Any]]:
-    """Load every system, one after the other; seconds until both indexes answer."""
+    """Load every system, one after the other: seconds until both indexes answer, and PostgreSQL's bytes an item."""
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         made.corpus.save(Path(folder))
@@ -110,8 +110,10 @@ def ingest(server: Server, workers: Sequence[Worker], made: Made) -> list[dict[s
             url = server.database(f"peer_{number}", platform=worker.name == "ours")
             stages = worker.load(url, Path(folder))
             say(f"{worker.name}: {len(made.corpus):,} items in {stages['total']:.1f} s")
-            rows.append({"system": worker.name, **{name: round(seconds, 2) for name, seconds in stages.items()}})
             settle(url)
+            size = round(table_bytes(url) / len(made.corpus)) or None
+            seconds = {name: round(seconds, 2) for name, seconds in stages.items()}
+            rows.append({"system": worker.name, "bytes_an_item": size, **seconds})
             worker.call("open")
     return rows
 

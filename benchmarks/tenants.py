@@ -56,7 +56,7 @@ async def _load(url: str, count: int, corpus: Made, say: Say) -> float:
     async def one(number: int) -> None:
         nonlocal done
         async with gate, platform_at(url, _name(number), pool_size=1) as platform:
-            collection = await made(platform, "notes", TENANT_DIMENSIONS, ())
+            collection = await made(platform, "notes", TENANT_DIMENSIONS)
             await collection.add(stored, embeddings=corpus.corpus.vectors)
         done += 1
         if done % 500 == 0:

@@ -78,7 +78,7 @@ class Platform:
         from peers.ours import COLLECTION, items, made, platform_at
 
         async with platform_at(url) as platform:
-            collection = await made(platform, COLLECTION, corpus.dimensions, corpus.names)
+            collection = await made(platform, COLLECTION, corpus.dimensions)
             await collection.add(items(corpus), embeddings=corpus.vectors)
 
     async def open(self, url: str) -> None:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import inspect
 import time
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
-from typing import Any
 
 from corpora import Corpus, Vectors, Where
 
@@ -30,7 +28,7 @@ PROFILES: Mapping[str, Profile] = {
 
 
 class Ours:
-    """One collection, its attributes declared as filterable where the platform can."""
+    """One collection; nothing is declared."""
 
     plain = ("as it is",)
     filtered = ("as it is",)
@@ -44,7 +42,7 @@ class Ours:
         """``add`` with precomputed vectors; it builds both indexes."""
         platform = await self._stack.enter_async_context(platform_at(url))
         started = time.perf_counter()
-        collection = await made(platform, COLLECTION, corpus.dimensions, corpus.names)
+        collection = await made(platform, COLLECTION, corpus.dimensions)
         await collection.add(items(corpus), embeddings=corpus.vectors)
         self._collection = collection
         return {"add": time.perf_counter() - started}
@@ -79,15 +77,10 @@ def platform_at(url: str, tenant: str = TENANT, pool_size: int = 4) -> Platform:
     return connect(url, settings=settings)
 
 
-async def made(
-    platform: Platform, name: str, dimensions: int, filterable: tuple[str, ...], space: EmbeddingSpace | None = None
-) -> Collection:
+async def made(platform: Platform, name: str, dimensions: int, space: EmbeddingSpace | None = None) -> Collection:
     """A collection for vectors of that many dimensions."""
     space = space or EmbeddingSpace(provider="bench", model="clustered", dimensions=dimensions)
-    options: dict[str, Any] = {"space": space}
-    if filterable and "filterable" in inspect.signature(platform.collection).parameters:
-        options["filterable"] = dict.fromkeys(filterable, "text")
-    return await platform.collection(name, **options)
+    return await platform.collection(name, space=space)
 
 
 def items(corpus: Corpus) -> list[Item]:

@@ -78,7 +78,8 @@ CREATE INDEX items_collection_id_kind_item_id_idx ON items (collection_id, kind,
     WHERE kind <> '' AND status <> 'archived';
 CREATE INDEX items_collection_id_source_item_id_idx ON items (collection_id, source, item_id)
     WHERE source <> '' AND status <> 'archived';
-CREATE INDEX items_by_arrival_idx ON items (collection_id, created_at DESC, item_id) WHERE status <> 'archived';
+-- Read backwards: pages that later items are added behind are left full, not half empty.
+CREATE INDEX items_by_arrival_idx ON items (collection_id, created_at, item_id DESC) WHERE status <> 'archived';
 -- Without a list of pending entries: a filter with thousands of values would compare each of them with each entry there.
 CREATE INDEX items_facets_idx ON items USING gin (facets) WITH (fastupdate = off);
 

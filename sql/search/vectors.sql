@@ -51,7 +51,7 @@ BEGIN
              facets uuid[] NOT NULL,
              PRIMARY KEY (collection_id, item_id),
              FOREIGN KEY (collection_id, item_id) REFERENCES items ON DELETE CASCADE
-         ) WITH (fillfactor = 85, autovacuum_vacuum_scale_factor = 0.05)', vectors, new_dimensions);
+         ) WITH (autovacuum_vacuum_scale_factor = 0.05)', vectors, new_dimensions);
     EXECUTE format('ALTER TABLE %I ALTER COLUMN vector SET STORAGE PLAIN', vectors);
     EXECUTE format('CREATE INDEX ON %I USING gin (facets) WITH (fastupdate = off)', vectors);
     EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY', vectors);

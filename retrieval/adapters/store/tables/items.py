@@ -68,7 +68,7 @@ items = Table(
     Index(None, "collection_id", "source", "item_id", postgresql_where=text("source <> '' AND status <> 'archived'")),
     Index(None, "facets", postgresql_using="gin"),
     Index(
-        "items_by_arrival_idx", "collection_id", text("created_at DESC"), "item_id",
+        "items_by_arrival_idx", "collection_id", "created_at", text("item_id DESC"),
         postgresql_where=text("status <> 'archived'"),
     ),
     postgresql_with={"fillfactor": "90"},
