@@ -10,7 +10,6 @@ import sqlalchemy as sa
 from alembic import context
 
 from retrieval.adapters.store.installed_sql import Names, quote_identifier, verbatim
-from retrieval.adapters.store.tables import include_name, metadata
 
 LOCK_TIMEOUT = "5s"
 STATEMENT_TIMEOUT = "10min"
@@ -44,10 +43,8 @@ def run_online(connection: sa.Connection, names: Names) -> None:
 
     context.configure(
         connection=connection,
-        target_metadata=metadata,
         version_table_schema=names.schema,
         transaction_per_migration=True,
-        include_name=include_name,
     )
     with context.begin_transaction():
         context.run_migrations()
