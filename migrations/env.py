@@ -20,7 +20,7 @@ FIND_VECTOR_SCHEMA = """
 
 
 def setup_statements(names: Names, vector_schema: str, scope: str = "LOCAL") -> list[sa.TextClause]:
-    """What every migration's transaction starts with; or, for the ``SESSION``, what a script starts with."""
+    """Give the first statements of every migration's transaction; or, for the ``SESSION``, those of a script."""
     path = ", ".join(map(quote_identifier, dict.fromkeys([names.schema, vector_schema])))
     return [
         verbatim(f"SET {scope} search_path = {path}, pg_temp"),

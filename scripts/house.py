@@ -57,7 +57,7 @@ def full_folders(modules: Sequence[Module], most: int = MANY) -> dict[str, int]:
 
 
 def importers(modules: Sequence[Module]) -> dict[str, set[str]]:
-    """Which modules import a module anywhere in their file, by the module's name."""
+    """Tell which modules import a module anywhere in their file, by the module's name."""
     names = {module.name for module in modules}
     found = defaultdict[str, set[str]](set)
     for module in modules:
