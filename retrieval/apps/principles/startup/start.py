@@ -35,7 +35,7 @@ from retrieval.apps.principles.choosing import (
 )
 from retrieval.apps.principles.principle import ACTIVE, IN_USE, KIND, Principle
 from retrieval.apps.principles.startup.options import EndOptions, StartOptions
-from retrieval.apps.principles.startup.started import Started, started_record
+from retrieval.apps.principles.startup.started import Started, composed_answer
 from retrieval.apps.principles.startup.surroundings import HookInput, Surroundings, look_around
 from retrieval.apps.probation import FAILED_BELOW, LEAST_TO_FAIL
 from retrieval.domain.checks import clean_text
@@ -119,7 +119,7 @@ async def start_session(
         show(started)
         if not started.principles or chance.random() >= answer.recorded:
             return
-        record = started_record(
+        answered = composed_answer(
             started,
             retrieval_id=_identifier(clock()),
             collection_id=answer.collection_id,
@@ -127,7 +127,7 @@ async def start_session(
             eligible=len(rivals(principles, tags, now=now, most=most, slots=slots)),
             took_ms=1000 * (time.monotonic() - began),
         )
-        await store_recordings(database, tenant_id, [encoded(record)], {})
+        await store_recordings(database, tenant_id, [encoded(answered.record())], {})
 
 
 def _question(options: StartOptions, context: Surroundings, now: datetime) -> StartQuestion:
