@@ -27,7 +27,7 @@ ITEMS = [
 
 
 def helps(item_id: str) -> bool:
-    """What only readers know: the later versions are the good ones."""
+    """Tell what only readers know: the later versions are the good ones."""
     return int(item_id.rpartition("-")[2]) >= 3
 
 

@@ -48,7 +48,7 @@ WHAT = (
 
 @dataclass(frozen=True)
 class World:
-    """What nobody in the loop knows: which metaphors work where."""
+    """A world that knows what the loop does not: which metaphors work where."""
 
     seed: int
     works: dict[str, frozenset[str]]

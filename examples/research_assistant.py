@@ -28,7 +28,7 @@ VERDICT = {"type": "object", "properties": {"relevant": {"type": "boolean"}, "re
 
 @dataclass(frozen=True)
 class Service:
-    """What one service is asked to do, and the shape of its answer."""
+    """The task of one service, and the shape of its answer."""
 
     task_type: str
     instruction: str

@@ -10,7 +10,6 @@ import sqlalchemy as sa
 from alembic import context
 
 from retrieval.adapters.store.installed_sql import Names, quote_identifier, verbatim
-from retrieval.adapters.store.tables import include_name, metadata
 
 LOCK_TIMEOUT = "5s"
 STATEMENT_TIMEOUT = "10min"
@@ -21,7 +20,7 @@ FIND_VECTOR_SCHEMA = """
 
 
 def setup_statements(names: Names, vector_schema: str, scope: str = "LOCAL") -> list[sa.TextClause]:
-    """What every migration's transaction starts with; or, for the ``SESSION``, what a script starts with."""
+    """Give the first statements of every migration's transaction; or, for the ``SESSION``, those of a script."""
     path = ", ".join(map(quote_identifier, dict.fromkeys([names.schema, vector_schema])))
     return [
         verbatim(f"SET {scope} search_path = {path}, pg_temp"),
@@ -44,10 +43,8 @@ def run_online(connection: sa.Connection, names: Names) -> None:
 
     context.configure(
         connection=connection,
-        target_metadata=metadata,
         version_table_schema=names.schema,
         transaction_per_migration=True,
-        include_name=include_name,
     )
     with context.begin_transaction():
         context.run_migrations()

@@ -24,11 +24,10 @@ from retrieval.adapters.endpoints.breaker import Outage
 from retrieval.adapters.llms.choice import ChosenLLM
 from retrieval.adapters.rerankers import ChosenReranker
 from retrieval.adapters.store.database import Database
-from retrieval.adapters.store.installation.opening import open_database
+from retrieval.adapters.store.installation.opening import ensure_tenant, open_database
 from retrieval.adapters.store.items.collections import (
     StoredCollection,
     all_collections,
-    ensure_tenant,
     find_collection,
     set_index_kind,
 )

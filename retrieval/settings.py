@@ -137,7 +137,7 @@ class Settings(BaseSettings):
     llm_api_key: SecretStr | None = Field(
         default=None, validation_alias=AliasChoices("RETRIEVAL_LLM_API_KEY", "OPENAI_API_KEY")
     )
-    """Of the OpenAI-compatible endpoint."""
+    """The key of the OpenAI-compatible endpoint."""
     llm_base_url: str | None = Field(
         default=None, validation_alias=AliasChoices("RETRIEVAL_LLM_BASE_URL", "OPENAI_BASE_URL")
     )
@@ -191,9 +191,9 @@ class Settings(BaseSettings):
     """How long an event of feedback is kept; unset: for ever. What it counted for stays."""
 
     mcp_token: SecretStr | None = None
-    """What clients of the MCP server have to send over HTTP; needed where other machines can reach it."""
+    """The token that clients of the MCP server send over HTTP; needed where other machines can reach it."""
     metrics_token: SecretStr | None = None
-    """What Prometheus has to send to the HTTP service for its metrics; unset: nobody is shown them."""
+    """The token that Prometheus sends to the HTTP service for its metrics; unset: nobody is shown them."""
 
     http_deadline_seconds: float = Field(default=30.0, gt=0, le=3600)
     """How long a request to the HTTP service may take, if it does not ask for less."""
@@ -316,7 +316,7 @@ def _check_cron(job: str, cron: str) -> None:
 
 
 def refused(error: ValidationError, given: Mapping[str, str] | None = None) -> str:
-    """Which settings are refused, and why. ``given`` has the caller's names of those that came as arguments."""
+    """Tell which settings are refused, and why. ``given`` has the caller's names of those that came as arguments."""
     found, by_environment = [], False
     for wrong in error.errors():
         name = str(wrong["loc"][0]) if wrong["loc"] else "settings"

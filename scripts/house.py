@@ -22,7 +22,6 @@ MANY = 25
 """The most files that lie side by side in one folder."""
 
 SMALL_FILES: Mapping[str, str] = {
-    "apps/principles/startup/end.py": "session-end and session-start are two programs: each loads its own file",
     "surfaces/cli/__main__.py": "Python runs the file of this name for `python -m retrieval.surfaces.cli`",
     "surfaces/langchain/extra.py": "the package imports it before the libraries that may be missing",
 }
@@ -58,7 +57,7 @@ def full_folders(modules: Sequence[Module], most: int = MANY) -> dict[str, int]:
 
 
 def importers(modules: Sequence[Module]) -> dict[str, set[str]]:
-    """Which modules import a module anywhere in their file, by the module's name."""
+    """Tell which modules import a module anywhere in their file, by the module's name."""
     names = {module.name for module in modules}
     found = defaultdict[str, set[str]](set)
     for module in modules:

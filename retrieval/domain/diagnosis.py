@@ -1,4 +1,4 @@
-"""What the doctor says: findings, each with what to do, and how checks make them. Pure."""
+"""The doctor's findings, each with what to do, and how checks make them. Pure."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ class ConfigurationError(RetrievalError):
 
 
 class NoLanguageModelError(ConfigurationError):
-    """What is asked needs a language model, and none is configured."""
+    """The call needs a language model, and none is configured."""
 
 
 class MissingExtraError(ConfigurationError):

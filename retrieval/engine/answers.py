@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
 from uuid import UUID
 
 from retrieval.adapters.store.items.collections import StoredCollection
@@ -15,101 +14,13 @@ from retrieval.domain.errors import DatabaseError, InvalidRequestError
 from retrieval.domain.items.embedding import Vector
 from retrieval.domain.learning.context import MAX_NAME_LENGTH, Context, checked_context
 from retrieval.domain.records.recorded import RecordedAnswer
-from retrieval.domain.records.retrieval_id import time_of, uuid7
-from retrieval.domain.records.search_record import SearchRecord, score_spread, shown_columns, unusual
-from retrieval.domain.records.slate import ShownItem, Slot
-from retrieval.domain.search.hit import Path
+from retrieval.domain.records.retrieval_id import uuid7
+from retrieval.domain.records.search_record import ComposedAnswer
+from retrieval.domain.records.slate import ShownItem
 from retrieval.engine.collection_handle import CollectionHandle
-from retrieval.engine.ranking import top_score
 from retrieval.engine.reading import check_limit
-from retrieval.engine.record import NO_POLICY, recorded_request
 from retrieval.engine.recorder import Recorder
-from retrieval.engine.request import MAX_LIMIT, SearchRequest, checked_item_ids, checked_query_vector, checked_words
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ComposedAnswer:
-    """An answer that an application composed, with all parts of its record."""
-
-    retrieval_id: UUID
-    collection_id: int
-    query: str
-    vector: Vector | None
-    """The query's vector, shape (dimensions,), unit length; None: the words were searched."""
-    space_id: int | None = None
-    """The space of that vector."""
-    shown: Sequence[ShownItem]
-    """The items in the order in which they were shown."""
-    context: Context
-    origin: str
-    """The name of the part that composed it."""
-    retrieval_time_ms: float
-    notes: Sequence[str] = ()
-    cluster: int | None = None
-    model_version: int = 0
-
-    def record(self) -> SearchRecord:
-        """Everything that is kept. No legs ran, so what was shown is all that can be learned from."""
-        retrieved_at = time_of(self.retrieval_id)
-        asked = SearchRequest(
-            query=self.query, vector=self.vector, limit=max(len(self.shown), 1), condition=None, profile=None
-        )
-        condition, request = recorded_request(asked)
-        pool = sorted(self.shown, key=lambda one: (-one.relevance, one.item_id))
-        return SearchRecord(
-            collection_id=self.collection_id,
-            retrieval_id=self.retrieval_id,
-            retrieved_at=retrieved_at,
-            actor=self.context.actor,
-            session=self.context.session,
-            domain=self.context.domain,
-            complexity=self.context.complexity,
-            cluster=self.cluster,
-            query=self.query,
-            vector=None if self.vector is None else self.vector.tolist(),
-            condition=condition,
-            request={
-                **unusual(request),
-                "origin": self.origin,
-                **({} if self.vector is None else {"space_id": self.space_id}),
-            },
-            profile_version=0,
-            model_version=self.model_version,
-            policy=self._policy,
-            statistics_at=retrieved_at,
-            seed=0,
-            eligible=0,
-            hits=len(self.shown),
-            path=Path.NONE.value,
-            notes=tuple(self.notes),
-            timings_ms={},
-            retrieval_time_ms=self.retrieval_time_ms,
-            top_score=top_score(self.shown),
-            score_spread=score_spread([one.score for one in self.shown]),
-            generation_triggered=self.context.generated,
-            backtrack_count=self.context.backtracks,
-            pool_items=[one.item_id for one in pool],
-            measures=("relevance", "score"),
-            pool_values=([one.relevance for one in pool], [one.score for one in pool]),
-            **shown_columns(
-                items=[one.item_id for one in self.shown],
-                scores=[one.score for one in self.shown],
-                slots=[one.slot for one in self.shown],
-                propensities=[one.propensity for one in self.shown],
-                rank_propensities=[
-                    one.propensity if one.rank_propensity is None else one.rank_propensity for one in self.shown
-                ],
-            ),
-            shown_signals=[{name: {"raw": value} for name, value in one.signals.items()} for one in self.shown],
-        )
-
-    @property
-    def _policy(self) -> str:
-        """Chance was the application's own, where there was any."""
-        is_certain = all(
-            one.slot is Slot.EXPLOIT and one.propensity == 1 and one.rank_propensity in (None, 1) for one in self.shown
-        )
-        return NO_POLICY if is_certain else f"{self.origin}/1"
+from retrieval.engine.request import MAX_LIMIT, checked_item_ids, checked_query_vector, checked_words
 
 
 def checked_shown(shown: object) -> tuple[ShownItem, ...]:

@@ -19,7 +19,7 @@ from retrieval.domain.errors import InvalidFilterError
 from retrieval.domain.learning.context import Context
 from retrieval.domain.records.recorded import RecordedSearch
 from retrieval.domain.records.retrieval_id import time_of
-from retrieval.domain.records.search_record import TOTAL, SearchRecord, score_spread, shown_columns, unusual
+from retrieval.domain.records.search_record import NO_POLICY, TOTAL, SearchRecord, score_spread, shown_columns, unusual
 from retrieval.domain.records.slate import Placed
 from retrieval.domain.search.filters import And, Contains, Filter, Not, as_mapping, field_name, parse_field, parse_where
 from retrieval.domain.search.fusion import Candidate, Fused, on_unit_scale
@@ -137,10 +137,6 @@ def _mapping(condition: Filter | None) -> dict[str, Any] | None:
     except (ValueError, InvalidFilterError, RecursionError):
         return None
     return mapping
-
-
-NO_POLICY = "off/1"
-"""The policy of a search that explores nothing."""
 
 
 class Recordable(Protocol):

@@ -155,7 +155,7 @@ class Writer:
     async def add_beside(
         self, batch: Sequence[Item], vectors: Vectors | None = None, *, only_new: bool = False
     ) -> tuple[AddReport, WrittenItems]:
-        """As ``add``, with the result of the write. Raises ``ItemIsThereError`` where the items were to be new."""
+        """Store items as ``add`` does; give the write too. Raises ``ItemIsThereError`` for one that was to be new."""
         await self.check(batch)
         places = {item.item_id: place for place, item in enumerate(batch)}
         items = [batch[place] for place in places.values()]

@@ -40,7 +40,7 @@ _MUST_BE = {
     "enum": "{expected}",
     "literal_error": "{expected}",
 }
-"""What a value must be, by the type of pydantic's error."""
+"""The requirement on a value, by the type of pydantic's error."""
 
 _OF_LENGTH = {
     "string_too_short": ("at least", "min_length", "character"),
@@ -48,7 +48,7 @@ _OF_LENGTH = {
     "too_short": ("at least", "min_length", "member"),
     "too_long": ("at most", "max_length", "member"),
 }
-"""What is said of a length, the name of the bound, and what is counted."""
+"""The wording of a length, the name of the bound, and what is counted."""
 
 _ALSO_CALLED = {"filter": "where", "filters": "where", "k": "limit", "top_k": "limit", "text": "query", "q": "query"}
 """The names that other search services have for what is called otherwise here."""

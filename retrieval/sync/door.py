@@ -49,7 +49,7 @@ class Door:
             raise
 
     def each(self, found: AsyncIterator[T], *, batch: int) -> Iterator[T]:
-        """What an async iterator gives, fetched by so many at once, so that not each waits for the other thread."""
+        """Iterate over an async iterator, fetching so many at once, so that not each one waits for the other thread."""
         while page := self.run(_page, found, batch):
             yield from page
 

@@ -1,4 +1,4 @@
-"""What the conformance suites are made of: checks by name, and one error for the first that fails."""
+"""The parts of the conformance suites: checks by name, and one error for the first that fails."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def require(*, that: bool, otherwise: str) -> None:
 
 
 async def made(make: Callable[[], T | Awaitable[T]]) -> T:
-    """What ``make`` makes, awaited where that is needed."""
+    """Call ``make``, and await the result where needed."""
     subject = make()
     return await subject if inspect.isawaitable(subject) else subject
 

@@ -22,7 +22,7 @@ from retrieval.apps.principles import PrincipleStore
 from tests.acceptance.conftest import ROOT, SECONDS, Program
 from tests.support.markdown import blocks
 
-HEAVY = {"alembic", "anyio", "numpy", "openai", "pgvector", "procrastinate", "psycopg_pool", "sqlalchemy"}
+HEAVY = {"alembic", "anyio", "openai", "procrastinate", "sqlalchemy"}
 
 
 async def _fill(url: str, tenant: str) -> None:
@@ -82,18 +82,12 @@ def test_a_session_is_given_what_fits_its_project(program: Program) -> None:
 
 
 def test_nothing_is_loaded_that_it_does_not_need(program: Program) -> None:
-    """The driver, the settings, the arguments' parser, and this package's light modules."""
+    """The driver, the settings and the arguments' parser, and nothing that composes statements."""
     done = program.using(PYTHONPROFILEIMPORTTIME="1").alone()("session-start")
     loaded = set(re.findall(r"\| +([\w.]+)$", done.stderr, re.MULTILINE))
     assert "(exploring)" in done.stdout
     assert "psycopg" in loaded
     assert not {name.partition(".")[0] for name in loaded} & HEAVY
-    assert {name for name in loaded if name.startswith("retrieval.adapters.")} <= {
-        f"retrieval.adapters.store.{name}"
-        for name in ("installation", "installation.direct", "installation.embedded", "installation.embedded.join",
-                     "installation.embedded.lock", "installation.embedded.place", "installation.revisions",
-                     "installed_sql", "records", "records.recording_statement", "records.session_start")
-    } | {"retrieval.adapters.store"}  # fmt: skip
 
 
 def test_a_start_computes_for_less_than_a_second(program: Program) -> None:

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from retrieval import Collection, Platform
+from tests.support.tagged_items import fill
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 TABLES = ("items", "attribute_texts", "memories", "memory_links")
@@ -88,12 +89,6 @@ async def filled(platform: Platform, name: str, size: int, projects: int) -> Col
     collection = await platform.collection(name, filterable={"project_id": "text"})
     collection_id = (await collection.refresh()).collection_id
     values: dict[str, Any] = {"id": collection_id, "now": NOW, "size": size, "projects": projects}
-    async with platform.database.maintenance() as connection:
-        # The checks of foreign keys would take most of the time.
-        await connection.execute("SET session_replication_role = replica")
-        await connection.execute("SELECT set_config('search_path', %s, false)", (platform.database.search_path,))
-        await connection.execute(_FILL, values)
-        for table in TABLES:
-            await connection.execute(f"VACUUM (ANALYZE) {platform.database.names.schema}.{table}".encode())
+    await fill(platform, _FILL, values, TABLES)
     await collection.refresh()
     return collection

@@ -1,9 +1,17 @@
-"""What a stand-in for a search does with the filter that leaves an item out."""
+"""Requests for candidates as searches make them, and the filter that leaves an item out as a stand-in reads it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
+
+from retrieval import Collection
+from retrieval.adapters.store.search.candidate_request import CandidateRequest
+from retrieval.domain.search.filters import parse_where
+from retrieval.domain.search.hit import Path
+from retrieval.domain.search.profile import LegName
+from retrieval.engine.plan import choose_way
 
 
 def excluded_item(where: dict[str, Any] | None) -> str | None:
@@ -17,3 +25,42 @@ def kept(item_ids: Iterable[str], where: dict[str, Any] | None) -> list[str]:
     """The ids without the one that the filter leaves out."""
     own = excluded_item(where)
     return [item_id for item_id in item_ids if item_id != own]
+
+
+async def leg_request(collection: Collection, *legs: LegName, depth: int, where: dict[str, Any]) -> CandidateRequest:
+    """The request of a search with these legs, so many candidates of each."""
+    stored = await collection.refresh()
+    way = choose_way(stored, legs, depth=depth, limit=depth, is_filtered=bool(where))
+    return CandidateRequest(
+        collection_id=stored.collection_id,
+        legs=legs,
+        depth=depth,
+        condition=parse_where(where),
+        filterable=stored.filterable,
+        path=way.path,
+        documents=stored.documents,
+        few=way.few,
+        reach=way.reach,
+    )
+
+
+async def walk_request(collection: Collection, where: dict[str, Any] | None = None, **changes: Any) -> CandidateRequest:
+    """The request of a search that walks the collection's index, however few items match."""
+    known = await collection.refresh()
+    assert known.space is not None
+    assert known.ann_index is not None
+    request = CandidateRequest(
+        collection_id=known.collection_id,
+        legs=(LegName.DENSE,),
+        depth=10,
+        condition=parse_where(where),
+        path=Path.APPROXIMATE,
+        space_id=known.space.space_id,
+        dimensions=known.space.space.dimensions,
+        documents=known.documents,
+        few=-1,
+        reach=known.documents,
+        effort=known.ann_index.effort_10,
+        is_quantised=known.ann_index.is_quantised,
+    )
+    return replace(request, **changes)

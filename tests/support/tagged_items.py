@@ -87,12 +87,17 @@ async def filled(platform: Platform, name: str, size: int, *, judged_from: int =
     collection = await platform.collection(name, filterable={"group": "text"})
     collection_id = (await collection.refresh()).collection_id
     values: dict[str, Any] = {"id": collection_id, "now": NOW, "size": size, "judged_from": judged_from}
+    await fill(platform, _FILL, values, TABLES)
+    await collection.refresh()
+    return collection
+
+
+async def fill(platform: Platform, statement: str, values: dict[str, Any], tables: tuple[str, ...]) -> None:
+    """Run the statement that fills the tables, without checks, and have them analyzed."""
     async with platform.database.maintenance() as connection:
         # The checks of foreign keys would take most of the time.
         await connection.execute("SET session_replication_role = replica")
         await connection.execute("SELECT set_config('search_path', %s, false)", (platform.database.search_path,))
-        await connection.execute(_FILL, values)
-        for table in TABLES:
+        await connection.execute(statement.encode(), values)
+        for table in tables:
             await connection.execute(f"VACUUM (ANALYZE) {platform.database.names.schema}.{table}".encode())
-    await collection.refresh()
-    return collection

@@ -88,7 +88,7 @@ def target_of(target: str, entry: str) -> tuple[str | None, str]:
 
 
 def entries_told(entry: str, there: Iterable[str]) -> str:
-    """What there is in place of an entry: ``did you mean 'Content'? There are: 'no', 'Content'``."""
+    """Name the entries that exist: ``did you mean 'Content'? There are: 'no', 'Content'``."""
     names = list(there)
     folded = {name.casefold(): name for name in reversed(names)}
     near = difflib.get_close_matches(entry.casefold(), folded, n=1)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
-import sqlalchemy as sa
-from sqlalchemy import ClauseElement
-from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
-
-_DIALECT = PGDialect_psycopg()  # type: ignore[no-untyped-call]
+if TYPE_CHECKING:
+    import sqlalchemy as sa
+    from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,17 +39,27 @@ def late(source: Any, adapt: Callable[[Any], Any]) -> sa.BindParameter[Any]:
 
     psycopg adapts it by its Python type.
     """
+    import sqlalchemy as sa
+
     return sa.bindparam(None, LateValue(source, adapt), unique=True, type_=sa.types.NullType())
 
 
-def compiled(statement: ClauseElement) -> Compiled:
+def compiled(statement: sa.ClauseElement) -> Compiled:
     """The statement for psycopg. Values stay parameters; psycopg adapts them, so SQLAlchemy's types do not."""
     made = rendered(statement)
     values = made.parameters.items()
     return made.bind(**{name: one.adapt(one.source) for name, one in values if isinstance(one, LateValue)})
 
 
-def rendered(statement: ClauseElement) -> Compiled:
+def rendered(statement: sa.ClauseElement) -> Compiled:
     """The same, its late values still to be put in."""
-    result = statement.compile(dialect=_DIALECT, compile_kwargs={"render_postcompile": True})
+    result = statement.compile(dialect=_dialect(), compile_kwargs={"render_postcompile": True})
     return Compiled(str(result), result.params)
+
+
+@cache
+def _dialect() -> PGDialect_psycopg:
+    """Loaded with the first statement that is composed: texts run without SQLAlchemy."""
+    from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
+
+    return PGDialect_psycopg()  # type: ignore[no-untyped-call]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
+import sys
 from types import TracebackType
 
 import psycopg
 from psycopg import errors as pg
 from psycopg_pool import PoolTimeout, TooManyRequests
-from sqlalchemy.exc import DBAPIError
 
 from retrieval.adapters.store.deadline import current_deadline, late
 from retrieval.domain.errors import (
@@ -40,14 +40,21 @@ class translated:  # noqa: N801 - used as a function, in a with
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if not isinstance(error, DBAPIError | psycopg.Error):
+        cause = _of_driver(error)
+        if cause is None:
             return
         if self._url and not is_readable(self._url):
             raise wrong_url() from None
-        if not isinstance(error, DBAPIError):
-            raise _translation(error, self._url) from error
-        cause = error.orig if isinstance(error.orig, psycopg.Error) else psycopg.OperationalError(str(error.orig))
         raise _translation(cause, self._url) from error
+
+
+def _of_driver(error: BaseException | None) -> psycopg.Error | None:
+    """The driver's error, also where SQLAlchemy has wrapped it, or None; SQLAlchemy is not loaded to see that."""
+    wraps = getattr(sys.modules.get("sqlalchemy.exc"), "DBAPIError", None)
+    if wraps is not None and isinstance(error, wraps):
+        cause = getattr(error, "orig", None)
+        return cause if isinstance(cause, psycopg.Error) else psycopg.OperationalError(str(cause))
+    return error if isinstance(error, psycopg.Error) else None
 
 
 def wrong_url() -> ConfigurationError:

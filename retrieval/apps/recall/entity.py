@@ -32,7 +32,7 @@ class TimeExpressions(StrEnum):
     FILTER = "filter"
     """Only what happened then is found."""
     PREFER = "prefer"
-    """What happened then ranks higher, what may have been told of it later a little higher; nothing is left out."""
+    """Items of that time rank higher, items that may tell of it later a little higher; nothing is left out."""
     OFF = "off"
     """They are words like any others."""
 

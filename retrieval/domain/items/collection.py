@@ -30,7 +30,7 @@ def check_collection_name(name: str) -> None:
 
 
 class IndexKind(StrEnum):
-    """What the HNSW index of a collection keeps of each vector."""
+    """The part of each vector that a collection's HNSW index keeps."""
 
     AUTO = "auto"
     """Full; a quantised one that is there stays while its bits find the nearest."""

@@ -1,4 +1,4 @@
-"""A search as it is kept: what cannot be computed from the rest. Light to import."""
+"""A search as it is kept: what cannot be computed from the rest; and an answer of an application. Light to import."""
 
 from __future__ import annotations
 
@@ -6,10 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from retrieval.domain.records.slate import Slot
+from retrieval.domain.learning.context import Context
+from retrieval.domain.records.retrieval_id import time_of
+from retrieval.domain.records.slate import ShownItem, Slot
+
+if TYPE_CHECKING:
+    from retrieval.domain.items.embedding import Vector
 
 Matrix = Sequence[Sequence[float | None]]
 """Rows of numbers; None: not known."""
@@ -179,3 +184,93 @@ def shown_columns(
         "rank_propensities": None if rank_propensities == propensities else rank_propensities,
         "pulls": pulls if any(pulls) else None,
     }
+
+
+NO_POLICY = "off/1"
+"""The policy of an answer that explores nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComposedAnswer:
+    """An answer that an application composed, with all parts of its record."""
+
+    retrieval_id: UUID
+    collection_id: int
+    query: str
+    vector: Vector | None
+    """The query's vector, shape (dimensions,), unit length; None: the words were searched."""
+    space_id: int | None = None
+    """The space of that vector."""
+    shown: Sequence[ShownItem]
+    """The items in the order in which they were shown."""
+    context: Context
+    origin: str
+    """The name of the part that composed it."""
+    retrieval_time_ms: float
+    notes: Sequence[str] = ()
+    cluster: int | None = None
+    model_version: int = 0
+    seed: int = 0
+    """The seed of the application's chance; 0: it is not known."""
+    eligible: int = 0
+    """The number of items that competed to be explored; 0: it is not known."""
+
+    def record(self) -> SearchRecord:
+        """Everything that is kept. No legs ran, so what was shown is all that can be learned from."""
+        retrieved_at = time_of(self.retrieval_id)
+        scores = [one.score for one in self.shown]
+        pool = sorted(self.shown, key=lambda one: (-one.relevance, one.item_id))
+        return SearchRecord(
+            collection_id=self.collection_id,
+            retrieval_id=self.retrieval_id,
+            retrieved_at=retrieved_at,
+            actor=self.context.actor,
+            session=self.context.session,
+            domain=self.context.domain,
+            complexity=self.context.complexity,
+            cluster=self.cluster,
+            query=self.query,
+            vector=None if self.vector is None else self.vector.tolist(),
+            condition={},
+            request={
+                "limit": max(len(self.shown), 1),
+                "origin": self.origin,
+                **({} if self.vector is None else {"space_id": self.space_id}),
+            },
+            profile_version=0,
+            model_version=self.model_version,
+            policy=self._policy,
+            statistics_at=retrieved_at,
+            seed=self.seed,
+            eligible=self.eligible,
+            hits=len(self.shown),
+            path="none",
+            notes=tuple(self.notes),
+            timings_ms={},
+            retrieval_time_ms=self.retrieval_time_ms,
+            top_score=scores[0] if scores else None,
+            score_spread=score_spread(scores),
+            generation_triggered=self.context.generated,
+            backtrack_count=self.context.backtracks,
+            pool_items=[one.item_id for one in pool],
+            measures=("relevance", "score"),
+            pool_values=([one.relevance for one in pool], [one.score for one in pool]),
+            **shown_columns(
+                items=[one.item_id for one in self.shown],
+                scores=scores,
+                slots=[one.slot for one in self.shown],
+                propensities=[one.propensity for one in self.shown],
+                rank_propensities=[
+                    one.propensity if one.rank_propensity is None else one.rank_propensity for one in self.shown
+                ],
+            ),
+            shown_signals=[{name: {"raw": value} for name, value in one.signals.items()} for one in self.shown],
+        )
+
+    @property
+    def _policy(self) -> str:
+        """Chance was the application's own, where there was any."""
+        is_certain = all(
+            one.slot is Slot.EXPLOIT and one.propensity == 1 and one.rank_propensity in (None, 1) for one in self.shown
+        )
+        return NO_POLICY if is_certain else f"{self.origin}/1"

@@ -337,25 +337,20 @@ def _own(installation: Installation, seen: _Seen, where: DoctorContext) -> list[
 
 def expected_indexes(schema: str) -> dict[str, ExpectedIndex]:
     """The indexes and keys that the schema is made with, by name."""
-    from sqlalchemy.dialects import postgresql
-    from sqlalchemy.schema import CreateIndex
+    from retrieval.adapters.store.tables import indexes, primary_keys
 
-    from retrieval.adapters.store.tables import metadata
-
-    dialect, made = postgresql.dialect(), {}  # type: ignore[no-untyped-call]
-    for table in metadata.tables.values():
-        for index in table.indexes:
-            statement = CreateIndex(index).compile(
-                dialect=dialect, schema_translate_map={None: schema}, render_schema_translate=True
-            )
-            made[str(index.name)] = ExpectedIndex(table.name, f"{str(statement).strip()};")
-        if names := [quote_identifier(column.name) for column in table.primary_key.columns]:
-            key = str(table.primary_key.name)
-            made[key] = ExpectedIndex(
-                table.name,
-                f"ALTER TABLE {qualified(schema, table.name)} ADD CONSTRAINT {quote_identifier(key)} "
-                f"PRIMARY KEY ({', '.join(names)});",
-            )
+    made = {
+        name: ExpectedIndex(index.table, index.statement.replace(f" ON {index.table}", f" ON {where}"))
+        for name, index in indexes().items()
+        for where in [qualified(schema, index.table)]
+    }
+    for name, key in primary_keys().items():
+        columns = ", ".join(map(quote_identifier, key.columns))
+        made[name] = ExpectedIndex(
+            key.table,
+            f"ALTER TABLE {qualified(schema, key.table)} ADD CONSTRAINT {quote_identifier(name)} "
+            f"PRIMARY KEY ({columns});",
+        )
     return made
 
 

@@ -22,9 +22,9 @@ def expected_functions() -> frozenset[str]:
 
 def expected_columns() -> dict[str, frozenset[str]]:
     """The columns of each table that the schema is made with."""
-    from retrieval.adapters.store.tables import metadata
+    from retrieval.adapters.store.tables import TABLES
 
-    return {table.name: frozenset(column.name for column in table.columns) for table in metadata.tables.values()}
+    return {name: frozenset(column.name for column in table.columns) for name, table in TABLES.items()}
 
 
 def check_functions(present: frozenset[str], expected: frozenset[str]) -> Iterator[Finding]:

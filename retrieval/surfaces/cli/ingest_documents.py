@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -38,13 +39,10 @@ _BYTES_A_TOKEN = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DocumentOptions:
-    """The options of an ingest of documents."""
+class RunOptions:
+    """The options of every ingest."""
 
     collection: str
-    paths: tuple[str, ...]
-    chunking: Chunking
-    name: str | None
     prune: bool
     language: str | None
     filterable: Mapping[str, str]
@@ -53,6 +51,33 @@ class DocumentOptions:
     as_json: bool
     quiet: bool
     yes: bool
+
+    async def opened(
+        self, platform: Platform, total_bytes: int | None, *, filterable: Mapping[str, str] = MappingProxyType({})
+    ) -> Collection:
+        """The collection, made if it is missing; ``filterable`` is declared besides what the options name.
+
+        Raises ``InvalidRequestError`` for one of another language, and where nobody agrees to send texts away.
+        """
+        await tell_destination(platform, self.collection, total_bytes, yes=self.yes)
+        collection = await platform.collection(
+            self.collection,
+            language=self.language or "english",
+            filterable={**filterable, **self.filterable},
+            schema=self.schema,
+            index=self.index,
+        )
+        await check_language(collection, self.language)
+        return collection
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DocumentOptions(RunOptions):
+    """The options of an ingest of documents."""
+
+    paths: tuple[str, ...]
+    chunking: Chunking
+    name: str | None
     refused: tuple[str, ...]
     """Options that were given and that are for items alone."""
 
@@ -75,15 +100,7 @@ def ingest_paths(state: State, options: DocumentOptions) -> None:
         raise InvalidRequestError(f"{options.refused[0]} is for files of items; documents are stored as they are")
 
     async def work(platform: Platform) -> DocumentsReport:
-        await tell_destination(platform, options.collection, bytes_of(options.paths), yes=options.yes)
-        collection = await platform.collection(
-            options.collection,
-            language=options.language or "english",
-            filterable=options.filterable,
-            schema=options.schema,
-            index=options.index,
-        )
-        await check_language(collection, options.language)
+        collection = await options.opened(platform, bytes_of(options.paths))
         with progress(f"ingest {options.collection}", "document", quiet=options.quiet) as update:
             return await collection.ingest_documents(
                 options.paths,

@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 import json
 import math
-from collections import deque
 from collections.abc import Callable
 from enum import Enum
 from typing import Any
@@ -72,16 +71,15 @@ class Exchange:
         self.request_id = request_id
         self.ended: Ended | None = None
         """Why the application was ended, if it was."""
-        self.on_answer: Callable[[], None] | None = None
+        self.on_answer: Callable[[], None] = lambda: None
         """Called once the whole answer is known; the client may take its time to read it."""
         self._start: Message | None = None
         self._task: asyncio.Task[Any] | None = None
         self._watcher: asyncio.Task[None] | None = None
-        self._held: deque[Message] = deque()
+        self._held: asyncio.Queue[Message] = asyncio.Queue(HELD_PARTS)
         self._alone: asyncio.Task[None] | None = None
         self._read = self._cancelled = 0
-        self._is_listening = False
-        self._is_begun = self._is_complete = self._is_sending = self._is_sent = self._flows = False
+        self._is_listening = self._is_begun = self._is_complete = self._is_sending = self._flows = False
         self._is_body_read = True
 
     def begin(self, *, seconds: float, body_limit: int, has_body: bool, flows: bool) -> Deadline:
@@ -126,8 +124,7 @@ class Exchange:
                 return
         elif not message.get("more_body", False):
             self._is_complete = True
-            if self.on_answer is not None:
-                self.on_answer()
+            self.on_answer()
         self._is_begun = self._is_sending = True
         if self._start is not None:
             start, self._start = self._start, None
@@ -135,7 +132,6 @@ class Exchange:
         if message["type"] != "http.response.start":
             await self._send(message)
         self._is_sending = False
-        self._is_sent = self._is_complete
         self._go_on()
 
     async def refuse(self, error: Exception) -> None:
@@ -174,7 +170,6 @@ class Exchange:
             self._stop(Ended.LATE)
             return
         if self._watcher is None and (self._is_body_read or not (self._flows or self._is_listening)):
-            self._arrived = asyncio.Event()
             self._watcher = loop.create_task(self._wait_for_hang_up())
         # As long as it listens itself, the application hears of it.
         self._timer = loop.call_at(
@@ -182,11 +177,8 @@ class Exchange:
         )
 
     async def _next(self) -> Message:
-        while not self._held and self._watcher is not None and not self._watcher.done():
-            self._arrived.clear()
-            await self._arrived.wait()
-        if self._held:
-            return self._held.popleft()
+        if self._watcher is not None and not (self._watcher.done() and self._held.empty()):
+            return await self._held.get()
         self._is_listening = True
         try:
             return await self._receive()
@@ -196,17 +188,17 @@ class Exchange:
     async def _wait_for_hang_up(self) -> None:
         """Listen in the application's place, and hold for it what comes."""
         is_there = True
-        while is_there and len(self._held) < HELD_PARTS:
+        while is_there:
             message = await self._receive()
             is_there = message["type"] == "http.request"
             self._is_body_read = self._is_body_read or not message.get("more_body", False)
-            self._held.append(message)
-            self._arrived.set()
-        if not is_there:
-            self._stop(Ended.HUNG_UP)
+            if not is_there:
+                self._stop(Ended.HUNG_UP)
+            await self._held.put(message)
 
     def _stop(self, why: Ended) -> None:
-        if self._task is not None and self.ended is None and not self._is_sent:
+        is_sent = self._is_complete and not self._is_sending
+        if self._task is not None and self.ended is None and not is_sent:
             self.ended = why
             if why is Ended.LATE and self._is_sending:
                 hang_up(self._scope)
@@ -239,21 +231,17 @@ HEAD_SECONDS = 10.0
 FIRST_SECONDS = 30.0
 """How long a new connection may say nothing."""
 
+_PIECE_BYTES = HEAD_BYTES // 4
+
 _TOO_LARGE = encoded(problem_of_status(431, f"the request's line and headers have more than {HEAD_BYTES:,} bytes"))
 _UNREADABLE = encoded(problem_of_status(400, "this is no request of HTTP"))
 
 
-class _HeadTooLargeError(Exception):
-    """Ends the parser."""
-
-
 class Connection(HttpToolsProtocol):
-    """Counts what arrives and is no body yet; a timer runs only while a part of a head is awaited."""
+    """Bounds what arrives and is no body; a timer runs only while a part of a head is awaited."""
 
     _unsettled = 0
     """Bytes since the last that made sense: since a head or a body was complete, or a part of a body came."""
-    _arrived = 0
-    """Bytes of the latest part that were not settled before it."""
     _timer: asyncio.TimerHandle | None = None
     _is_refused = False
 
@@ -269,15 +257,18 @@ class Connection(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Something of a request, or of several."""
-        if self._is_refused:
-            return
+        """Read a part of a request, or of several, in pieces: a body and the head behind it may come together."""
         is_first = not self._unsettled
-        self._unsettled = self._arrived = self._unsettled + len(data)
-        super().data_received(data)
-        if self._unsettled > HEAD_BYTES:
-            self._refuse(431, _TOO_LARGE)
-        elif self._unsettled and is_first:
+        for start in range(0, len(data), _PIECE_BYTES):
+            if self._is_refused:
+                return
+            piece = data[start : start + _PIECE_BYTES]
+            self._unsettled += len(piece)
+            if self._unsettled > HEAD_BYTES:
+                self._refuse(431, _TOO_LARGE)
+            else:
+                super().data_received(piece)
+        if self._unsettled and is_first and not self._is_refused:
             self._wait(HEAD_SECONDS)
 
     def on_message_begin(self) -> None:
@@ -286,9 +277,7 @@ class Connection(HttpToolsProtocol):
         self.scope["extensions"] = self._extensions
 
     def on_headers_complete(self) -> None:
-        """Its head is there; one that came in a large part is measured, for where in that it began is not known."""
-        if self._is_large():
-            raise _HeadTooLargeError
+        """Its head is there."""
         self._settle()
         super().on_headers_complete()
 
@@ -306,22 +295,13 @@ class Connection(HttpToolsProtocol):
         super().on_message_complete()
 
     def send_400_response(self, msg: str) -> None:
-        """Answers a request that cannot be read, or whose head is too large."""
+        """Answers a request that cannot be read."""
         del msg
-        if self._is_large():
-            self._refuse(431, _TOO_LARGE)
-        else:
-            self._refuse(400, _UNREADABLE)
+        self._refuse(400, _UNREADABLE)
 
     def timeout_keep_alive_handler(self) -> None:
         """Nothing came after an answer; one that is not even read is not waited for."""
         self._leave()
-
-    def _is_large(self) -> bool:
-        if self._arrived <= HEAD_BYTES or not self.headers:
-            return False
-        # A name and a value stand with a colon and a line end, mostly also with a space.
-        return len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers) > HEAD_BYTES
 
     def _refuse(self, status: int, body: bytes) -> None:
         self._settle()

@@ -43,7 +43,7 @@ _PROBLEMS = {
 """The meaning of each status, the same on every operation."""
 
 _ANYWHERE = ("400", "408", "413", "421", "500", "503", "504")
-"""Whatever is asked for may be answered so."""
+"""Answers that every route may give."""
 
 _EVERYWHERE = (*_ANYWHERE, "401", "403", "415", "422", "429", "502")
 """Any operation with a key may be answered so."""
@@ -216,7 +216,7 @@ _ASSETS = {
 """The files that the page loads, by path, with their types; the last part is the name of the file in the package."""
 
 FRONT_PATHS = frozenset({FRONT, DOCS, *_ASSETS})
-"""Whoever asks for these needs no key."""
+"""These paths need no key."""
 
 _DAY = "public, max-age=86400"
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
-import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -24,7 +22,8 @@ from retrieval.apps.memories.store import memories_collection
 from retrieval.apps.principles import PrincipleStore
 from retrieval.apps.principles.principle import KIND
 from retrieval.apps.principles.startup.options import StartOptions
-from retrieval.apps.principles.startup.start import SessionStart
+from retrieval.apps.principles.startup.start import start_session
+from retrieval.apps.principles.startup.started import Started
 from retrieval.apps.principles.startup.surroundings import HookInput
 from retrieval.apps.recall import DualRetriever
 from retrieval.apps.tickets import TICKET_FILTERABLE
@@ -136,7 +135,7 @@ async def mcp(planted: Planted) -> Given:
         ("search_memories", {"project_id": "shop", "query": MARK, "min_score": 0}),
         ("memory_timeline", {"project_id": "shop", "hours": 24 * 365 * 9}),
     ]
-    await asyncio.to_thread(_started, planted)
+    await session_start(planted)
     async with Served(planted.settings) as served, Client(RetrievalServer(served)) as client:
         for name, arguments in calls:
             answer = await client.call_tool(name, arguments)
@@ -154,20 +153,12 @@ async def mcp(planted: Planted) -> Given:
     return given
 
 
-def _started(planted: Planted) -> Given:
-    settings = Settings(database_url=SecretStr(planted.url), tenant=planted.settings.tenant, session_start_seconds=60.0)
-    session = SessionStart(StartOptions(session=planted.session), settings, time.monotonic() + 60, print)
-    try:
-        started = session.started(HookInput(), datetime.now(UTC))
-        session.record(datetime.now(UTC))
-    finally:
-        session.close()
-    return Given([started.as_text()], [json.loads(started.as_json())])
-
-
 async def session_start(planted: Planted) -> Given:
     """The hook, as text and as JSON."""
-    return await asyncio.to_thread(_started, planted)
+    settings = Settings(database_url=SecretStr(planted.url), tenant=planted.settings.tenant, session_start_seconds=60.0)
+    shown: list[Started] = []
+    await start_session(StartOptions(session=planted.session), settings, HookInput(), print, shown.append)
+    return Given([started.as_text() for started in shown], [json.loads(started.as_json()) for started in shown])
 
 
 async def memories_context(planted: Planted) -> Given:

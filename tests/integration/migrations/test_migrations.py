@@ -10,17 +10,16 @@ from pathlib import Path
 
 import psycopg
 import pytest
-import sqlalchemy as sa
-from alembic.autogenerate import compare_metadata
-from alembic.migration import MigrationContext
 from psycopg import sql
+from sqlalchemy.dialects.postgresql.base import PGDialect
 
 from retrieval import Settings
 from retrieval.adapters.store.installation.embedded.binaries import find_package
 from retrieval.adapters.store.installation.revisions import head_revision
 from retrieval.adapters.store.installation.schema import downgrade, status, upgrade, upgrade_sql
-from retrieval.adapters.store.tables import include_name, metadata
+from retrieval.adapters.store.tables import TABLES
 from retrieval.domain.errors import DatabaseError, SchemaRevisionError
+from retrieval.services.doctor.diagnose import expected_indexes
 from tests.support.database import SCHEMA, opened, use
 
 NewDatabase = Callable[..., str]
@@ -46,44 +45,52 @@ def dumped(url: str, schema: str) -> str:
     return re.sub(r"^\\(un)?restrict .*\n", "", dump, flags=re.MULTILINE)
 
 
-def test_models_and_migrations_agree(database_url: str) -> None:
-    """Alembic finds nothing to do between the tables as SQLAlchemy knows them and as the migrations make them."""
-    engine = sa.create_engine(sa.make_url(database_url).set(drivername="postgresql+psycopg"))
-    with engine.connect() as connection:
-        connection.exec_driver_sql(f"SET search_path = {SCHEMA}, public")
-        options = {"include_name": include_name, "compare_type": True, "compare_server_default": True}
-        context = MigrationContext.configure(connection, opts={**options, "version_table": "alembic_version"})
-        assert compare_metadata(context, metadata) == []
-    engine.dispose()
+_LATER = "embeddings_|alembic|textsearch_|retrievals_"
+"""The tables that are made later, or by Alembic."""
 
 
-def test_constraints_indexes_and_storage_are_named_and_set_as_the_models_say(database_url: str) -> None:
-    """Names of constraints and indexes, and each table's storage parameters, are those of the models."""
+def test_the_tables_are_read_from_their_sql_as_the_database_has_them(database_url: str) -> None:
+    """Each with its columns, and their types."""
     with opened(database_url) as connection:
         rows = connection.execute(
-            """
-            SELECT conname::text FROM pg_constraint WHERE connamespace = %(schema)s::regnamespace
-                AND contype IN ('p', 'u', 'c', 'f') AND conrelid::regclass::text !~ 'embeddings_|alembic'
-                AND NOT (SELECT relispartition FROM pg_class WHERE oid = conrelid)
-            UNION SELECT relname FROM pg_class WHERE relnamespace = %(schema)s::regnamespace AND relkind IN ('i', 'I')
-                AND relname !~ 'embeddings_|alembic' AND NOT relispartition
-            """,
-            {"schema": SCHEMA},
+            "SELECT c.relname::text, a.attname::text, regexp_replace(format_type(a.atttypid, NULL), '.*[.]', '') "
+            "FROM pg_class AS c JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped "
+            "WHERE c.relnamespace = %s::regnamespace AND c.relkind IN ('r', 'p') AND c.relname !~ %s",
+            (SCHEMA, _LATER),
         ).fetchall()
-        stored = dict(
-            connection.execute(
-                "SELECT relname::text, reloptions FROM pg_class "
-                "WHERE relnamespace = %s::regnamespace AND relkind IN ('r', 'p')",
-                (SCHEMA,),
-            ).fetchall()
-        )
-    named: set[str] = set()
-    for table in metadata.tables.values():
-        named |= {str(one.name) for one in table.constraints} | {str(one.name) for one in table.indexes}
-    assert {row[0] for row in rows} == named
-    for table in metadata.tables.values():
-        wanted = table.dialect_options["postgresql"]["with"] or {}
-        assert sorted(stored[table.name] or []) == sorted(f"{name}={value}" for name, value in wanted.items())
+    dialect = PGDialect()  # type: ignore[no-untyped-call]
+    known = {
+        (table.name, column.name, _type_name(column.type.compile(dialect)))
+        for table in TABLES.values()
+        for column in table.columns
+    }
+    assert {(table, column, kind) for table, column, kind in rows} == known
+
+
+def _type_name(kind: str) -> str:
+    """The name of the type as PostgreSQL gives it, without collation."""
+    name = kind.partition(" COLLATE")[0].lower() + ("[]" if kind.endswith("[]") else "")
+    return name.replace("[][]", "[]")
+
+
+def test_the_doctor_knows_every_key_and_index(database_url: str) -> None:
+    """By the names that they have in the database, and by statements that make them again."""
+    with opened(database_url) as connection:
+        rows = connection.execute(
+            "SELECT i.relname::text FROM pg_class AS i JOIN pg_index AS x ON x.indexrelid = i.oid "
+            "JOIN pg_class AS t ON t.oid = x.indrelid LEFT JOIN pg_constraint AS k ON k.conindid = i.oid "
+            "WHERE i.relnamespace = %s::regnamespace AND t.relname !~ %s AND k.contype IS DISTINCT FROM 'u'",
+            (SCHEMA, _LATER),
+        ).fetchall()
+        expected = expected_indexes(SCHEMA)
+        assert {name for (name,) in rows} == expected.keys()
+        for name, index in expected.items():
+            drop = "CONSTRAINT" if " PRIMARY KEY " in index.statement else "INDEX"
+            with connection.transaction(force_rollback=True):
+                where = f"ALTER TABLE {SCHEMA}.{index.table} " if drop == "CONSTRAINT" else ""
+                schema = "" if drop == "CONSTRAINT" else f"{SCHEMA}."
+                connection.execute(f"{where}DROP {drop} {schema}{name} CASCADE".encode())
+                connection.execute(index.statement.encode())
 
 
 def test_going_down_and_up_again_gives_the_same_schema(database: str, schema: str) -> None:

@@ -17,12 +17,11 @@ from retrieval.adapters.store.search.candidate_request import CandidateRequest, 
 from retrieval.adapters.store.search.candidates import Found, bound, find_candidates, settings
 from retrieval.apps.memories import MemoryStore
 from retrieval.apps.memories.ranking import PROFILES
-from retrieval.domain.search.filters import parse_where
 from retrieval.domain.search.profile import LegName
-from retrieval.engine.plan import choose_way
 from tests.support.database import SCHEMA
 from tests.support.filtering import found_both_ways
 from tests.support.memories import NOW, Memory, filled
+from tests.support.searching import leg_request
 
 SIZE, PROJECTS, DEPTH = 20_000, 10, 100
 MEMORIES = [Memory(number, PROJECTS) for number in range(SIZE)]
@@ -54,19 +53,7 @@ async def opened(database_url: str) -> AsyncIterator[tuple[Platform, Collection]
 
 
 async def _request(collection: Collection, *legs: LegName, **where: Any) -> CandidateRequest:
-    stored = await collection.refresh()
-    way = choose_way(stored, legs, depth=DEPTH, limit=DEPTH, is_filtered=bool(where))
-    return CandidateRequest(
-        collection_id=stored.collection_id,
-        legs=legs,
-        depth=DEPTH,
-        condition=parse_where(where),
-        filterable=stored.filterable,
-        path=way.path,
-        documents=stored.documents,
-        few=way.few,
-        reach=way.reach,
-    )
+    return await leg_request(collection, *legs, depth=DEPTH, where=where)
 
 
 async def _found(platform: Platform, request: CandidateRequest) -> Found:

@@ -13,20 +13,19 @@ import pytest_asyncio
 
 from retrieval import Collection, EmbeddingSpace, Platform, Settings, connect
 from retrieval.adapters.store.items.collections import StoredCollection
-from retrieval.adapters.store.search.candidate_request import CandidateRequest, Query
+from retrieval.adapters.store.search.candidate_request import Query
 from retrieval.adapters.store.search.candidates import bound, settings
 from retrieval.adapters.store.search.indexes import BEYOND, hnsw_name, index_state, keep_measured
 from retrieval.adapters.store.search.recall import keep_sample
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.embedding import Vectors
-from retrieval.domain.search.filters import parse_where
 from retrieval.domain.search.hit import Path
-from retrieval.domain.search.profile import LegName
 from retrieval.services.indexes import MOST_COMPARED, IndexOutcome, is_index_off, keep_index, rebuild_index
 from retrieval.services.recall import measure_recall
 from tests.support.corpora import Corpus, make_corpus
 from tests.support.database import SCHEMA
 from tests.support.jobs import target_of
+from tests.support.searching import walk_request
 
 SIZE, DIMENSIONS, INTRINSIC = 1200, 1536, 60
 QUERIES = 12
@@ -59,28 +58,6 @@ async def kept(platform: Platform, collection: Collection) -> IndexOutcome:
     outcome = await keep_index(platform.database, platform.tenant_id, await collection.refresh(), rows=SIZE)
     await collection.refresh()
     return outcome
-
-
-async def request_of(corpus: Corpus, where: dict[str, Any] | None = None, **changes: Any) -> CandidateRequest:
-    """A walk of the collection's index."""
-    known = await corpus.collection.refresh()
-    assert known.space is not None
-    assert known.ann_index is not None
-    request = CandidateRequest(
-        collection_id=known.collection_id,
-        legs=(LegName.DENSE,),
-        depth=10,
-        condition=parse_where(where),
-        path=Path.APPROXIMATE,
-        space_id=known.space.space_id,
-        dimensions=DIMENSIONS,
-        documents=SIZE,
-        few=-1,
-        reach=SIZE,
-        effort=known.ann_index.effort_10,
-        is_quantised=True,
-    )
-    return replace(request, **changes)
 
 
 async def definition(platform: Platform, collection: Collection) -> str:
@@ -116,7 +93,7 @@ async def test_a_walk_is_one_scan_of_that_index_and_sorts_nothing_else(
     corpus: Corpus, where: dict[str, Any] | None
 ) -> None:
     """As the application role, without a filter, with one that facets tell and with one that they do not."""
-    request = await request_of(corpus, where)
+    request = await walk_request(corpus.collection, where)
     stored = await corpus.collection.refresh()
     assert stored.space is not None
     statement = bound(request, Query(vector=corpus.queries[0]))
@@ -170,7 +147,7 @@ async def test_without_enough_rows_to_rank_the_nearest_are_missed(corpus: Corpus
     asked = [Query(vector=query / np.linalg.norm(query)) for query in corpus.queries]
     each = []
     for effort in (10, 400):
-        request = await request_of(corpus, effort=effort, reach=0)
+        request = await walk_request(corpus.collection, effort=effort, reach=0)
         database, tenant = corpus.platform.database, corpus.platform.tenant_id
         answers = await database.read_each(tenant, [bound(request, one) for one in asked], settings(request))
         scores = [sorted((row[2] for row in rows if row[0] == "dense"), reverse=True) for rows in answers]

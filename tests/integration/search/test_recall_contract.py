@@ -14,15 +14,14 @@ import pytest_asyncio
 from numpy.typing import NDArray
 
 from retrieval import Settings, connect
-from retrieval.adapters.store.search.candidate_request import CandidateRequest, Query
+from retrieval.adapters.store.search.candidate_request import Query
 from retrieval.adapters.store.search.candidates import find_candidates_of_each
 from retrieval.collection import handle_of
-from retrieval.domain.search.filters import parse_where
 from retrieval.domain.search.hit import Path, SearchResult
-from retrieval.domain.search.profile import LegName
 from retrieval.services.indexes import IndexOutcome, index_rows, keep_index
 from tests.support.corpora import START, Corpus, Mask, clustered, make_corpus, recall
 from tests.support.database import SCHEMA
+from tests.support.searching import walk_request
 
 SIZE, DIMENSIONS = 12_000, 384
 PER_MILLE = (1, 5, 10, 20, 100, 500, 1000)
@@ -203,33 +202,12 @@ async def test_a_page_is_full_and_right_for_every_kind_of_filter(corpus: Corpus,
         _check_account(result, int(mask.sum()))
 
 
-async def _walk_request(corpus: Corpus, where: dict[str, Any], **changes: Any) -> CandidateRequest:
-    """A search that walks the index however few items match."""
-    known = await corpus.collection.refresh()
-    assert known.space is not None
-    assert known.ann_index is not None
-    request = CandidateRequest(
-        collection_id=known.collection_id,
-        legs=(LegName.DENSE,),
-        depth=10,
-        condition=parse_where(where),
-        path=Path.APPROXIMATE,
-        space_id=known.space.space_id,
-        dimensions=DIMENSIONS,
-        documents=SIZE,
-        few=-1,
-        reach=SIZE,
-        effort=known.ann_index.effort_10,
-    )
-    return replace(request, **changes)
-
-
 @pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize("reach", [0, 1, 60])
 async def test_a_walk_that_may_not_go_far_enough_falls_short_and_all_are_compared(corpus: Corpus, reach: int) -> None:
     """It never answers with what little it met: the exact try brings the true page, and the account tells of both."""
     mask = corpus.ranks < 100
-    request = await _walk_request(corpus, {"rank": {"lt": 100}}, reach=reach)
+    request = await walk_request(corpus.collection, {"rank": {"lt": 100}}, reach=reach)
     each = await find_candidates_of_each(
         corpus.platform.database,
         corpus.platform.tenant_id,
@@ -246,7 +224,7 @@ async def test_a_walk_that_may_not_go_far_enough_falls_short_and_all_are_compare
 @pytest.mark.asyncio(loop_scope="module")
 async def test_a_walk_that_may_go_far_enough_does_not_fall_short(corpus: Corpus) -> None:
     """Half of the items match: a full page comes of the index alone, and only some of the rows were weighed."""
-    request = await _walk_request(corpus, {"share": {"lt": 500}})
+    request = await walk_request(corpus.collection, {"share": {"lt": 500}})
     each = await find_candidates_of_each(
         corpus.platform.database,
         corpus.platform.tenant_id,

@@ -13,11 +13,10 @@ import pytest_asyncio
 from retrieval import Collection, Platform, Settings, connect
 from retrieval.adapters.store.search.candidate_request import CandidateRequest, Query
 from retrieval.adapters.store.search.candidates import Found, bound, find_candidates, settings
-from retrieval.domain.search.filters import parse_where
 from retrieval.domain.search.profile import LegName
-from retrieval.engine.plan import choose_way
 from tests.support.database import SCHEMA
 from tests.support.filtering import found_both_ways
+from tests.support.searching import leg_request
 from tests.support.tagged_items import Tagged, filled
 
 SIZE, DEPTH = 12_000, 100
@@ -38,19 +37,7 @@ async def opened(database_url: str) -> AsyncIterator[Opened]:
 
 
 async def _request(collection: Collection, *legs: LegName, where: dict[str, Any]) -> CandidateRequest:
-    stored = await collection.refresh()
-    way = choose_way(stored, legs, depth=DEPTH, limit=DEPTH, is_filtered=bool(where))
-    return CandidateRequest(
-        collection_id=stored.collection_id,
-        legs=legs,
-        depth=DEPTH,
-        condition=parse_where(where),
-        filterable=stored.filterable,
-        path=way.path,
-        documents=stored.documents,
-        few=way.few,
-        reach=way.reach,
-    )
+    return await leg_request(collection, *legs, depth=DEPTH, where=where)
 
 
 async def _found(platform: Platform, request: CandidateRequest, *tags: str) -> Found:

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from retrieval import Platform, Profile
-from retrieval.adapters.store.items.collections import StoredCollection, ensure_tenant
+from retrieval.adapters.store.installation.opening import ensure_tenant
+from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.records.retrievals import read_pools
 from retrieval.domain.errors import InvalidProfileError, InvalidRequestError, NotFoundError
 from retrieval.domain.learning.off_policy import Estimator

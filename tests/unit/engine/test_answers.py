@@ -13,8 +13,9 @@ from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.learning.context import Context
 from retrieval.domain.records.recorded import recorded_search
 from retrieval.domain.records.retrieval_id import uuid7
+from retrieval.domain.records.search_record import ComposedAnswer
 from retrieval.domain.records.slate import ShownItem, Slot
-from retrieval.engine.answers import ComposedAnswer, checked_ms, checked_notes, checked_origin, checked_shown
+from retrieval.engine.answers import checked_ms, checked_notes, checked_origin, checked_shown
 from tests.support.rows import value_of
 
 SHOWN = [ShownItem(item_id="b", score=0.9, signals={"relevance": 0.2}), ShownItem(item_id="a", score=0.5)]

@@ -128,11 +128,6 @@ async def collections_page(database: Database, tenant_id: int, *, after: str, li
     return [_from_row(row) for row in await database.read(tenant_id, statement)]
 
 
-async def ensure_tenant(database: Database, name: str) -> int:
-    """The tenant's id; made if it is missing."""
-    return int((await database.read(None, Compiled("SELECT ensure_tenant(%(name)s)", {"name": name})))[0][0])
-
-
 async def find_tenant(database: Database, name: str) -> int | None:
     """The tenant's id, or None: nothing is made, for where nothing may be written the function that makes it fails."""
     statement = Compiled("SELECT ensure_tenant(%(name)s)", {"name": name})

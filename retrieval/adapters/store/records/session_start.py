@@ -1,7 +1,7 @@
 """The data that a session starts with, read in one statement: candidate principles, and recent tags.
 
-The principles are those with the best score for the session's tags, and those with few uses. The module is quick to
-import.
+The principles are those with the best score for the session's tags, and those with few uses. The module imports no
+SQLAlchemy: a session waits for it.
 """
 
 from __future__ import annotations
@@ -11,17 +11,16 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from retrieval.adapters.store.installation.direct import DirectConnection
-from retrieval.adapters.store.records.recording_statement import STORE_ONE, encoded
+from retrieval.adapters.store.compiled import Compiled
+from retrieval.adapters.store.database import Database
 from retrieval.domain.errors import UnknownCollectionError
-from retrieval.domain.records.search_record import SearchRecord
 
 LONGEST_BODY = 500
 """Characters of a body: only its first line is shown."""
 
 # The best by score and tags, ties as choosing breaks them; and of those that may be explored and are not shown anyway
 # the latest, as many with a tag of the session as without while there are of both.
-_READ = """
+_READ = Compiled("""
     WITH home AS MATERIALIZED (
         SELECT c.collection_id, coalesce((p.definition #>> '{recording,rate}')::double precision, 1) AS recorded
         FROM collections AS c LEFT JOIN profiles AS p
@@ -86,7 +85,7 @@ _READ = """
                 one.uses, one.successes, extract(epoch FROM one.last_used_at), one.source))
             FROM shown AS one)
     FROM home
-"""
+""")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,37 +151,14 @@ class StartAnswer:
     principles: tuple[KnownPrinciple, ...]
 
 
-def read_start(connection: DirectConnection, question: StartQuestion, *, seconds: float) -> StartAnswer:
+async def read_start(database: Database, tenant_id: int, question: StartQuestion) -> StartAnswer:
     """Read the candidates in one round trip. Raises ``UnknownCollectionError``, and the errors of ``DatabaseError``."""
     names = StartQuestion.__dataclass_fields__
     values: dict[str, Any] = {name: getattr(question, name) for name in names}
     for name in ("tags", "in_use"):
         values[name] = list(values[name])
-    rows = connection.run([(_READ, {**values, "longest": LONGEST_BODY})], seconds=seconds)[0]
+    rows = await database.read(tenant_id, _READ.bind(**values, longest=LONGEST_BODY))
     if not rows:
         raise UnknownCollectionError(f"there is no collection {question.collection!r} yet")
     collection_id, recorded, recent, principles = rows[0]
     return StartAnswer(collection_id, recorded, tuple(recent), tuple(KnownPrinciple(*one) for one in principles or ()))
-
-
-def record_start(connection: DirectConnection, record: SearchRecord, *, seconds: float) -> None:
-    """Store what was shown, in one round trip. Raises the errors of ``DatabaseError``."""
-    from psycopg import pq
-    from psycopg.adapt import Dumper
-
-    class AsItIs(Dumper):
-        """Sends a row that is encoded already; the statement says its type."""
-
-        format = pq.Format.BINARY
-
-        def dump(self, obj: _Row) -> bytes:
-            return obj.data
-
-    connection.connection.adapters.register_dumper(_Row, AsItIs)
-    values = {"row_0": _Row(encoded(record)), "losses": "[]", "are_alone": False}
-    connection.run([(STORE_ONE.replace("%(tenant_id)s", "current_tenant()"), values)], seconds=seconds)
-
-
-@dataclass(frozen=True, slots=True)
-class _Row:
-    data: bytes

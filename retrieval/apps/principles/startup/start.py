@@ -1,38 +1,50 @@
-"""A session is started: its folder is looked at while the database is opened; principles are chosen and shown."""
+"""A session is started: principles are chosen and shown. It is ended: a trace of what it was about is stored.
+
+The folder is read while the database is opened.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import random
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from contextlib import AsyncExitStack
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING
+from uuid import UUID
 
-from retrieval.adapters.store.installation.direct import DirectConnection, connected
-from retrieval.adapters.store.installation.embedded.join import JoinedServer, check_is_made, joined_server
-from retrieval.adapters.store.installation.embedded.place import default_home
-from retrieval.adapters.store.installed_sql import Names
-from retrieval.adapters.store.records.session_start import KnownPrinciple, StartQuestion, read_start, record_start
+from retrieval.adapters.store.deadline import Deadline, deadline
+from retrieval.adapters.store.installation.embedded.place import check_is_made, default_home
+from retrieval.adapters.store.installation.opening import ensure_tenant, open_database
+from retrieval.adapters.store.records.recording_statement import encoded
+from retrieval.adapters.store.records.recordings import store_recordings
+from retrieval.adapters.store.records.session_start import KnownPrinciple, StartQuestion, read_start
 from retrieval.apps.principles.choosing import (
     FEWER_USES_THAN,
     MIN_PRINCIPLE_SCORE,
     TAG_BOOST,
     YOUNGER_THAN,
     choose,
+    normalised_tags,
     rivals,
 )
-from retrieval.apps.principles.principle import ACTIVE, CANDIDATE, Principle
-from retrieval.apps.principles.startup.options import StartOptions
-from retrieval.apps.principles.startup.started import Started, started_record
+from retrieval.apps.principles.principle import ACTIVE, IN_USE, KIND, Principle
+from retrieval.apps.principles.startup.options import EndOptions, StartOptions
+from retrieval.apps.principles.startup.started import Started, composed_answer
 from retrieval.apps.principles.startup.surroundings import HookInput, Surroundings, look_around
 from retrieval.apps.probation import FAILED_BELOW, LEAST_TO_FAIL
-from retrieval.domain.errors import DatabaseError, DatabaseUnreachableError, EmbeddedServerError
+from retrieval.domain.checks import clean_text
 from retrieval.domain.records.retrieval_id import uuid7
 from retrieval.settings import Settings
+
+if TYPE_CHECKING:
+    from retrieval.apps.principles.traces import Trace
+    from retrieval.platform import Platform
 
 
 @contextlib.contextmanager
@@ -57,181 +69,89 @@ def _end(when_late: Callable[[], None]) -> None:
         os._exit(0)
 
 
-class DatabaseOpening:
-    """Begins to open the database as it is made; ``deadline`` is in seconds of ``time.monotonic``."""
-
-    def __init__(self, settings: Settings, deadline: float) -> None:
-        self._settings = settings
-        self._deadline = deadline
-        self._connection: DirectConnection | None = None
-        self._leave: list[JoinedServer | _Started] = []
-        self._error: Exception | None = None
-        self._thread = threading.Thread(target=self._open, daemon=True)
-        self._thread.start()
-
-    def connection(self) -> DirectConnection:
-        """The connection, once there is one. Raises what stands in its way."""
-        self._thread.join(max(0.0, self._deadline - time.monotonic()))
-        if self._error is not None:
-            raise self._error
-        if self._connection is None:
-            raise DatabaseUnreachableError("the database did not answer in time; check that it runs")
-        return self._connection
-
-    def close(self) -> None:
-        """Leave the connection, and the embedded server, as far as they were had."""
-        if self._connection is not None:
-            self._connection.close()
-        while self._leave:
-            self._leave.pop().close()
-
-    def _open(self) -> None:
-        try:
-            url = self._settings.database_url
-            self._connection = self._connected(url.get_secret_value()) if url else self._embedded()
-        except Exception as error:  # noqa: BLE001 - it is raised where the connection is asked for
-            self._error = error
-
-    def _embedded(self) -> DirectConnection:
-        """Joined where it runs; else, or where it turns out to be gone, started in the ordinary way."""
-        home = self._settings.home or default_home()
-        try:
-            joined = joined_server(home)
-            if joined is not None:
-                self._leave.append(joined)
-                return self._connected(joined.url)
-        except DatabaseUnreachableError:
-            self._leave.pop().close()
-        except OSError as error:
-            raise EmbeddedServerError(f"the embedded PostgreSQL in {home} cannot be used: {error}") from error
-        check_is_made(home)
-        started = _Started(home, self._left())
-        self._leave.append(started)
-        return self._connected(started.url)
-
-    def _connected(self, url: str) -> DirectConnection:
-        names = Names(self._settings.database_schema)
-        return connected(url, names, self._settings.tenant, seconds=self._left())
-
-    def _left(self) -> float:
-        left = self._deadline - time.monotonic()
-        if left <= 0:
-            raise DatabaseError("the time is over")
-        return left
-
-
-class _Started:
-    """A server that was started; whoever is the last to leave it stops it."""
-
-    def __init__(self, home: Path, seconds: float) -> None:
-        from retrieval.adapters.store.installation.embedded.server import start_embedded
-
-        self._server = start_embedded(home, timeout_seconds=seconds)
-        self.url = self._server.url
-
-    def close(self) -> None:
-        """Give the lease back."""
-        self._server.close()
-
-
 MOST_UNSURE = 150
 """The most unsure principles that compete, the latest first, half of them with a tag of the session."""
 
-PRINCIPLE, TRACES = "principle", "{}_traces"
-"""The kind of the items, and where traces lie, as what is too slow to load here says them."""
+TRACES = "{}_traces"
+"""The collection of the traces, as the module of traces names it, which is too slow to load here."""
 
 RECENT, LATEST_TRACES, RECENT_TAGS = timedelta(days=7), 20, 10
 
 Say = Callable[[str], None]
 
 
-@dataclass(slots=True)
-class _Chosen:
-    """The principles that were shown, and what else their record needs."""
+async def start_session(
+    options: StartOptions,
+    settings: Settings,
+    hook: HookInput,
+    say: Say,
+    show: Callable[[Started], None],
+    *,
+    clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+) -> None:
+    """Choose the session's principles, give them to ``show``, then record what was shown. ``say`` takes hints.
 
-    started: Started
-    collection_id: int
-    eligible: int
-    """The number of principles that competed to be explored."""
-    seed: int
-
-
-class SessionStart:
-    """One start of a session. ``say`` takes hints; ``deadline`` is in seconds of ``time.monotonic``."""
-
-    def __init__(self, options: StartOptions, settings: Settings, deadline: float, say: Say) -> None:
-        self._options = options
-        self._began = time.monotonic()
-        self._deadline = deadline
-        self._say = say
-        self._opening = DatabaseOpening(settings, deadline)
-        self._chosen: _Chosen | None = None
-
-    def started(self, hook: HookInput, now: datetime) -> Started:
-        """Gives the session's principles. Raises ``RetrievalError`` where none can be had."""
-        folder = self._options.folder or Path(hook.folder or ".")
-        context = look_around(folder, self._deadline, self._say)
-        answer = read_start(self._opening.connection(), self._question(context, now), seconds=self._left())
+    The folder is read while the database is opened. Raises ``RetrievalError`` where no principles can be had.
+    """
+    began = time.monotonic()
+    until = Deadline(began + settings.session_start_seconds)
+    async with AsyncExitStack() as stack:
+        stack.enter_context(deadline(until))
+        if settings.database_url is None:
+            check_is_made(settings.home or default_home())
+        folder = options.folder or Path(hook.folder or ".")
+        looking = asyncio.create_task(asyncio.to_thread(look_around, folder, until.until, say))
+        database = await open_database(settings, stack)
+        tenant_id = await ensure_tenant(database, settings.tenant)
+        context, now = await looking, clock()
+        answer = await read_start(database, tenant_id, _question(options, context, now))
         seed = int.from_bytes(os.urandom(8)) >> 1
+        chance = random.Random(seed)  # noqa: S311 - it explores, and keeps no secret
         principles = [_principle(principle) for principle in answer.principles]
         tags = frozenset((*context.tags, *answer.recent_tags))
-        most, slots = self._options.limit, self._options.explore
-        chance = random.Random(seed)  # noqa: S311 - it explores, and keeps no secret
-        chosen = choose(principles, tags, chance, now=now, most=most, slots=slots)
+        most, slots = options.limit, options.explore
         started = Started(
-            session=self._options.session or hook.session or str(uuid7(_milliseconds(now), random.SystemRandom())),
+            session=options.session or hook.session or str(_identifier(now)),
             surroundings=context,
             recent_tags=answer.recent_tags,
-            principles=tuple(chosen),
+            principles=tuple(choose(principles, tags, chance, now=now, most=most, slots=slots)),
         )
-        eligible = len(rivals(principles, tags, now=now, most=most, slots=slots))
-        if chance.random() < answer.recorded:
-            self._chosen = _Chosen(started, answer.collection_id, eligible, seed)
-        return started
-
-    def record(self, now: datetime) -> None:
-        """Store what was shown, if anything was and it is to be recorded. Raises the errors of ``DatabaseError``."""
-        if self._chosen is None or not self._chosen.started.principles:
+        show(started)
+        if not started.principles or chance.random() >= answer.recorded:
             return
-        record = started_record(
-            self._chosen.started,
-            retrieval_id=uuid7(_milliseconds(now), random.SystemRandom()),
-            collection_id=self._chosen.collection_id,
-            seed=self._chosen.seed,
-            eligible=self._chosen.eligible,
-            took_ms=1000 * (time.monotonic() - self._began),
+        answered = composed_answer(
+            started,
+            retrieval_id=_identifier(clock()),
+            collection_id=answer.collection_id,
+            seed=seed,
+            eligible=len(rivals(principles, tags, now=now, most=most, slots=slots)),
+            took_ms=1000 * (time.monotonic() - began),
         )
-        record_start(self._opening.connection(), record, seconds=self._left())
+        await store_recordings(database, tenant_id, [encoded(answered.record())], {})
 
-    def close(self) -> None:
-        """Leave the database."""
-        self._opening.close()
 
-    def _question(self, context: Surroundings, now: datetime) -> StartQuestion:
-        return StartQuestion(
-            collection=self._options.collection,
-            traces=TRACES.format(self._options.collection),
-            tags=context.tags,
-            most=self._options.limit + self._options.explore,
-            certain=max(0, self._options.limit - self._options.explore),
-            kind=PRINCIPLE,
-            in_use=(ACTIVE, CANDIDATE),
-            active=ACTIVE,
-            least_score=MIN_PRINCIPLE_SCORE,
-            boost=TAG_BOOST,
-            fewer_uses_than=FEWER_USES_THAN,
-            young_since=now - YOUNGER_THAN,
-            most_unsure=MOST_UNSURE,
-            failed_from=LEAST_TO_FAIL,
-            failed_below=FAILED_BELOW,
-            since=now - RECENT,
-            now=now,
-            latest_traces=LATEST_TRACES,
-            recent_tags=RECENT_TAGS,
-        )
-
-    def _left(self) -> float:
-        return max(0.001, self._deadline - time.monotonic())
+def _question(options: StartOptions, context: Surroundings, now: datetime) -> StartQuestion:
+    return StartQuestion(
+        collection=options.collection,
+        traces=TRACES.format(options.collection),
+        tags=context.tags,
+        most=options.limit + options.explore,
+        certain=max(0, options.limit - options.explore),
+        kind=KIND,
+        in_use=IN_USE,
+        active=ACTIVE,
+        least_score=MIN_PRINCIPLE_SCORE,
+        boost=TAG_BOOST,
+        fewer_uses_than=FEWER_USES_THAN,
+        young_since=now - YOUNGER_THAN,
+        most_unsure=MOST_UNSURE,
+        failed_from=LEAST_TO_FAIL,
+        failed_below=FAILED_BELOW,
+        since=now - RECENT,
+        now=now,
+        latest_traces=LATEST_TRACES,
+        recent_tags=RECENT_TAGS,
+    )
 
 
 def _principle(known: KnownPrinciple) -> Principle:
@@ -249,5 +169,40 @@ def _principle(known: KnownPrinciple) -> Principle:
     )
 
 
-def _milliseconds(now: datetime) -> int:
-    return int(now.timestamp() * 1000)
+def _identifier(now: datetime) -> UUID:
+    return uuid7(int(now.timestamp() * 1000), random.SystemRandom())
+
+
+MOST_TAGS = 30
+"""Tags of a trace: more would say nothing."""
+
+_LONGEST_TITLE = 200
+
+
+async def end_session(platform: Platform, options: EndOptions, hook: HookInput, context: Surroundings) -> Trace:
+    """Store the session's trace; one that was stored for the same session before is replaced.
+
+    Raises ``RetrievalError``.
+    """
+    from retrieval.apps.principles.store import PrincipleStore
+
+    session = options.session or hook.session
+    folder = options.folder or Path(hook.folder or ".")
+    return await PrincipleStore(platform, options.collection).add_trace(
+        title=_line(options.title or default_title(folder, context))[:_LONGEST_TITLE],
+        tags=normalised_tags([*map(_line, options.tags), *context.project_tags][:MOST_TAGS]),
+        outcome=options.outcome,
+        trace_id=session or None,
+        session=session,
+    )
+
+
+def _line(text: str) -> str:
+    """The text as it can be stored: names of folders, messages of commits and a command line may hold anything."""
+    return clean_text(text, is_line=True)
+
+
+def default_title(folder: Path, context: Surroundings) -> str:
+    """The folder's name, and the subject of the latest commit where there is one."""
+    name = folder.absolute().name or "session"
+    return f"{name}: {context.recent_commits[0]}" if context.recent_commits else name

@@ -11,9 +11,9 @@ from uuid import UUID
 from retrieval.apps.principles.choosing import TAG_BOOST, Chosen
 from retrieval.apps.principles.startup.surroundings import Surroundings
 from retrieval.domain.checks import STORED_NOTE, clean_text, clean_value, named, provenance, quoted, shown_line
-from retrieval.domain.records.retrieval_id import time_of
-from retrieval.domain.records.search_record import SearchRecord, score_spread, shown_columns
-from retrieval.domain.records.slate import Slot
+from retrieval.domain.learning.context import Context
+from retrieval.domain.records.search_record import ComposedAnswer
+from retrieval.domain.records.slate import ShownItem, Slot
 
 ORIGIN = "session-start"
 """The recorded origin of the answer."""
@@ -69,63 +69,33 @@ class Started:
         }
 
 
-def started_record(
+def composed_answer(
     started: Started, *, retrieval_id: UUID, collection_id: int, seed: int, eligible: int, took_ms: float
-) -> SearchRecord:
-    """The record of the answer, as ``Collection.record_answer`` would make it: no legs ran, chance was its own."""
-    moment, shown = time_of(retrieval_id), started.principles
-    scores = [principle.score for principle in shown]
-    pool = sorted(shown, key=lambda one: (-_relevance(one), one.principle.id))
-    has_explored = any(principle.is_exploratory for principle in shown)
-    return SearchRecord(
-        collection_id=collection_id,
+) -> ComposedAnswer:
+    """The answer that is recorded."""
+    return ComposedAnswer(
         retrieval_id=retrieval_id,
-        retrieved_at=moment,
-        actor="",
-        session=started.session,
-        domain="",
-        complexity=None,
-        cluster=None,
+        collection_id=collection_id,
         query=" ".join(started.tags)[:_LONGEST_QUERY] or ORIGIN,
         vector=None,
-        condition={},
-        request={"limit": max(1, len(shown)), "origin": ORIGIN},
-        profile_version=0,
-        model_version=0,
-        policy=f"{ORIGIN}/1" if has_explored else "off/1",
-        statistics_at=moment,
+        shown=[_shown(principle, started.tags) for principle in started.principles],
+        context=Context(session=started.session),
+        origin=ORIGIN,
+        retrieval_time_ms=took_ms,
         seed=seed,
         eligible=eligible,
-        hits=len(shown),
-        path="none",
-        notes=(),
-        timings_ms={},
-        retrieval_time_ms=took_ms,
-        top_score=scores[0] if scores else None,
-        score_spread=score_spread(scores),
-        generation_triggered=False,
-        backtrack_count=0,
-        pool_items=[principle.principle.id for principle in pool],
-        measures=("relevance", "score"),
-        pool_values=([_relevance(principle) for principle in pool], [principle.score for principle in pool]),
-        **shown_columns(
-            items=[principle.principle.id for principle in shown],
-            scores=scores,
-            slots=[Slot.EXPLORE if principle.is_exploratory else Slot.EXPLOIT for principle in shown],
-            propensities=[principle.propensity for principle in shown],
-            rank_propensities=[principle.rank_propensity for principle in shown],
-        ),
-        shown_signals=[_signals(principle, started.tags) for principle in shown],
     )
 
 
-def _relevance(one: Chosen) -> float:
-    return min(1.0, max(0.0, one.score))
-
-
-def _signals(one: Chosen, tags: Sequence[str]) -> dict[str, Any]:
-    signals = {"principle_score": one.principle.score, "tag_match": TAG_BOOST * len(_matching(one, tags))}
-    return {name: {"raw": value} for name, value in signals.items()}
+def _shown(one: Chosen, tags: Sequence[str]) -> ShownItem:
+    return ShownItem(
+        item_id=one.principle.id,
+        score=one.score,
+        signals={"principle_score": one.principle.score, "tag_match": TAG_BOOST * len(_matching(one, tags))},
+        slot=Slot.EXPLORE if one.is_exploratory else Slot.EXPLOIT,
+        propensity=one.propensity,
+        rank_propensity=one.rank_propensity,
+    )
 
 
 def _plain(one: Chosen, tags: Sequence[str]) -> dict[str, Any]:

@@ -121,7 +121,7 @@ class GitHistory:
         self._changed = _started(folder, _CHANGED)
 
     def history(self, deadline: float) -> History:
-        """What git says until then (``time.monotonic`` seconds); it is stopped when it is late, or says too much."""
+        """Give git's answers until then (``time.monotonic`` seconds); stop it when late, or when it says too much."""
         subjects, log_was_late = _said(self._subjects, deadline)
         changed, diff_was_late = _said(self._changed, deadline)
         if subjects and changed is None and not diff_was_late:

@@ -162,8 +162,7 @@ def backup(context: typer.Context, *, folder: BackupFolder, as_json: Json = Fals
     What was written is read again. The folder holds the logins' password hashes: keep it as you keep the database.
     """
     from retrieval.adapters.store.installation.backup import back_up, check_folder
-    from retrieval.adapters.store.installation.embedded.join import check_is_made
-    from retrieval.adapters.store.installation.embedded.place import default_home
+    from retrieval.adapters.store.installation.embedded.place import check_is_made, default_home
 
     state = state_of(context)
     check_folder(folder)

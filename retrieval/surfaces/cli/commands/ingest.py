@@ -33,11 +33,10 @@ from retrieval.platform import Platform
 from retrieval.services.ingest import IngestReport
 from retrieval.surfaces.cli.ingest_documents import (
     DocumentOptions,
-    check_language,
+    RunOptions,
     chunking_of,
     ingest_paths,
     tell_cut,
-    tell_destination,
     tell_pending,
 )
 from retrieval.surfaces.cli.options import CollectionName, Json, State, columns_of, filterable_of, schema_of, state_of
@@ -241,25 +240,16 @@ INTERRUPTED = "interrupted; run the same command again to continue"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class IngestOptions:
+class IngestOptions(RunOptions):
     """The options of an ingest of items."""
 
-    collection: str
     files: tuple[str, ...]
     columns: Mapping[str, str]
     id_from: str | None
     file_format: str | None
     skip: bool
     rejects: Path | None
-    prune: bool
-    language: str | None
-    filterable: Mapping[str, str]
-    schema: Mapping[str, Any] | None
-    index: str | None
-    as_json: bool
-    quiet: bool
     clean: bool
-    yes: bool
 
 
 def ingest_files(state: State, options: IngestOptions) -> None:
@@ -287,16 +277,8 @@ def ingest_files(state: State, options: IngestOptions) -> None:
 async def _ingest(
     platform: Platform, options: IngestOptions, source: InputFiles, rejected: RejectedLines
 ) -> IngestReport:
-    filterable = {**(TICKET_FILTERABLE if source.holds_tickets else {}), **options.filterable}
-    await tell_destination(platform, options.collection, source.total_bytes, yes=options.yes)
-    collection = await platform.collection(
-        options.collection,
-        language=options.language or "english",
-        filterable=filterable,
-        schema=options.schema,
-        index=options.index,
-    )
-    await check_language(collection, options.language)
+    declared = TICKET_FILTERABLE if source.holds_tickets else {}
+    collection = await options.opened(platform, source.total_bytes, filterable=declared)
     stored = IngestReport()
     with progress(f"ingest {options.collection}", "item", quiet=options.quiet) as update:
 
@@ -500,48 +482,31 @@ def ingest(
     Documents are Markdown, HTML, PDF, DOCX, source code and plain text. They
     are stored as chunks, and what cannot be read is told and stops no other.
     """
+    common: dict[str, Any] = {
+        "collection": collection, "prune": prune, "language": language, "filterable": filterable_of(filterable or ()),
+        "schema": schema_of(schema), "index": index, "as_json": as_json, "quiet": quiet, "yes": yes,
+    }  # fmt: skip
     if file_format is None and any(map(holds_documents, files)):
-        ingest_paths(
-            state_of(context),
-            DocumentOptions(
-                collection=collection,
-                paths=tuple(files),
-                chunking=chunking_of(chunk_tokens, overlap),
-                name=name,
-                prune=prune,
-                language=language,
-                filterable=filterable_of(filterable or ()),
-                schema=schema_of(schema),
-                index=index,
-                as_json=as_json,
-                quiet=quiet,
-                yes=yes,
-                refused=tuple(
-                    name
-                    for name, given in (("--map", columns), ("--id-from", id_from), ("--rejects", rejects))
-                    if given
-                ),
-            ),
+        for_items = (("--map", columns), ("--id-from", id_from), ("--rejects", rejects))
+        documents = DocumentOptions(
+            paths=tuple(files),
+            chunking=chunking_of(chunk_tokens, overlap),
+            name=name,
+            refused=tuple(option for option, given in for_items if given),
+            **common,
         )
+        ingest_paths(state_of(context), documents)
         return
     if name is not None:
         raise InvalidRequestError("--name is for a folder or a file of documents; items have ids of their own")
     chosen = IngestOptions(
-        collection=collection,
         files=tuple(files),
         columns=columns_of(columns or ()),
         id_from=id_from,
         file_format=file_format.value if file_format else None,
         skip=on_error is OnError.SKIP,
         rejects=rejects,
-        prune=prune,
-        language=language,
-        filterable=filterable_of(filterable or ()),
-        schema=schema_of(schema),
-        index=index,
-        as_json=as_json,
-        quiet=quiet,
         clean=clean,
-        yes=yes,
+        **common,
     )
     ingest_files(state_of(context), chosen)

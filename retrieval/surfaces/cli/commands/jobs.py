@@ -232,7 +232,7 @@ REEMBED_EXAMPLES = (
 
 
 class ReembedAction(StrEnum):
-    """What to do about a re-embedding."""
+    """The actions on a re-embedding."""
 
     STATUS = "status"
     RUN = "run"

@@ -1,16 +1,16 @@
 """``retrieval session-start`` and ``session-end``: hooks of an agent's sessions, which they must never hold up.
 
-Starting runs before a session may begin, so it loads nothing that it does not need: no SQLAlchemy and no event loop of
-ours. Whatever goes wrong, the program tells it in one line on standard error and ends with 0.
+Starting runs before a session may begin, so it loads nothing that it does not need, and no SQLAlchemy. Whatever goes
+wrong, the program tells it in one line on standard error and ends with 0.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import sys
 import time
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -28,6 +28,7 @@ from retrieval.surfaces.cli.errors import hint
 from retrieval.surfaces.cli.options import Json, state_of
 
 if TYPE_CHECKING:
+    from retrieval.apps.principles.startup.started import Started
     from retrieval.apps.principles.traces import Trace
     from retrieval.settings import Settings
 
@@ -82,19 +83,19 @@ def session_start(
     usage too, and a hint is one line on standard error.
     RETRIEVAL_SESSION_START_SECONDS says how long it may take.
     """
-    from retrieval.apps.principles.startup.start import SessionStart
+    from retrieval.apps.principles.startup.start import start_session
 
     check_collection_name(collection)
     options = StartOptions(folder=cwd, session=named(session), collection=collection, limit=limit, explore=explore)
     settings, say = state_of(context).settings(), partial(hint, "session-start")
-    with _limited("session-start", settings) as deadline, contextlib.ExitStack() as stack:
-        start = SessionStart(options, settings, deadline, say)
-        stack.callback(start.close)
-        started = start.started(_hook_input(options), datetime.now(UTC))
+
+    def show(started: Started) -> None:
         if not started.principles:
             say("there are no principles to give yet; add one, as docs/how-to/principles.md tells")
         _print(started.as_json() if as_json or shape is Shape.JSON else started.as_text())
-        start.record(datetime.now(UTC))
+
+    with _limited("session-start", settings):
+        asyncio.run(start_session(options, settings, _hook_input(options), say, show))
 
 
 def session_end(
@@ -134,11 +135,8 @@ def session_end(
 
 def _stored(options: EndOptions, settings: Settings, deadline: float) -> Trace:
     """Store the trace of the session, by ``deadline`` (``time.monotonic`` seconds). Raises ``RetrievalError``."""
-    import asyncio
-
-    from retrieval.adapters.store.installation.embedded.join import check_is_made
-    from retrieval.adapters.store.installation.embedded.place import default_home
-    from retrieval.apps.principles.startup.end import end_session
+    from retrieval.adapters.store.installation.embedded.place import check_is_made, default_home
+    from retrieval.apps.principles.startup.start import end_session
     from retrieval.platform import connect
 
     if settings.database_url is None:

@@ -147,7 +147,7 @@ class ReembeddingBegun(BaseModel):
     model_config = ConfigDict(json_schema_extra={"examples": [{"reembedding": _REEMBEDDING}, {"cost": _COST}]})
 
     cost: ReembeddingCostTold | None = None
-    """Of a dry run alone."""
+    """Given by a dry run alone."""
     reembedding: ReembeddingTold | None = None
     """Left out by a dry run."""
 

@@ -129,7 +129,7 @@ class CollectionSettings(Sent):
     attribute_schema: Annotated[dict[str, Any] | None, Field(alias="schema")] = None
     """A JSON Schema that the attributes of every item fit, from the collection's making on; left out: any do."""
     index: Literal["auto", "full", "quantised"] | None = None
-    """What an HNSW index keeps of each vector; `auto` where nothing is said."""
+    """The part of each vector that an HNSW index keeps; `auto` where nothing is said."""
     profile: InlineProfile | None = None
     """How it is searched; left out: by meaning and by words."""
     space: SpaceSent | None = None

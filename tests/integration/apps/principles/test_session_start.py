@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -15,19 +13,16 @@ import pytest
 from pydantic import SecretStr
 
 from retrieval import Feedback, Platform, Settings
-from retrieval.adapters.store.installation.direct import connected
 from retrieval.adapters.store.installation.revisions import head_revision, newest_revision
-from retrieval.adapters.store.installed_sql import Names
 from retrieval.apps.principles import PrincipleStore
 from retrieval.apps.principles import traces as collections
 from retrieval.apps.principles.choosing import best
-from retrieval.apps.principles.principle import CANDIDATE, KIND
+from retrieval.apps.principles.principle import CANDIDATE
 from retrieval.apps.principles.startup import options as end_options
 from retrieval.apps.principles.startup import options as start_options
 from retrieval.apps.principles.startup import start
-from retrieval.apps.principles.startup.end import end_session
 from retrieval.apps.principles.startup.options import EndOptions, SessionOutcome, StartOptions
-from retrieval.apps.principles.startup.start import SessionStart
+from retrieval.apps.principles.startup.start import end_session, start_session
 from retrieval.apps.principles.startup.started import ORIGIN, Started
 from retrieval.apps.principles.startup.surroundings import HookInput, Surroundings
 from retrieval.apps.principles.store import SESSION_START
@@ -54,17 +49,10 @@ def places(database_url: str, settings: Settings) -> Settings:
 
 async def started(places: Settings, options: StartOptions, now: datetime, hook: HookInput | None = None) -> Started:
     """One start of a session, recorded."""
-
-    def run() -> Started:
-        session = SessionStart(options, places, time.monotonic() + SECONDS, print)
-        try:
-            given = session.started(hook or HookInput(), now)
-            session.record(now)
-            return given
-        finally:
-            session.close()
-
-    return await asyncio.to_thread(run)
+    given: list[Started] = []
+    await start_session(options, places, hook or HookInput(), print, given.append, clock=lambda: now)
+    [shown] = given
+    return shown
 
 
 async def judged(store: PrincipleStore, db: Platform, name: str, uses: int, successes: int, *tags: str) -> None:
@@ -220,29 +208,10 @@ async def test_a_schema_of_another_revision_is_told(
             await started(there, StartOptions(), clock.now)
 
 
-async def test_nothing_stays_set_on_the_connection(places: Settings, database_url: str) -> None:
-    """A pooler gives it to somebody else."""
-
-    def run() -> tuple[object, ...]:
-        connection = connected(database_url, Names(places.database_schema), places.tenant, seconds=SECONDS)
-        try:
-            connection.run([], seconds=SECONDS)
-            row = connection.connection.execute(
-                "SELECT current_user = session_user, current_setting('retrieval.tenant', true), "
-                "current_setting('statement_timeout')"
-            ).fetchone()
-            return row or ()
-        finally:
-            connection.close()
-
-    assert await asyncio.to_thread(run) == (True, "", "0")
-
-
 def test_the_light_modules_say_what_the_heavy_ones_say() -> None:
     """They cannot import them, and repeat a few names and numbers."""
     assert newest_revision() == head_revision()
     assert {start_options.COLLECTION, end_options.COLLECTION} == {collections.COLLECTION}
-    assert start.PRINCIPLE == KIND
     assert start.TRACES.format("own") == collections.traces_name("own")
     assert ORIGIN == SESSION_START
     assert start.LATEST_TRACES == LATEST

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
-from retrieval.domain.errors import EmbeddedServerError
+from retrieval.domain.errors import DatabaseUnreachableError, EmbeddedServerError
 
 if sys.platform != "win32":
     import fcntl
@@ -228,6 +228,22 @@ def may_answer(directory: Path, seconds: float) -> bool:
         except OSError:
             return True
     return True
+
+
+def is_running(home: Path) -> bool:
+    """Whether a server takes connections on the socket of ``home``."""
+    with socket.socket(socket.AF_UNIX) as asking:
+        try:
+            asking.connect(str(socket_directory(home.expanduser().resolve()) / f".s.PGSQL.{PORT}"))
+        except OSError:
+            return False
+    return True
+
+
+def check_is_made(home: Path) -> None:
+    """Raise ``DatabaseUnreachableError`` where there is no cluster yet, for callers that cannot wait for a new one."""
+    if not (home.expanduser() / "data").exists():
+        raise DatabaseUnreachableError("there is no database yet; make the embedded one with: retrieval db upgrade")
 
 
 def socket_url(directory: Path) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from retrieval import Platform
-from retrieval.adapters.store.items.collections import ensure_tenant
+from retrieval.adapters.store.installation.opening import ensure_tenant
 from retrieval.adapters.store.learning.off_policy import RecordedTraffic, read_comparison, read_weighing
 from retrieval.domain.learning.off_policy import CLIP, Estimate, Estimator, TargetPolicy, Weighing
 from retrieval.learning.off_policy import Traffic, differences, estimates, weigh

@@ -4,19 +4,13 @@ from __future__ import annotations
 
 import json
 import random
-from datetime import UTC, datetime
 
-from retrieval.adapters.store.records.recording_statement import encoded
 from retrieval.apps.principles.choosing import Chosen
 from retrieval.apps.principles.principle import Principle
-from retrieval.apps.principles.startup.started import ORIGIN, Started, started_record
+from retrieval.apps.principles.startup.started import ORIGIN, Started, composed_answer
 from retrieval.apps.principles.startup.surroundings import History, surroundings
 from retrieval.domain.checks import STORED_NOTE
-from retrieval.domain.learning.context import Context
 from retrieval.domain.records.retrieval_id import uuid7
-from retrieval.domain.records.slate import ShownItem, Slot
-from retrieval.engine.answers import ComposedAnswer
-from tests.support.rows import values_of
 
 PROVEN = Principle(id="bind", title="Bind parameters", body="\n Injections. \nMore", tags=("sql",), use_count=8,
                    success_count=6, added_by="ann")  # fmt: skip
@@ -80,45 +74,23 @@ def test_json_says_why() -> None:
     assert said["explored"] == ["lock"]
 
 
-def test_the_record_is_that_of_an_answer_of_the_applications_own() -> None:
-    """Field by field what ``Collection.record_answer`` would store, but for the seed and how many were eligible."""
-    key = uuid7(int(datetime(2026, 3, 1, tzinfo=UTC).timestamp() * 1000), random.Random(1))
-    ours = started_record(STARTED, retrieval_id=key, collection_id=7, seed=11, eligible=3, took_ms=12.5)
-    signals = ({"principle_score": 0.7, "tag_match": 0.1}, {"principle_score": 0.5, "tag_match": 0.2})
-    theirs = ComposedAnswer(
-        retrieval_id=key,
-        collection_id=7,
-        query="postgresql sql retry timeouts locks",
-        vector=None,
-        shown=[
-            ShownItem(item_id="bind", score=0.8, signals=signals[0]),
-            ShownItem(
-                item_id="lock",
-                score=0.6,
-                signals=signals[1],
-                slot=Slot.EXPLORE,
-                propensity=0.25,
-                rank_propensity=0.125,
-            ),
-        ],
-        context=Context(session="s-1"),
-        origin=ORIGIN,
-        retrieval_time_ms=12.5,
+def test_the_answer_is_recorded_with_its_chance() -> None:
+    """The tags are the query, the parts of each score are signals, and the seed and the rivals are known."""
+    record = composed_answer(
+        STARTED, retrieval_id=uuid7(0, random.Random(1)), collection_id=7, seed=11, eligible=3, took_ms=12.5
     ).record()
-    chance = {"seed", "eligible"}
-    own, other = values_of(encoded(ours)), values_of(encoded(theirs))
-    other["request"]["limit"] = own["request"]["limit"]
-    assert {name: own[name] for name in own if name not in chance} == {
-        name: other[name] for name in other if name not in chance
-    }
-    assert (ours.seed, ours.eligible) == (11, 3)
-    assert (ours.propensities, ours.rank_propensities) == ([1.0, 0.25], [1.0, 0.125])
+    assert (record.query, record.session, record.origin) == ("postgresql sql retry timeouts locks", "s-1", ORIGIN)
+    assert record.shown_items == ["bind", "lock"]
+    assert record.shown_signals is not None
+    assert record.shown_signals[0] == {"principle_score": {"raw": 0.7}, "tag_match": {"raw": 0.1}}
+    assert (record.seed, record.eligible, record.policy) == (11, 3, f"{ORIGIN}/1")
+    assert (record.propensities, record.rank_propensities) == ([1.0, 0.25], [1.0, 0.125])
 
 
 def test_what_was_certain_has_no_policy() -> None:
     """And a session of which nothing is known still asks for something."""
     plain = Started(session="s", surroundings=surroundings(History(), ()), recent_tags=(), principles=SHOWN[:1])
-    record = started_record(
+    record = composed_answer(
         plain, retrieval_id=uuid7(0, random.Random(1)), collection_id=1, seed=1, eligible=0, took_ms=1.0
-    )
+    ).record()
     assert (record.policy, record.query, record.score_spread) == ("off/1", ORIGIN, 0.0)

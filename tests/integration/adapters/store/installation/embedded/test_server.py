@@ -24,12 +24,16 @@ from retrieval import Settings
 from retrieval.adapters.store.installation.embedded import cluster
 from retrieval.adapters.store.installation.embedded.binaries import MachineResources
 from retrieval.adapters.store.installation.embedded.cluster import Cluster
-from retrieval.adapters.store.installation.embedded.join import check_is_made, joined_server
-from retrieval.adapters.store.installation.embedded.place import FileLock, server_account, socket_directory
+from retrieval.adapters.store.installation.embedded.place import (
+    FileLock,
+    check_is_made,
+    is_running,
+    server_account,
+    socket_directory,
+)
 from retrieval.adapters.store.installation.embedded.server import start_embedded
-from retrieval.apps.principles.startup.start import DatabaseOpening
 from retrieval.domain.diagnosis import Severity
-from retrieval.domain.errors import DatabaseUnreachableError, EmbeddedServerError, SchemaRevisionError
+from retrieval.domain.errors import DatabaseUnreachableError, EmbeddedServerError
 from retrieval.services.doctor import examine
 
 SMALL = MachineResources(memory_bytes=512 * 1024 * 1024, cores=2)
@@ -224,42 +228,18 @@ def test_a_killed_process_does_not_keep_the_server_for_ever(home: Path) -> None:
     assert Cluster.at(home).pid() is None
 
 
-def test_who_joins_a_running_server_is_one_of_its_users(home: Path) -> None:
-    """It holds a lease, leaves the server to the others, and stops it if it was the last."""
+def test_a_server_that_does_not_run_is_known(home: Path, open_directory: Path) -> None:
+    """Also where its socket was left behind; and where nothing was made yet, nothing is made."""
+    with socket.socket(socket.AF_UNIX) as left_behind:
+        left_behind.bind(str(socket_directory(home) / ".s.PGSQL.5432"))
+    assert not is_running(home)
     with start_embedded(home):
-        joined = joined_server(home)
-        assert joined is not None
-        assert ask(joined.url, "select 1") == 1
-        joined.close()
-        assert ask(joined.url, "select 1") == 1
-        last = joined_server(home)
-    assert last is not None
-    assert ask(last.url, "select 1") == 1
-    last.close()
-    assert Cluster.at(home).pid() is None
-
-
-def test_a_server_that_does_not_run_is_not_joined(home: Path, open_directory: Path) -> None:
-    """Nor is one made for who must be done at once."""
-    assert joined_server(home) is None
-    assert joined_server(open_directory / "never") is None
+        assert is_running(home)
+    assert not is_running(home)
+    assert not is_running(open_directory / "never")
     check_is_made(home)
     with pytest.raises(DatabaseUnreachableError, match="retrieval db upgrade"):
         check_is_made(open_directory / "never")
-
-
-def test_a_session_starts_a_server_that_does_not_run(home: Path) -> None:
-    """In the ordinary way, though a socket was left behind, and stops it when it leaves."""
-    with socket.socket(socket.AF_UNIX) as left_behind:
-        left_behind.bind(str(socket_directory(home) / ".s.PGSQL.5432"))
-    opening = DatabaseOpening(Settings(home=home), time.monotonic() + 60)
-    try:
-        with pytest.raises(SchemaRevisionError, match="is not set up in this database; run: retrieval db upgrade"):
-            opening.connection().run([], seconds=60)
-        assert Cluster.at(home).pid() is not None
-    finally:
-        opening.close()
-    assert Cluster.at(home).pid() is None
 
 
 def test_a_forked_child_does_not_stop_its_parents_server(home: Path) -> None:

@@ -1,0 +1,120 @@
+"""The tables, as the SQL that makes them says: columns for statements, and what the doctor looks for.
+
+``sql/<subject>/tables.sql`` is the one place where a table is written. A column there stands on a line of its own that
+begins with its name; a key and an index have a name. Tables without a schema: every transaction sets its own search
+path (see ``database``).
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
+
+from pgvector.sqlalchemy import HALFVEC, SPARSEVEC
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Date,
+    DateTime,
+    Double,
+    Integer,
+    LargeBinary,
+    MetaData,
+    SmallInteger,
+    Table,
+    Text,
+    Uuid,
+)
+from sqlalchemy.dialects.postgresql import ARRAY, JSONB, REAL
+
+from retrieval.adapters.store.installed_sql import directory
+
+_TYPES: Final[dict[str, Any]] = {
+    "bigint": BigInteger(),
+    "boolean": Boolean(),
+    "bytea": LargeBinary(),
+    "date": Date(),
+    "double precision": Double(),
+    "halfvec": HALFVEC(),
+    "integer": Integer(),
+    "jsonb": JSONB(),
+    "real": REAL(),
+    "smallint": SmallInteger(),
+    "sparsevec": SPARSEVEC(),
+    "text": Text(),
+    'text COLLATE "C"': Text(collation="C"),
+    "timestamptz": DateTime(timezone=True),
+    "uuid": Uuid(),
+}
+
+_MADE = re.compile(r"^CREATE TABLE (\w+) \(\n(.*?)^\)", re.MULTILINE | re.DOTALL)
+_COLUMN = re.compile(r'^ {4}([a-z]\w*) (double precision|text COLLATE "C"|[a-z]+)(?:\(\d+\))?(\[\])?', re.MULTILINE)
+_KEY = re.compile(r"CONSTRAINT (\w+) PRIMARY KEY \(([^)]+)\)")
+_INDEX = re.compile(r"^CREATE (?:UNIQUE )?INDEX (\w+)\s+ON (\w+) [^;]+;", re.MULTILINE)
+
+
+class Key(NamedTuple):
+    """A primary key."""
+
+    table: str
+    columns: tuple[str, ...]
+
+
+class IndexMade(NamedTuple):
+    """An index."""
+
+    table: str
+    statement: str
+    """The statement that makes it, in which neither it nor its table has a schema."""
+
+
+def _texts() -> list[str]:
+    return [path.read_text(encoding="utf-8") for path in sorted(directory("sql").glob("*/tables.sql"))]
+
+
+def _table(name: str, made: str) -> Table:
+    columns = [
+        Column(column, ARRAY(_TYPES[kind]) if is_array else _TYPES[kind])
+        for column, kind, is_array in _COLUMN.findall(made)
+    ]
+    return Table(name, MetaData(), *columns)
+
+
+TABLES: Final = {name: _table(name, made) for text in _texts() for name, made in _MADE.findall(text)}
+"""By name; those of spaces, months and pg_textsearch are made later, and are not among them."""
+
+arms, collections, retrievals = TABLES["arms"], TABLES["collections"], TABLES["retrievals"]
+items, item_tags, item_terms = TABLES["items"], TABLES["item_tags"], TABLES["item_terms"]
+memories, memory_links = TABLES["memories"], TABLES["memory_links"]
+attribute_texts, attribute_numbers = TABLES["attribute_texts"], TABLES["attribute_numbers"]
+attribute_times = TABLES["attribute_times"]
+
+
+def primary_keys() -> dict[str, Key]:
+    """The primary keys that the tables are made with, by name."""
+    tables = [(name, made) for text in _texts() for name, made in _MADE.findall(text)]
+    return {
+        key: Key(table, tuple(columns.split(", "))) for table, made in tables for key, columns in _KEY.findall(made)
+    }
+
+
+def indexes() -> dict[str, IndexMade]:
+    """The indexes that the tables are made with, by name."""
+    found = [index for text in _texts() for index in _INDEX.finditer(text)]
+    return {index[1]: IndexMade(index[2], " ".join(index[0].split())) for index in found}
+
+
+@lru_cache(maxsize=256)
+def embeddings_table(space_id: int, dimensions: int) -> Table:
+    """The table of one embedding space (made by ``sql/search/vectors.sql``)."""
+    return Table(
+        f"embeddings_{space_id}",
+        MetaData(),
+        Column("collection_id", BigInteger),
+        Column("item_id", Text(collation="C")),
+        Column("vector", HALFVEC(dimensions)),
+        Column("content_hash", LargeBinary),
+        Column("facets", ARRAY(Uuid)),
+    )
