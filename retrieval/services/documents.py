@@ -22,7 +22,7 @@ from retrieval.domain.errors import InvalidItemError, InvalidLimitError, Invalid
 from retrieval.domain.items.chunking import CHUNK, TOLD_OF_CHUNKS, Chunking, chunk_items, chunks_of
 from retrieval.domain.items.embedding import TokenMeasure
 from retrieval.domain.items.item import Item
-from retrieval.domain.items.passages import Passages, Place, passages_of, place_of, places_around
+from retrieval.domain.items.passages import Passages, Place, passages_of, place_of, places_around, text_of
 from retrieval.domain.json_schema import AttributeSchema
 from retrieval.domain.search.filters import And, Field, Filter, OneOf, Or
 from retrieval.domain.search.hit import SearchResult
@@ -130,6 +130,19 @@ class DocumentEntry(Told):
     """Its metadata; each chunk has them as attributes."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredDocument(Told):
+    """A stored document with its text."""
+
+    id: str
+    title: str
+    metadata: Mapping[str, Any]
+    text: str
+    """The text of all chunks, what two of them share once; headings as they stand in the chunks' titles."""
+    item_ids: tuple[str, ...]
+    """Its chunks, in their order."""
+
+
 def raw_document(given: object) -> RawDocument:
     """The document that a mapping describes: ``id`` and ``text``; ``title``, ``format`` and ``metadata`` may be there.
 
@@ -215,6 +228,12 @@ def _chunks_where(*filters: Filter) -> Filter:
     return And((_CHUNK_KIND, *filters))
 
 
+def _about(told: Mapping[str, Any]) -> dict[str, Any]:
+    """Title and metadata of the document, by the attributes of its chunk."""
+    metadata = {key: value for key, value in told.items() if key not in TOLD_OF_CHUNKS}
+    return {"title": str(told.get("document_title", "")), "metadata": metadata}
+
+
 @dataclass(frozen=True, slots=True)
 class Documents:
     """The documents of one collection."""
@@ -263,15 +282,25 @@ class Documents:
         found = await attributes_after(at.database, at.tenant_id, at.collection, wanted, after=after, limit=limit + 1)
         # While a document is replaced, two chunks may say that they are its first.
         page = {str(told.get("document")): told for _, told in found[:limit]}
-        documents = [
-            DocumentEntry(
-                id=name,
-                title=str(told.get("document_title", "")),
-                metadata={key: value for key, value in told.items() if key not in TOLD_OF_CHUNKS},
-            )
-            for name, told in page.items()
-        ]
+        documents = [DocumentEntry(id=name, **_about(told)) for name, told in page.items()]
         return documents, found[limit - 1][0] if len(found) > limit else None
+
+    async def one(self, document_id: str) -> StoredDocument | None:
+        """The document of that id; None: there is none."""
+        at, wanted = self.writer, _chunks_where(OneOf(_DOCUMENT, (document_id,)))
+        chunks: list[Item] = []
+        page: list[Item] | None = None
+        while page is None or len(page) == _BATCH_CHUNKS:
+            after = page[-1].item_id if page else ""
+            page = await items_after(at.database, at.tenant_id, at.collection, wanted, after=after, limit=_BATCH_CHUNKS)
+            chunks += page
+        # While a document is replaced, two chunks may have the same place.
+        placed = {place: chunk for chunk in chunks if (place := place_of(chunk)) is not None}
+        ordered = [placed[place] for place in sorted(placed)]
+        if not ordered:
+            return None
+        ids = tuple(chunk.item_id for chunk in ordered)
+        return StoredDocument(id=document_id, text=text_of(ordered), item_ids=ids, **_about(ordered[0].attributes))
 
     async def passages(
         self, result: SearchResult, *, max_tokens: int, around: int, count_tokens: Callable[[str], int] | None
@@ -493,6 +522,11 @@ async def documents_after(
 ) -> tuple[list[DocumentEntry], str | None]:
     """A page of the stored documents, about in the order of their ids, and where the next page begins."""
     return await (await _documents(handle)).page(after=after, limit=limit)
+
+
+async def document_of(handle: CollectionHandle, document_id: str) -> StoredDocument | None:
+    """The stored document of that id; None: there is none."""
+    return await (await _documents(handle)).one(document_id)
 
 
 async def passages(

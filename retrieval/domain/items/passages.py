@@ -159,7 +159,7 @@ def _passage(chunks: Sequence[Hit | Item]) -> Passage:
         headings=_headings(first),
         page=first.attributes.get("page"),
         last_page=last.attributes.get("last_page", last.attributes.get("page")),
-        text=_text(chunks),
+        text=text_of(chunks),
         rank=best.rank,
         score=best.score,
         item_ids=tuple(chunk.item_id for chunk in chunks),
@@ -171,7 +171,7 @@ def _headings(chunk: Hit | Item) -> tuple[str, ...]:
     return tuple(map(str, found)) if isinstance(found, Sequence) and not isinstance(found, str) else ()
 
 
-def _text(chunks: Sequence[Hit | Item]) -> str:
+def text_of(chunks: Sequence[Hit | Item]) -> str:
     """The chunks' texts, what two of them share once; the heading of a chunk that has another than the one before."""
     text, path = chunks[0].body, _headings(chunks[0])
     for chunk in chunks[1:]:

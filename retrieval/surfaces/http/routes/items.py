@@ -38,7 +38,7 @@ from retrieval.engine.reading import infos_after
 from retrieval.engine.request import checked_item_ids
 from retrieval.platform import Platform
 from retrieval.services.add import AddReport
-from retrieval.services.documents import DocumentEntry, DocumentsReport, documents_after
+from retrieval.services.documents import DocumentEntry, DocumentsReport, StoredDocument, document_of, documents_after
 from retrieval.surfaces.http.bulk import MEDIA_TYPE, BulkAnswer
 from retrieval.surfaces.http.caller import CurrentHandles, CurrentPlatform, NamedCollection, needs
 from retrieval.surfaces.http.json_bodies import (
@@ -379,6 +379,16 @@ class DocumentsReportTold(AnswerPart):
 
 class StoredDocumentTold(AnswerPart, of=DocumentEntry):
     """A stored document."""
+
+
+class DocumentTold(AnswerPart, of=StoredDocument):
+    """A stored document with its text."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [{**_DOCUMENT, "text": "It is asked for by mail.", "item_ids": ["handbook/leave.md#0c5a2f9d31be"]}]
+        }
+    )
 
 
 class DocumentsTold(AnswerPart):
@@ -818,12 +828,27 @@ async def put_document(
     return JSONResponse(_told_of(report), 201 if report.added else 200)
 
 
+@documents_router.get(
+    "/{document_id:path}", dependencies=_ITEM_READ, response_model=DocumentTold, summary="Get a document"
+)
+async def document(collection: NamedCollection, document_id: DocumentId) -> JSONResponse:
+    """A document with the text of all its chunks, as it was read: the file itself is not stored."""
+    found = await document_of(handle_of(collection), document_id)
+    if found is None:
+        raise _no_document(document_id)
+    return JSONResponse(found.as_dict())
+
+
 @documents_router.delete("/{document_id:path}", dependencies=_WRITE, status_code=204, summary="Remove a document")
 async def remove_document(collection: NamedCollection, document_id: DocumentId) -> Response:
     """Remove a document with all of its chunks."""
     if not await collection.delete_documents([document_id]):
-        raise UnknownItemError(f"there is no document {document_id!r:.80}; see GET .../documents")
+        raise _no_document(document_id)
     return Response(status_code=204)
+
+
+def _no_document(document_id: str) -> UnknownItemError:
+    return UnknownItemError(f"there is no document {document_id!r:.80}; see GET .../documents", item_id=document_id)
 
 
 def _format_sent(content_type: str, document_id: str) -> str:

@@ -102,6 +102,22 @@ async def test_documents_are_listed_page_by_page(client: AsyncClient) -> None:
     assert second["next"] is None
 
 
+async def test_a_document_is_read_with_its_text(client: AsyncClient) -> None:
+    """What chunks repeat of one another stands once; a document that is not there is a 404 that says where to look."""
+    path = await _handbook(client, "read")
+    long = " ".join(f"Rule {number} is about matter {number * 7} and what follows of it in every case." for number in range(700))
+    given = {"id": "a/rules", "text": long, "format": "text", "metadata": {"year": 2024}}
+    await client.post(path, json={"documents": [given], "max_tokens": 32, "overlap": 8})
+    found = (await client.get(f"{path}/a/rules")).json()
+    assert (found["id"], found["metadata"], found["text"]) == ("a/rules", {"year": 2024}, long)
+    assert len(found["item_ids"]) > 500  # read in more than one page
+    leave = (await client.get(f"{path}/leave")).json()
+    assert leave["title"] == "Leave"
+    assert "fourteen weeks" in leave["text"]
+    missing = await client.get(f"{path}/nothing")
+    assert (missing.status_code, "GET .../documents" in missing.json()["detail"]) == (404, True)
+
+
 async def test_passages_name_their_documents(client: AsyncClient) -> None:
     """The text for a prompt has room for as many tokens as are asked for."""
     await _handbook(client, "passages")
