@@ -267,7 +267,8 @@ async def keep_months(workplace: Workplace, _target: JobTarget, advance: Advance
 async def reindex(workplace: Workplace, target: JobTarget, advance: Advance = unheeded) -> dict[str, Any]:
     """Count terms, compute every BM25 weight and build the indexes anew, whether they need it or not.
 
-    Rows that do not agree with their items (``retrieval doctor --deep``) are made anew first. The index of vectors, which takes longest, comes last: an interruption before costs it nothing.
+    Rows that do not agree with their items (``retrieval doctor --deep``) are made anew first. The index of vectors,
+    which takes longest, comes last: an interruption before costs it nothing.
     """
     async with workplace.database.transaction(target.tenant_id) as connection:
         mended = await _value(connection, _MEND, {"id": target.collection.collection_id})

@@ -275,7 +275,9 @@ async def diagnose(
 async def _deep_findings(workplace: Workplace, tenant_id: int | None, tenant: TenantState | None) -> list[Finding]:
     """Compare the rows of each collection, one after the other."""
     findings: list[Finding] = []
-    for state in () if tenant is None or tenant_id is None else tenant.collections:
+    if tenant_id is None or tenant is None:
+        return findings
+    for state in tenant.collections:
         name, number = state.stored.name, state.stored.collection_id
         try:
             rows = await read_disagreements(workplace.database, tenant_id, number, tolerance=ARM_TOLERANCE)

@@ -1,4 +1,4 @@
-"""``retrieval doctor --deep``: each kind of row that disagrees with what it is made of is found, and mended as it says."""
+"""``retrieval doctor --deep``: each kind of row that disagrees is found, and mended as it says."""
 
 from __future__ import annotations
 
@@ -25,10 +25,11 @@ CORRUPTIONS = {
     "statistics": "UPDATE collection_statistics SET total_length = total_length + 5",
     "filters by tag": "DELETE FROM item_tags WHERE item_id = '1'",
     "filters by text": "UPDATE attribute_texts SET value = 'blue' WHERE item_id = '1'",
-    "filters by number": "INSERT INTO attribute_numbers SELECT collection_id, 'size', 99, item_id, false FROM items LIMIT 1",
+    "filters by number": "UPDATE attribute_numbers SET value = 99 WHERE item_id = '1'",
     "filters by time": "DELETE FROM attribute_times WHERE item_id = '1'",
     "vectors": "UPDATE {vectors} SET facets = '{{}}' WHERE item_id = '1'",
-    "vectors of an archived item": """INSERT INTO {vectors} SELECT collection_id, 'archived', vector, content_hash, facets
+    "vectors of an archived item": """INSERT INTO {vectors}
+        SELECT collection_id, 'archived', vector, content_hash, facets
         FROM {vectors} WHERE item_id = '1'""",
     "records": "UPDATE retrievals SET hits = hits + 1",
     "records of an item twice": """UPDATE retrievals SET shown_items = array_fill(shown_items[1],
@@ -46,7 +47,7 @@ def url(new_database: NewDatabase) -> str:
 
 @pytest.fixture
 async def platform(url: str, settings: Settings) -> AsyncIterator[Platform]:
-    """A collection with all that there is: changed, archived and removed items, filterable values, searches, feedback."""
+    """Changed, archived and removed items, filterable values, a search, feedback."""
     async with connect(url, settings=settings, embedder=HashingEmbedder()) as one:
         things = await one.collection("things", filterable={"colour": "text", "size": "number", "made": "time"})
         await things.add(
@@ -87,7 +88,7 @@ async def test_a_corrupted_row_is_found_and_mended(url: str, platform: Platform,
         connection.execute("SET search_path = retrieval, public")
         done = connection.execute(CORRUPTIONS[what].format(vectors=stored.space.table_name).encode())
         assert done.rowcount > 0
-    kind = what.split()[0]
+    kind = what.split(maxsplit=1)[0]
     found = [one for one in await disagreements(platform) if one.check != "words"]
     assert f"deep {kind}" in {one.check for one in found}
     assert all(one.about == "things" and one.mend for one in found)

@@ -28,7 +28,12 @@ if TYPE_CHECKING:
     from retrieval.services.collections import CollectionStatus
 
 
-EXAMPLES = ("retrieval doctor", "retrieval doctor tickets --json", "retrieval doctor --deep", "retrieval doctor --fix --yes")
+EXAMPLES = (
+    "retrieval doctor",
+    "retrieval doctor tickets --json",
+    "retrieval doctor --deep",
+    "retrieval doctor --fix --yes",
+)
 
 _MENDING = (("jobs", "run"), ("reindex",), ("db", "upgrade"))
 """The commands that ``--fix`` runs: each only makes again what follows from what is stored."""
