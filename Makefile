@@ -18,7 +18,7 @@ BENCH = $(BIN)/python benchmarks/all.py $(if $(DATA),"$(DATA)") --peers-python "
 NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve check check-package client unit test lint types collect format bench bench-full docs lock clean
+.PHONY: help demo serve check check-package client unit test test-faults lint types collect format bench bench-full docs lock clean
 
 ##@ Use
 demo: $(VENV)/.base ## Search the sample tickets, on a database of its own; nothing to configure
@@ -36,6 +36,10 @@ unit: $(VENV)/.dev ## Run the tests that need no database
 
 test: $(VENV)/.dev ## Run every test, for two cores: four at a time, since some wait, and the slow folders first
 	@$(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder
+
+test-faults: $(VENV)/.dev ## Kill processes and cut connections at random for ten minutes, and write benchmarks/results/faults.md
+	@RETRIEVAL_TEST_FAULTS_SECONDS=$(or $(SECONDS),540) RETRIEVAL_TEST_EXAMPLES=$(or $(EXAMPLES),100) \
+	    $(BIN)/python -m pytest tests/faults -q -s
 
 lint: $(VENV)/.dev ## Check style, formatting, and that imports point down only
 	@$(BIN)/ruff check .

@@ -534,9 +534,11 @@ class Platform:
 
         return await collection_statuses(self.workplace, self._tenant_id)
 
-    async def doctor(self, collection: str | None = None) -> Diagnosis:
+    async def doctor(self, collection: str | None = None, *, deep: bool = False) -> Diagnosis:
         """Examine the server, the installation and the tenant's collections, or that one alone; it changes nothing.
 
+        With ``deep`` every row of the collections is compared with what it is made of: words, weights, statistics,
+        what filters look at, vectors, records, arms.
         Each finding says how bad it is and how to mend it. Raises ``UnknownCollectionError``, and
         ``DatabaseUnreachableError`` where there is nothing to examine.
         """
@@ -544,7 +546,7 @@ class Platform:
 
         if collection is not None:
             await self.collection(collection, create=False)
-        return await diagnose(self.workplace, self._tenant_id, collection)
+        return await diagnose(self.workplace, self._tenant_id, collection, is_deep=deep)
 
     async def reembed_cost(
         self,

@@ -45,6 +45,7 @@ FILES = (
     "records/item_figures",
     "records/search_figures",
     "records/exploration_figures",
+    "installation/disagreements",
 )
 """The files of ``sql/`` that make the schema, each after those that it needs."""
 

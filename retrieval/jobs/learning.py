@@ -57,6 +57,7 @@ from retrieval.learning.examples import Direction, Event, Example, Examples, Sla
 from retrieval.learning.fitting import Fitted, fit
 from retrieval.learning.learned_model import LearnedModel
 from retrieval.learning.trial import Incumbent, TrialOutcome, trial
+from retrieval.services.doctor.collections import ARM_TOLERANCE
 from retrieval.services.workplace import Advance, JobTarget, Workplace, unheeded
 
 _log = logging.getLogger(__name__)
@@ -377,9 +378,6 @@ def _queries(directions: Mapping[str, Direction]) -> list[RewardedQueries]:
 
 
 PAGE_ITEMS = 500
-TOLERANCE = 1e-9
-"""Relative difference of a decayed sum that is rounding and no drift."""
-
 MOST_HALF_LIVES = 100
 """The most half-lives between landmark and now before the landmark is moved."""
 
@@ -406,7 +404,7 @@ async def keep_arms(
     while page := await items_with_feedback(*where, after=after, most=PAGE_ITEMS):
         if days is not None:
             retired += await retire_feedback(*where, page, received_before=moment - timedelta(days=days))
-        counted, off = await recount_arms(*where, page, tolerance=TOLERANCE)
+        counted, off = await recount_arms(*where, page, tolerance=ARM_TOLERANCE)
         arms, mended, after = arms + counted, mended + off, page[-1]
         advance(arms)
         workplace.end_of_step()

@@ -77,6 +77,7 @@ _RECOUNT_TOTALS = """
         AND (total.documents, total.total_length) IS DISTINCT FROM (counted.documents, counted.total_length)
 """
 
+_MEND = "SELECT mend_disagreements(%(id)s)"
 _HAS_UNNAMED = "SELECT EXISTS (SELECT FROM term_statistics WHERE collection_id = %(id)s AND term IS NULL)"
 _NAME = "SELECT name_terms(%(id)s)"
 
@@ -266,8 +267,12 @@ async def keep_months(workplace: Workplace, _target: JobTarget, advance: Advance
 async def reindex(workplace: Workplace, target: JobTarget, advance: Advance = unheeded) -> dict[str, Any]:
     """Count terms, compute every BM25 weight and build the indexes anew, whether they need it or not.
 
-    The index of vectors, which takes longest, comes last: an interruption before costs it nothing.
+    Rows that do not agree with their items (``retrieval doctor --deep``) are made anew first. The index of vectors,
+    which takes longest, comes last: an interruption before costs it nothing.
     """
+    async with workplace.database.transaction(target.tenant_id) as connection:
+        mended = await _value(connection, _MEND, {"id": target.collection.collection_id})
+    workplace.end_of_step()
     counted = await recount(workplace, target)
     workplace.end_of_step()
     weighed = await weigh_all(workplace, target, advance)
@@ -275,4 +280,5 @@ async def reindex(workplace: Workplace, target: JobTarget, advance: Advance = un
     textsearch = await rebuild_textsearch_index(workplace.database, target.collection)
     workplace.end_of_step()
     outcome = await rebuild_index(workplace.database, target.tenant_id, target.collection)
-    return {**counted, **weighed, "textsearch": textsearch.value, "index": outcome.value}
+    known = {"mended": mended} if mended else {}
+    return {**known, **counted, **weighed, "textsearch": textsearch.value, "index": outcome.value}

@@ -264,3 +264,35 @@ def check_months(missing: Sequence[str], collection: str | None) -> Iterator[Fin
         "dropped by it",
         mend=f"retrieval jobs run months{f' --collection {collection}' if collection else ''}",
     )
+
+
+ARM_TOLERANCE = 1e-9
+"""Relative difference of an arm's decayed sum that is rounding and no drift."""
+
+_ROWS = {
+    "words": ("the words of {} are not those of {} text", "reindex"),
+    "weights": ("the BM25 weights of {} do not follow from {} words", "reindex"),
+    "statistics": ("the statistics of words are wrong in {}", "reindex"),
+    "filters": ("the tags or declared attributes of {} are not those that filters look at", "reindex"),
+    "vectors": ("the vectors of {} are not in step with {} tags, attributes and status", "reindex"),
+    "records": ("the record of {} contradicts itself", ""),
+    "arms": ("the arms of {} are not what the feedback adds up to", "arms"),
+}
+"""What a kind of disagreement says, and what mends it."""
+
+
+def check_rows(name: str, disagreements: Sequence[tuple[str, int, list[str]]]) -> Iterator[Finding]:
+    """The rows of a collection agree with what they are made of; kinds as ``disagreements`` of the SQL has them."""
+    nouns = {"statistics": "row", "records": "recorded search", "arms": "arm"}
+    for kind, number, first in disagreements:
+        said, mends = _ROWS[kind]
+        noun = nouns.get(kind, "item")
+        many = several(number, noun, "recorded searches" if kind == "records" else "")
+        found = said.format(many, "its" if number == 1 else "their").replace(f"the arms of {many}", many)
+        found = f"{found}: {', '.join(map(repr, first))}{', ...' if number > len(first) else ''} (collection {name!r})"
+        mend = {
+            "reindex": f"retrieval reindex {shell_word(name)}",
+            "arms": f"retrieval jobs run arms --collection {shell_word(name)}",
+            "": "delete it, or leave it: searches do not read records; please report how it came about",
+        }[mends]
+        yield Finding(check=f"deep {kind}", severity=Severity.ERROR, about=name, found=found, mend=mend)

@@ -17,7 +17,12 @@ from retrieval.adapters.embedders.chosen import ChosenEmbedders
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.installation.embedded.cluster import hanging_seconds
 from retrieval.adapters.store.installation.embedded.place import default_home
-from retrieval.adapters.store.installation.examination.collection_state import CollectionState, TenantState, read_tenant
+from retrieval.adapters.store.installation.examination.collection_state import (
+    CollectionState,
+    TenantState,
+    read_disagreements,
+    read_tenant,
+)
 from retrieval.adapters.store.installation.examination.installation import (
     Installation,
     connected,
@@ -43,11 +48,13 @@ from retrieval.domain.diagnosis import (
 from retrieval.domain.errors import DatabaseError, DatabaseUnreachableError, RetrievalError, UnknownCollectionError
 from retrieval.domain.items.collection import check_collection_name
 from retrieval.services.doctor.collections import (
+    ARM_TOLERANCE,
     EmbedderState,
     check_collection,
     check_embedders,
     check_months,
     check_queue,
+    check_rows,
     index_of,
     no_queue,
     try_embedders,
@@ -231,11 +238,13 @@ async def diagnose(
     collection: str | None = None,
     *,
     is_own: bool = False,
+    is_deep: bool = False,
     unread: DatabaseError | None = None,
 ) -> Diagnosis:
     """Examine the server, the installation and the tenant's collections, or that one alone; None: it has no tenant yet.
 
     With ``is_own`` what is found about the collections alone is told: their indexes, embedders, jobs and records.
+    With ``is_deep`` every row of the collections is compared with what it is made of, which takes a while.
     ``unread``: why not even the tenant could be read. It reads, and asks each embedder for one vector; it changes
     nothing. Raises ``DatabaseUnreachableError``.
     """
@@ -259,7 +268,26 @@ async def diagnose(
         expected_columns=expected_columns(),
     )
     checks = _own if is_own else _all
-    return diagnosis_of([*checks(installation, seen, where), *seen.findings], workplace.now())
+    deep = await _deep_findings(workplace, tenant_id, seen.tenant) if is_deep else []
+    return diagnosis_of([*checks(installation, seen, where), *seen.findings, *deep], workplace.now())
+
+
+async def _deep_findings(workplace: Workplace, tenant_id: int | None, tenant: TenantState | None) -> list[Finding]:
+    """Compare the rows of each collection, one after the other."""
+    findings: list[Finding] = []
+    if tenant_id is None or tenant is None:
+        return findings
+    for state in tenant.collections:
+        name, number = state.stored.name, state.stored.collection_id
+        try:
+            rows = await read_disagreements(workplace.database, tenant_id, number, tolerance=ARM_TOLERANCE)
+        except DatabaseUnreachableError:
+            raise
+        except DatabaseError as error:
+            findings.append(unread_finding(error))
+            continue
+        findings += or_fine(check_rows(name, rows), "deep", f"{name!r}: all rows agree")
+    return findings
 
 
 async def examine_collection(workplace: Workplace, target: JobTarget, advance: Advance = unheeded) -> dict[str, Any]:
@@ -354,7 +382,7 @@ def expected_indexes(schema: str) -> dict[str, ExpectedIndex]:
     return made
 
 
-async def examine(settings: Settings, collection: str | None = None) -> Diagnosis:
+async def examine(settings: Settings, collection: str | None = None, *, is_deep: bool = False) -> Diagnosis:
     """Diagnose as ``diagnose`` does, without making a missing tenant or missing months of searches.
 
     An embedded server is started, and set up the first time. Raises ``UnknownCollectionError``, and ``DatabaseError``
@@ -379,7 +407,7 @@ async def examine(settings: Settings, collection: str | None = None) -> Diagnosi
         except DatabaseError as error:
             found = await diagnose(workplace, None, collection, unread=error)
         else:
-            found = await diagnose(workplace, tenant_id, collection)
+            found = await diagnose(workplace, tenant_id, collection, is_deep=is_deep)
         return diagnosis_of([*hung, *found.findings], found.examined_at)
 
 

@@ -68,7 +68,10 @@ def parsed_toml(text: str) -> dict[str, Any]:
 
     if len(text) > MOST_CHARACTERS or _steps(text) > _MOST_STEPS:
         raise ValueError("too much to be parsed at once")
-    return tomllib.loads(text)
+    try:
+        return tomllib.loads(text)
+    except RecursionError:
+        raise ValueError("its parts are nested too deeply") from None
 
 
 def _steps(text: str) -> int:

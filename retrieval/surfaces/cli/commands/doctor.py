@@ -28,7 +28,12 @@ if TYPE_CHECKING:
     from retrieval.services.collections import CollectionStatus
 
 
-EXAMPLES = ("retrieval doctor", "retrieval doctor tickets --json", "retrieval doctor --fix --yes")
+EXAMPLES = (
+    "retrieval doctor",
+    "retrieval doctor tickets --json",
+    "retrieval doctor --deep",
+    "retrieval doctor --fix --yes",
+)
 
 _MENDING = (("jobs", "run"), ("reindex",), ("db", "upgrade"))
 """The commands that ``--fix`` runs: each only makes again what follows from what is stored."""
@@ -49,6 +54,9 @@ def doctor(
             autocompletion=complete_collection,
         ),
     ] = None,
+    deep: Annotated[
+        bool, typer.Option("--deep", help="Compare every row of the collections with what it is made of, too.")
+    ] = False,
     fix: Annotated[
         bool, typer.Option("--fix", help="Run the commands that mend what is wrong, each after a question.")
     ] = False,
@@ -62,9 +70,9 @@ def doctor(
     workers, and asks each embedder for one vector. The exit code is 1 where
     something is an error, and 0 otherwise.
     """
-    found = diagnosis(state_of(context), collection)
+    found = diagnosis(state_of(context), collection, deep=deep)
     if fix and _mend(state_of(context), found, yes=yes):
-        found = diagnosis(state_of(context), collection)
+        found = diagnosis(state_of(context), collection, deep=deep)
     if as_json:
         print_json(found.as_dict())
     else:
@@ -102,7 +110,7 @@ def mending(finding: Finding) -> tuple[str, ...] | None:
     return words if any(words[: len(known)] == known for known in _MENDING) else None
 
 
-def diagnosis(state: State, collection: str | None) -> Diagnosis:
+def diagnosis(state: State, collection: str | None, *, deep: bool = False) -> Diagnosis:
     """The findings of an examination; of a database that does not open, what is known without it."""
     from datetime import UTC, datetime
 
@@ -110,7 +118,7 @@ def diagnosis(state: State, collection: str | None) -> Diagnosis:
     from retrieval.surfaces.cli.run import run_alone
 
     try:
-        return run_alone(lambda: examine(state.settings(), collection))
+        return run_alone(lambda: examine(state.settings(), collection, is_deep=deep))
     except (UnknownCollectionError, InvalidRequestError):
         raise
     except RetrievalError as error:

@@ -138,3 +138,23 @@ async def read_tenant(
 def _grouped(rows: Sequence[tuple[Any, ...]]) -> dict[int, dict[str, Any]]:
     """Rows of (collection, name, value), which come by collection, as a mapping for each."""
     return {key: {row[1]: row[2] for row in group} for key, group in groupby(rows, key=lambda row: row[0])}
+
+
+_DISAGREEMENTS = Compiled("""
+    SELECT one.kind, count(*), (array_agg(one.disagreeing ORDER BY one.disagreeing))[:3]
+    FROM disagreements(%(id)s, %(tolerance)s) AS one GROUP BY one.kind ORDER BY one.kind
+""")
+
+
+async def read_disagreements(
+    database: Database, tenant_id: int, collection_id: int, *, tolerance: float
+) -> list[tuple[str, int, list[str]]]:
+    """The kinds of rows that disagree with what they are made of: how many, and the first three.
+
+    Every row of the collection is read. ``tolerance``: the relative difference of an arm that is rounding.
+    """
+    async with database.transaction(tenant_id) as connection:
+        await connection.execute("SET LOCAL statement_timeout = 0")
+        statement = _DISAGREEMENTS.bind(id=collection_id, tolerance=tolerance)
+        rows = await (await connection.execute(statement.text, statement.parameters)).fetchall()
+    return [(row[0], int(row[1]), list(row[2])) for row in rows]

@@ -1,0 +1,177 @@
+-- Whether what is derived from a collection's items agrees with them, row by row.
+
+-- The rows of a collection that disagree with what they are made of, by kind:
+-- words: the terms of an active item are not those of its text, or an archived one has terms;
+-- weights: an item's BM25 weights do not follow from its terms (while no walk weighs them anew);
+-- statistics: the frequency of a lexeme (row: its number), or a total ('totals'), is not what the items' terms add up to,
+--     with the differences that wait to be folded;
+-- filters: an item's tags or declared attributes are not those in the tables that filters look at;
+-- vectors: a space in use has a vector of an archived item, or facets that are not the item's;
+-- records: the arrays of a recorded search do not fit each other, or an item was shown twice;
+-- arms: an arm is not what its events add up to (retrieval/jobs/learning.py mends it).
+-- It writes nothing, and what it reads is one state of the database: that at which the calling statement began.
+CREATE OR REPLACE FUNCTION disagreements(collection bigint, tolerance double precision)
+RETURNS TABLE (kind text, disagreeing text)
+LANGUAGE plpgsql STABLE SET search_path FROM CURRENT AS $$
+DECLARE
+    page text[];
+    after text := '';
+    is_walked boolean; -- neighbours were set and the walk is not finished: words change
+    average real; -- NULL: weights change
+    space bigint;
+BEGIN
+    SELECT
+        total.windowing_after IS NOT NULL, CASE WHEN total.weighing_after IS NULL THEN total.weighed_length END
+    INTO is_walked, average
+    FROM collection_statistics AS total WHERE total.collection_id = collection;
+
+    LOOP
+        page := ARRAY(
+            SELECT item.item_id FROM items AS item
+            WHERE item.collection_id = collection AND item.item_id > after ORDER BY item.item_id LIMIT 500
+        );
+        EXIT WHEN page = '{}';
+        IF NOT coalesce(is_walked, false) THEN
+            RETURN QUERY
+            SELECT 'words', one.item_id
+            FROM (
+                SELECT own.item_id, own.lexemes, own.frequencies, own.length FROM words_of(collection, page) AS own
+            ) AS own
+            FULL JOIN (
+                SELECT terms.item_id, terms.lexemes, terms.frequencies, terms.length FROM item_terms AS terms
+                WHERE terms.collection_id = collection AND terms.item_id = ANY (page)
+            ) AS known ON known.item_id = own.item_id COLLATE "C"
+            CROSS JOIN LATERAL (SELECT coalesce(own.item_id, known.item_id) AS item_id) AS one
+            WHERE (own.lexemes, own.frequencies, own.length)
+                IS DISTINCT FROM (known.lexemes, known.frequencies, known.length);
+        END IF;
+        RETURN QUERY
+        WITH active AS MATERIALIZED (
+            SELECT item.item_id, item.tags FROM items AS item
+            WHERE item.collection_id = collection AND item.item_id = ANY (page) AND item.status <> 'archived'
+        ),
+        wanted AS MATERIALIZED (
+            SELECT active.item_id, '' AS name, tag AS value, 'tag' AS type
+            FROM active CROSS JOIN LATERAL unnest(active.tags) AS tag
+            UNION
+            SELECT
+                held.item_id, held.name,
+                CASE held.type
+                    WHEN 'number' THEN least(
+                        greatest(held.value::text::numeric, -1.7976931348623157e308), 1.7976931348623157e308
+                    )::double precision::text
+                    WHEN 'time' THEN attribute_time(held.value #>> '{}')::text
+                    ELSE left(held.value #>> '{}', 300)
+                END,
+                CASE held.type WHEN 'boolean' THEN 'text' ELSE held.type END
+            FROM declared_values(collection, page) AS held
+        ),
+        known AS MATERIALIZED (
+            SELECT tag.item_id, '' AS name, tag.tag AS value, 'tag' AS type FROM item_tags AS tag
+            WHERE tag.collection_id = collection AND tag.item_id = ANY (page)
+            UNION
+            SELECT one.item_id, one.name, one.value, 'text' FROM attribute_texts AS one
+            WHERE one.collection_id = collection AND one.item_id = ANY (page)
+            UNION
+            SELECT one.item_id, one.name, one.value::text, 'number' FROM attribute_numbers AS one
+            WHERE one.collection_id = collection AND one.item_id = ANY (page)
+            UNION
+            SELECT one.item_id, one.name, one.value::text, 'time' FROM attribute_times AS one
+            WHERE one.collection_id = collection AND one.item_id = ANY (page)
+        )
+        SELECT DISTINCT 'filters', one.item_id
+        FROM (
+            (SELECT * FROM wanted WHERE wanted.value IS NOT NULL EXCEPT SELECT * FROM known)
+            UNION ALL
+            (SELECT * FROM known EXCEPT SELECT * FROM wanted)
+        ) AS one;
+        FOREACH space IN ARRAY spaces_of(collection) LOOP
+            RETURN QUERY EXECUTE format(
+                'SELECT ''vectors'', known.item_id
+                 FROM %I AS known JOIN items AS item
+                     ON item.collection_id = known.collection_id AND item.item_id = known.item_id
+                 WHERE known.collection_id = $1 AND known.item_id = ANY ($2)
+                     AND (item.status = ''archived'' OR item.facets <> known.facets)', 'embeddings_' || space)
+            USING collection, page;
+        END LOOP;
+        RETURN QUERY
+        SELECT 'arms', one.item_id || CASE WHEN one.context = '' THEN '' ELSE ' in ' || one.context END
+        FROM compared_arms(collection, page, tolerance) AS one WHERE one.is_off;
+        after := page[cardinality(page)];
+    END LOOP;
+
+    RETURN QUERY
+    SELECT 'weights', terms.item_id FROM item_terms AS terms
+    WHERE terms.collection_id = collection AND average IS NOT NULL
+        AND terms.weights <> bm25_weights(terms.lexemes, terms.frequencies, terms.length, average);
+
+    RETURN QUERY
+    SELECT 'statistics', one.lexeme::text
+    FROM (
+        SELECT word.lexeme, 1 AS difference
+        FROM item_terms AS terms CROSS JOIN LATERAL unnest(terms.lexemes) AS word (lexeme)
+        WHERE terms.collection_id = collection
+        UNION ALL
+        SELECT known.lexeme, -known.document_frequency FROM term_statistics AS known
+        WHERE known.collection_id = collection
+        UNION ALL
+        SELECT fresh.lexeme, -fresh.difference
+        FROM statistics_changes AS change
+        CROSS JOIN LATERAL unnest(change.lexemes, change.differences) AS fresh (lexeme, difference)
+        WHERE change.collection_id = collection
+    ) AS one
+    GROUP BY one.lexeme HAVING sum(one.difference) <> 0;
+
+    RETURN QUERY
+    SELECT 'statistics', 'totals'
+    FROM (
+        SELECT count(*) AS documents, coalesce(sum(terms.length), 0) AS length FROM item_terms AS terms
+        WHERE terms.collection_id = collection
+        UNION ALL
+        SELECT -total.documents, -total.total_length FROM collection_statistics AS total
+        WHERE total.collection_id = collection
+        UNION ALL
+        SELECT -change.documents, -change.total_length FROM statistics_changes AS change
+        WHERE change.collection_id = collection
+    ) AS one
+    HAVING sum(one.documents) <> 0 OR sum(one.length) <> 0;
+
+    RETURN QUERY
+    SELECT 'records', search.retrieval_id::text FROM retrievals AS search
+    WHERE search.collection_id = collection AND (
+        search.hits <> cardinality(search.shown_items)
+        OR cardinality(search.shown_items) <> (SELECT count(DISTINCT shown) FROM unnest(search.shown_items) AS shown)
+        OR coalesce(array_length(search.pool_scores, 2), cardinality(search.pool_items)) <> cardinality(search.pool_items)
+        OR coalesce(array_length(search.pool_ranks, 1), cardinality(search.legs)) <> cardinality(search.legs)
+    );
+END
+$$;
+REVOKE ALL ON FUNCTION disagreements(bigint, double precision) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION disagreements(bigint, double precision) TO @app@;
+
+-- Makes what disagrees with a collection's items anew, but for arms and records; gives how many rows there were. Writers
+-- wait meanwhile; searches go on. The statistics are recounted by who calls it.
+CREATE OR REPLACE FUNCTION mend_disagreements(collection bigint) RETURNS bigint
+LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
+DECLARE
+    kinds text[];
+    ids text[];
+BEGIN
+    PERFORM pg_advisory_xact_lock(writers_lock(collection));
+    SELECT array_agg(one.kind), array_agg(one.disagreeing) INTO kinds, ids
+    FROM disagreements(collection, 1) AS one WHERE one.kind IN ('words', 'weights', 'filters', 'vectors');
+    IF ids IS NULL THEN
+        RETURN 0;
+    END IF;
+    PERFORM reindex_terms(collection, ARRAY(
+        SELECT DISTINCT one.id FROM unnest(kinds, ids) AS one (kind, id) WHERE one.kind IN ('words', 'weights')));
+    PERFORM index_attributes(collection, ids);
+    PERFORM write_facets(collection, ids);
+    PERFORM remove_vectors(collection, ARRAY(
+        SELECT item.item_id FROM items AS item
+        WHERE item.collection_id = collection AND item.item_id = ANY (ids) AND item.status = 'archived'));
+    RETURN cardinality(ids);
+END
+$$;
+REVOKE ALL ON FUNCTION mend_disagreements(bigint) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION mend_disagreements(bigint) TO @app@;

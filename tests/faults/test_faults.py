@@ -1,0 +1,333 @@
+"""Real processes are killed and connections reset at random, while items, feedback and records are written.
+
+Afterwards what was acknowledged is there once, the service has recovered by itself, and the deep examination is clean.
+``make test-faults`` goes on for minutes and writes the table of benchmarks/results/faults.md; without it, one round.
+``RETRIEVAL_TEST_SEED`` repeats a run's choices.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import shutil
+import signal
+import socket
+import struct
+import sys
+import tempfile
+import time
+import uuid
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from retrieval import Collection, Platform, Settings, connect
+from retrieval.adapters.embedders.hashing import HashingEmbedder
+from retrieval.adapters.store.installation.embedded.cluster import Cluster
+from retrieval.adapters.store.installation.embedded.place import PORT, socket_directory
+from retrieval.adapters.store.installation.embedded.server import start_embedded
+from retrieval.adapters.store.installation.schema import upgrade
+from retrieval.domain.diagnosis import Severity
+from retrieval.domain.errors import RetrievalError
+from tests.support.database import SCHEMA
+from tests.support.forked_program import forking
+
+SEED = int(os.environ.get("RETRIEVAL_TEST_SEED", "0")) or random.SystemRandom().randrange(1, 10**6)
+SECONDS = float(os.environ.get("RETRIEVAL_TEST_FAULTS_SECONDS", "0"))
+"""Rounds of all faults go on for so long; at least one is made."""
+TABLE = Path(__file__).parents[2] / "benchmarks" / "results" / "faults.md"
+RECOVERED_SECONDS = 30.0
+WRITERS = 2
+
+
+def _settings() -> Settings:
+    return Settings(database_schema=SCHEMA, pool_size=3, pool_timeout_seconds=20, embedder="none")
+
+
+def write(url: str, notes: str, name: str) -> None:
+    """Add, change, search and judge, and note what was acknowledged, until it is killed."""
+
+    async def step(platform: Platform, docs: Collection, number: int) -> str:
+        item = f"{name}-{number}"
+        await docs.add([{"_id": item, "text": f"thing {item}", "tags": [f"t{number % 3}"], "n": number}])
+        if number % 5 == 4:
+            await docs.add([{"_id": item, "text": f"changed thing {item}", "tags": ["changed"], "n": -number}])
+        found = await docs.search(f"thing {item}", limit=3)
+        key = str(uuid.uuid4())
+        for _ in range(2):  # a repetition counts once
+            await platform.feedback(found.retrieval_id, found[0].item_id, helpful=True, key=key)
+        return f"{item} {found.retrieval_id}\n"
+
+    async def work() -> None:
+        number = 0
+        while True:
+            with suppress(RetrievalError):
+                async with connect(url, settings=_settings(), embedder=HashingEmbedder(64)) as platform:
+                    docs = await platform.collection("docs")
+                    while True:
+                        number += 1
+                        note = await step(platform, docs, number)
+                        with Path(notes).open("a") as file:  # noqa: ASYNC230 - nothing else is done
+                            file.write(note)
+            await asyncio.sleep(0.05)
+
+    asyncio.run(work())
+
+
+class Proxy:
+    """Between the writers and the server: it can reset all connections, or hold them up."""
+
+    def __init__(self, target: Callable[[], str]) -> None:
+        self._target = target
+        self._writers: set[asyncio.StreamWriter] = set()
+        self._runs = asyncio.Event()
+        self._runs.set()
+        self._server: asyncio.Server | None = None
+
+    async def start(self) -> int:
+        """The port on which it listens."""
+        self._server = await asyncio.start_server(self._take, "127.0.0.1", 0)
+        return int(self._server.sockets[0].getsockname()[1])
+
+    def reset(self) -> None:
+        """Each connection ends with a reset, in the middle of whatever it says."""
+        for writer in list(self._writers):
+            with suppress(OSError):
+                raw = writer.get_extra_info("socket")
+                raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            writer.transport.abort()
+
+    async def stall(self, seconds: float) -> None:
+        """Nothing is passed on for a while."""
+        self._runs.clear()
+        await asyncio.sleep(seconds)
+        self._runs.set()
+
+    async def stop(self) -> None:
+        """Ends all."""
+        assert self._server is not None
+        self._server.close()
+        self.reset()
+
+    async def _take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._writers.add(writer)
+        try:
+            with suppress(OSError):
+                there, back = await asyncio.open_unix_connection(self._target())
+                self._writers.add(back)
+                await asyncio.gather(self._pass_on(reader, back), self._pass_on(there, writer))
+        finally:
+            self._writers.discard(writer)
+            writer.close()
+
+    async def _pass_on(self, source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
+        with suppress(OSError):
+            while data := await source.read(65536):
+                await self._runs.wait()
+                target.write(data)
+                await target.drain()
+        self._writers.discard(target)
+        target.close()
+
+
+@dataclass
+class Place:
+    """A server, its proxy and the writers."""
+
+    home: Path
+    leases: ExitStack
+    chance: random.Random
+    url: str = ""
+    proxied: str = ""
+    proxy: Proxy = field(init=False)
+    writers: dict[str, Any] = field(default_factory=dict)
+    started: int = 0
+
+    def __post_init__(self) -> None:
+        self.proxy = Proxy(lambda: str(socket_directory(self.home / "server") / f".s.PGSQL.{PORT}"))
+
+    @property
+    def notes(self) -> Path:
+        """What was acknowledged, a line a step."""
+        return self.home / "acknowledged.txt"
+
+    def start_server(self) -> None:
+        """Start it, or join it."""
+        self.url = self.leases.enter_context(start_embedded(self.home / "server")).url
+
+    def start_writer(self) -> None:
+        """A process with a name of its own; every other one goes through the proxy."""
+        self.started += 1
+        url = self.proxied if self.started % 2 else self.url
+        name = f"w{self.started}"
+        self.writers[name] = forking().Process(target=write, args=(url, str(self.notes), name))
+        self.writers[name].start()
+
+    async def kill_client(self) -> None:
+        """A writer dies wherever it is; another comes."""
+        one = self.writers.pop(self.chance.choice(sorted(self.writers)))
+        one.kill()
+        await asyncio.to_thread(one.join)
+        self.start_writer()
+
+    async def kill_backend(self) -> None:
+        """A server process dies: PostgreSQL ends all others and recovers."""
+        with psycopg.connect(self.url) as connection:
+            own = "SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
+            pids = [row[0] for row in connection.execute(own).fetchall()]
+        if pids:
+            with suppress(ProcessLookupError):
+                os.kill(self.chance.choice(pids), signal.SIGKILL)
+
+    async def kill_server(self) -> None:
+        """The server dies, and is started by whoever comes next."""
+        pid = Cluster.at(self.home / "server").pid()
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
+        await asyncio.to_thread(self.start_server)
+
+    async def start_two_servers(self) -> None:
+        """The server dies, and two start it at once: one starts it, and the other joins."""
+        pid = Cluster.at(self.home / "server").pid()
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
+        await asyncio.gather(*(asyncio.to_thread(self.start_server) for _ in range(2)))
+
+    async def end_statements(self) -> None:
+        """An administrator ends every connection."""
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            connection.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                "WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
+            )
+
+    async def reset_connections(self) -> None:
+        """The network resets what goes through the proxy."""
+        self.proxy.reset()
+
+    async def stall_connections(self) -> None:
+        """The network stands still for a second."""
+        await self.proxy.stall(1)
+
+    def steps(self) -> Counter[str]:
+        """How many steps of each writer were acknowledged."""
+        return Counter(item.partition("-")[0] for item in self.acknowledged())
+
+    def acknowledged(self) -> dict[str, str]:
+        """The items that were acknowledged, each with its search."""
+        lines = self.notes.read_text().splitlines(keepends=True) if self.notes.exists() else []
+        return dict(line.split() for line in lines if line.endswith("\n"))
+
+
+FAULTS: dict[str, Callable[[Place], Any]] = {
+    "client killed (kill -9)": Place.kill_client,
+    "backend killed (kill -9)": Place.kill_backend,
+    "server killed (kill -9)": Place.kill_server,
+    "server killed, started by two at once": Place.start_two_servers,
+    "connections ended by the server": Place.end_statements,
+    "connections reset by a proxy": Place.reset_connections,
+    "connections stalled by a proxy": Place.stall_connections,
+}
+
+
+@pytest.fixture
+def place() -> Iterator[Place]:
+    """A server of this test's own, and writers that are gone afterwards."""
+    home = Path(tempfile.mkdtemp(prefix="retrieval-faults-"))
+    home.chmod(0o755)
+    with ExitStack() as leases:
+        made = Place(home, leases, random.Random(SEED))
+        made.start_server()
+        upgrade(made.url, SCHEMA)
+        try:
+            yield made
+        finally:
+            for one in made.writers.values():
+                one.kill()
+                one.join()
+    Cluster.at(home / "server").stop(timeout_seconds=30)
+    shutil.rmtree(home, ignore_errors=True)
+
+
+async def _recovered(place: Place, since: float) -> float:
+    """Seconds until a step that each writer began afterwards was acknowledged."""
+    before = place.steps()
+    while any(place.steps()[name] < before[name] + 2 for name in place.writers):
+        assert time.monotonic() - since < RECOVERED_SECONDS, f"nothing was written again; RETRIEVAL_TEST_SEED={SEED}"
+        await asyncio.sleep(0.02)
+    return time.monotonic() - since
+
+
+async def _lost_and_doubled(place: Place, docs: Collection, number: int) -> tuple[int, int]:
+    """Acknowledged items or verdicts that are not there, and those that are there twice."""
+    noted = place.acknowledged()
+
+    def counts(connection: psycopg.Connection[Any], table: str, column: str) -> dict[str, int]:
+        query = "SELECT {}::text, count(*) FROM {} WHERE collection_id = %s GROUP BY 1"
+        named = sql.SQL(query).format(sql.Identifier(column), sql.Identifier(SCHEMA, table))
+        return dict(connection.execute(named, (number,)).fetchall())
+
+    with psycopg.connect(place.url) as connection:
+        there = counts(connection, "items", "item_id")
+        verdicts = counts(connection, "feedback", "retrieval_id")
+        recorded = counts(connection, "retrievals", "retrieval_id")
+    lost = sum(item not in there for item in noted)
+    lost += sum(one not in verdicts or one not in recorded for one in noted.values())
+    doubled = sum(verdicts.get(one, 0) > 1 or recorded.get(one, 0) > 1 for one in noted.values())
+    found = await docs.search("thing", limit=500)
+    doubled += len(found) - len({hit.item_id for hit in found})
+    return lost, doubled
+
+
+async def test_nothing_acknowledged_is_lost_and_the_service_recovers(place: Place) -> None:
+    """Each fault at a random point, in a random order, until the time is over."""
+    sys.stderr.write(f"RETRIEVAL_TEST_SEED={SEED}\n")
+    port = await place.proxy.start()
+    place.proxied = f"postgresql://postgres@127.0.0.1:{port}/retrieval"
+    for _ in range(WRITERS):
+        place.start_writer()
+    seconds: dict[str, list[float]] = defaultdict(list)
+    lost: dict[str, int] = defaultdict(int)
+    doubled: dict[str, int] = defaultdict(int)
+    until = time.monotonic() + SECONDS
+    await _recovered(place, time.monotonic())
+    while not seconds or time.monotonic() < until:
+        for name in place.chance.sample(sorted(FAULTS), len(FAULTS)):
+            await asyncio.sleep(place.chance.uniform(0.1, 1.0))
+            since = time.monotonic()
+            await FAULTS[name](place)
+            seconds[name].append(await _recovered(place, since))
+            async with connect(place.url, settings=_settings(), embedder=HashingEmbedder(64)) as platform:
+                docs = await platform.collection("docs")
+                missing, twice = await _lost_and_doubled(place, docs, (await docs.refresh()).collection_id)
+            lost[name] += missing
+            doubled[name] += twice
+    for one in place.writers.values():
+        one.kill()
+    await place.proxy.stop()
+    rows = [
+        f"| {name} | {len(seconds[name])} | {lost[name]} | {doubled[name]} | {max(seconds[name]):.1f} |"
+        for name in FAULTS
+    ]
+    head = ["| Fault | times | lost | doubled | seconds to recover, at most |", "|---|---|---|---|---|"]
+    told = "\n".join([*head, *rows])
+    sys.stderr.write(f"{told}\n{len(place.acknowledged())} steps were acknowledged\n")
+    async with connect(place.url, settings=_settings(), embedder=HashingEmbedder(64)) as platform:
+        found = await platform.doctor("docs", deep=True)
+        assert [one.found for one in found.findings if one.severity is Severity.ERROR] == []
+    assert not any(lost.values())
+    assert not any(doubled.values())
+    if SECONDS:
+        TABLE.write_text(
+            f"# Faults\n\n`make test-faults`, {SECONDS:g} seconds, seed {SEED}, {len(place.acknowledged())} steps "
+            f"(add, search, feedback) acknowledged.\nAfterwards `retrieval doctor --deep` found nothing wrong.\n\n"
+            f"{told}\n"
+        )

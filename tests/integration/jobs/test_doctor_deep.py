@@ -1,0 +1,113 @@
+"""``retrieval doctor --deep``: each kind of row that disagrees is found, and mended as it says."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+
+import pytest
+
+from retrieval import Platform, Settings, connect
+from retrieval.adapters.embedders.hashing import HashingEmbedder
+from retrieval.domain.diagnosis import Finding, Severity
+from retrieval.jobs.registry import JOBS
+from retrieval.jobs.run import run_job
+from tests.support.database import opened
+from tests.support.jobs import target_of
+
+NewDatabase = Callable[..., str]
+
+CORRUPTIONS = {
+    "words": "UPDATE item_terms SET length = length + 1 WHERE item_id = '1'",
+    "words of another text": "UPDATE items SET body = 'other words' WHERE item_id = '1'",
+    "weights": "UPDATE item_terms SET weights = '{{7:1}}/1000000000' WHERE item_id = '1'",
+    "statistics of a word": """UPDATE term_statistics SET document_frequency = document_frequency + 1 WHERE lexeme =
+        (SELECT min(lexeme) FROM term_statistics)""",
+    "statistics": "UPDATE collection_statistics SET total_length = total_length + 5",
+    "filters by tag": "DELETE FROM item_tags WHERE item_id = '1'",
+    "filters by text": "UPDATE attribute_texts SET value = 'blue' WHERE item_id = '1'",
+    "filters by number": "UPDATE attribute_numbers SET value = 99 WHERE item_id = '1'",
+    "filters by time": "DELETE FROM attribute_times WHERE item_id = '1'",
+    "vectors": "UPDATE {vectors} SET facets = '{{}}' WHERE item_id = '1'",
+    "vectors of an archived item": """INSERT INTO {vectors}
+        SELECT collection_id, 'archived', vector, content_hash, facets
+        FROM {vectors} WHERE item_id = '1'""",
+    "records": "UPDATE retrievals SET hits = hits + 1",
+    "records of an item twice": """UPDATE retrievals SET shown_items = array_fill(shown_items[1],
+        ARRAY[cardinality(shown_items)])""",
+    "arms": "UPDATE arms SET successes = successes + 1 WHERE context = ''",
+    "arms that are gone": "DELETE FROM arms",
+}
+
+
+@pytest.fixture
+def url(new_database: NewDatabase) -> str:
+    """A database of this test's own."""
+    return new_database()
+
+
+@pytest.fixture
+async def platform(url: str, settings: Settings) -> AsyncIterator[Platform]:
+    """Changed, archived and removed items, filterable values, a search, feedback."""
+    async with connect(url, settings=settings, embedder=HashingEmbedder()) as one:
+        things = await one.collection("things", filterable={"colour": "text", "size": "number", "made": "time"})
+        await things.add(
+            [
+                {"_id": name, "text": f"thing {name} of words", "tags": ["t", name], "status": "open"}
+                | {"colour": "red", "size": len(name), "made": "2026-01-01T00:00:00Z"}
+                for name in ("1", "2", "3", "archived", "removed")
+            ]
+        )
+        await things.add([{"_id": "2", "text": "changed and longer by far", "tags": ["t"], "colour": "green"}])
+        await things.patch("archived", {"status": "archived"})
+        await things.delete(["removed"])
+        found = await things.search("thing words")
+        await one.feedback(found.retrieval_id, found[0].item_id, helpful=True)
+        yield one
+
+
+async def disagreements(platform: Platform) -> list[Finding]:
+    """The errors that the deep examination finds."""
+    return [one for one in (await platform.doctor("things", deep=True)).findings if one.severity is Severity.ERROR]
+
+
+async def test_a_sound_collection_agrees_with_itself(platform: Platform) -> None:
+    """The finding is an ``ok``; without ``deep`` nothing is said."""
+    assert await disagreements(platform) == []
+    told = [one for one in (await platform.doctor(deep=True)).findings if one.check == "deep"]
+    assert [one.found for one in told] == ["'things': all rows agree"]
+    assert not [one for one in (await platform.doctor()).findings if one.check.startswith("deep")]
+
+
+@pytest.mark.parametrize("what", CORRUPTIONS)
+async def test_a_corrupted_row_is_found_and_mended(url: str, platform: Platform, what: str) -> None:
+    """By the check of its kind alone; after the job that it names all agree. Records are for a person."""
+    things = await platform.collection("things")
+    stored = await things.refresh()
+    assert stored.space is not None
+    with opened(url) as connection:
+        connection.execute("SET search_path = retrieval, public")
+        done = connection.execute(CORRUPTIONS[what].format(vectors=stored.space.table_name).encode())
+        assert done.rowcount > 0
+    kind = what.split(maxsplit=1)[0]
+    found = [one for one in await disagreements(platform) if one.check != "words"]
+    assert f"deep {kind}" in {one.check for one in found}
+    assert all(one.about == "things" and one.mend for one in found)
+    if kind == "records":
+        return
+    jobs = {"arms" if one.check == "deep arms" else "reindex" for one in found}
+    for name in jobs:
+        report = await run_job(platform.workplace, JOBS[name], await target_of(platform, things))
+        assert report.outcome == "done", report
+    assert await disagreements(platform) == []
+
+
+async def test_another_tenants_rows_are_not_looked_at(url: str, settings: Settings, platform: Platform) -> None:
+    """What is wrong there is that tenant's to hear."""
+    await platform.collection("things")
+    with opened(url) as connection:
+        connection.execute("UPDATE retrieval.collection_statistics SET total_length = total_length + 5")
+    other = settings.changed(tenant=f"{settings.tenant}-other")
+    async with connect(url, settings=other, embedder=HashingEmbedder()) as theirs:
+        await (await theirs.collection("things")).add([{"_id": "1", "text": "a thing"}])
+        assert await disagreements(theirs) == []
+    assert [one.check for one in await disagreements(platform)] == ["deep statistics"]
