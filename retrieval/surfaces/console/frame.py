@@ -144,6 +144,9 @@ class Place:
 PLACES = (
     Place(path="/search", name="Search", icon="⌕"),
     Place(path="/profiles", name="Profiles", icon="⚖"),
+    Place(path="/learning", name="Learning", icon="↗"),
+    Place(path="/data", name="Data", icon="▤"),
+    Place(path="/operations", name="Operations", icon="⚙"),
 )
 
 

@@ -143,9 +143,9 @@ class Visitor:
         self.page.wait_for_load_state("networkidle")
         return self.page
 
-    def accessibility(self) -> list[str]:
-        """The serious findings of axe, and of the browser."""
-        found = Axe().run(self.page).response["violations"]
+    def accessibility(self, *rules: str) -> list[str]:
+        """The serious findings of axe, of all its rules or of these."""
+        found = Axe().run(self.page, options={"runOnly": list(rules)} if rules else None).response["violations"]
         return [
             f"{one['id']}: {node['html'][:150]}: {node['failureSummary'][:200]}"
             for one in found
