@@ -87,7 +87,7 @@ async def facets_of(collection: Collection) -> list[str]:
         for name, value in item.attributes.items():
             if isinstance(value, str) and 0 < len(value) <= _LONGEST_VALUE:
                 values.setdefault(name, []).append(value)
-    shared = [name for name, found in values.items() if len(set(found)) <= max(len(found) // 2, 1)]
+    shared = [name for name, found in values.items() if 1 < len(set(found)) <= max(len(found) // 2, 2)]
     shared.sort(key=lambda name: (-len(values[name]), name))
     own = [name for name in COUNTED_FIELDS if len({str(getattr(item, name)) for item in items}) > 1]
     return [*shared, *own][:_MOST_FACETS]

@@ -170,6 +170,6 @@ def test_without_the_extra_or_when_switched_off_nothing_is_there(
     with serving(console_settings.changed(http_console=False)) as off:
         assert httpx2.get(off, headers={"accept": "text/html"}).json()["service"] == "Retrieval"
         assert httpx2.get(f"{off}/console").status_code == 404
-    monkeypatch.setattr("retrieval.surfaces.http.app.console_is_installed", lambda: False)
+    monkeypatch.setattr("retrieval.surfaces.http.app.has_console", lambda _: False)
     with serving(console_settings) as without:
         assert "console" not in httpx2.get(without).json()
