@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from starlette.applications import Starlette
 
-from retrieval.surfaces.console import data, learning, operations, profiles, search
+from retrieval.surfaces.console import applications, data, learning, operations, profiles, search
 from retrieval.surfaces.console.frame import add_console
 from retrieval.surfaces.http.admission import Access
 
-VIEWS = (search, profiles, learning, data, operations)
+VIEWS = (search, profiles, learning, data, operations, applications)
 
 
 def add_views(app: Starlette, access: Access) -> None:

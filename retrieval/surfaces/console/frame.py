@@ -147,6 +147,7 @@ PLACES = (
     Place(path="/learning", name="Learning", icon="↗"),
     Place(path="/data", name="Data", icon="▤"),
     Place(path="/operations", name="Operations", icon="⚙"),
+    Place(path="/applications", name="Applications", icon="❖"),
 )
 
 

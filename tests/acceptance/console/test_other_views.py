@@ -12,6 +12,9 @@ import psycopg
 from playwright.sync_api import expect
 
 from retrieval import Item, Platform, Settings
+from retrieval.apps.memories import MemoryStore
+from retrieval.apps.metaphors import MetaphorCorpus
+from retrieval.apps.principles import PrincipleStore
 from tests.acceptance.console.conftest import ATTACK, Ask, Visitor
 from tests.support.database import SCHEMA
 
@@ -205,3 +208,33 @@ def in_thread(url: str, tenant: str, sql: str) -> tuple[int, list[str]]:
     thread.join()
     count, names = found[0]
     return int(count), names
+
+
+def test_each_application_has_its_view(visitor: Visitor, ask: Ask) -> None:
+    """Similar tickets while typing, a timeline with a prompt, principles with evidence, metaphors' operations."""
+
+    async def make(platform: Platform) -> bool:
+        principles = PrincipleStore(platform)
+        one = await principles.add_principle(f"Measure {ATTACK}", "before you tune", ("tuning",))
+        await principles.record_usage(one.id, was_helpful=True)
+        await MemoryStore(platform).store_memory("apollo", "decision", f"We use queues {ATTACK}")
+        await MetaphorCorpus.open(platform)
+        return True
+
+    ask(make)
+    page = visitor.go("/console/applications")
+    page.get_by_label("Title").press_sequentially("connection timeout")
+    expect(page.locator("#answer tbody tr").first).to_be_visible()
+    page.get_by_role("link", name="Memories").click()
+    page.get_by_label("Project").fill("apollo")
+    page.get_by_role("button", name="Show").click()
+    expect(page.get_by_role("region", name="The project's timeline")).to_contain_text(f"We use queues {ATTACK}")
+    expect(page.get_by_role("region", name="For a prompt")).to_contain_text("queues")
+    page.get_by_role("link", name="Principles").click()
+    expect(page.get_by_role("region", name="Principles with their evidence")).to_contain_text("1 of 1")
+    page.get_by_role("link", name="Metaphors").click()
+    page.get_by_label("Problem").press_sequentially("Traffic piles up at the exits of a stadium")
+    expect(page.locator("#answer li").nth(2)).to_be_visible()
+
+    assert page.title() == "Metaphors · Retrieval"
+    assert visitor.accessibility() == []
