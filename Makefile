@@ -112,12 +112,12 @@ $(VENV)/.base: pyproject.toml constraints.txt | $(VENV)/.made
 
 $(VENV)/.serve: pyproject.toml constraints.txt | $(VENV)/.made
 	@echo "Installing the platform and its HTTP service into $(VENV) (a minute or two the first time) ..."
-	@$(INSTALL) -e '.[local,http]' || { echo $(INSTALL_FAILED) >&2; exit 1; }
+	@$(INSTALL) -e '.[local,http,console]' || { echo $(INSTALL_FAILED) >&2; exit 1; }
 	@touch $(VENV)/.base $@
 
 $(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/.made
 	@echo "Installing the platform and its development tools into $(VENV) ..."
-	@$(INSTALL) -e '.[local,documents,http,langchain,mcp,docs,dev]' || { echo $(INSTALL_FAILED) >&2; exit 1; }
+	@$(INSTALL) -e '.[local,documents,http,console,langchain,mcp,docs,dev]' || { echo $(INSTALL_FAILED) >&2; exit 1; }
 	@touch $(VENV)/.base $(VENV)/.serve $@
 
 $(PEERS)/.peers: benchmarks/requirements-peers.txt $(VENV)/.made

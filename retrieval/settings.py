@@ -209,6 +209,8 @@ class Settings(BaseSettings):
     """The largest stream of items that one request brings."""
     http_cors_origins: Annotated[tuple[str, ...] | None, NoDecode] = None
     """Web pages of which origins may call the service from a browser; unset: none."""
+    http_console: bool = True
+    """Whether the HTTP service has its console, where the extra ``console`` is installed."""
 
     @property
     def search_bounds(self) -> SearchBounds:

@@ -63,6 +63,8 @@ assert b"retrieval_database_up 1.0" in urlopen(f"{url}/metrics").read()
 serving.terminate()
 assert serving.wait(60) == 0
 """,
+    # Beside `http`, which has the service that it belongs to.
+    "console": "import htpy, python_multipart",
     "langchain": """
 from retrieval.surfaces.langchain import RetrievalStore, RetrievalVectorStore
 from retrieval.sync import connect

@@ -93,11 +93,22 @@ COMMENT ON VIEW analytics_losses IS 'Searches that were answered and not recorde
 COMMENT ON COLUMN analytics_losses.day IS 'In UTC.';
 COMMENT ON COLUMN analytics_losses.retrievals IS 'How many.';
 
+CREATE VIEW analytics_recall WITH (security_invoker = true) AS
+SELECT c.name AS collection, m.measured_at, m.bucket, m.samples, m.recall, m.short_pages, m.effort
+FROM collections AS c
+JOIN recall_measurements AS m ON m.collection_id = c.collection_id;
+COMMENT ON VIEW analytics_recall IS 'The measured recall of approximate searches, by measurement and bucket of matching items.';
+COMMENT ON COLUMN analytics_recall.bucket IS 'How many items the searches'' filters let through.';
+COMMENT ON COLUMN analytics_recall.samples IS 'Searches that were asked again exactly.';
+COMMENT ON COLUMN analytics_recall.recall IS '0 to 1: the mean share of the true nearest items that was found.';
+COMMENT ON COLUMN analytics_recall.short_pages IS 'Searches that got fewer items than there were.';
+COMMENT ON COLUMN analytics_recall.effort IS 'The search effort (hnsw.ef_search) of the searches, at least.';
+
 REVOKE ALL ON FUNCTION analytics_poor_queries(text, timestamptz, timestamptz),
     analytics_latency(text, timestamptz, timestamptz) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION analytics_poor_queries(text, timestamptz, timestamptz),
     analytics_latency(text, timestamptz, timestamptz) TO @app@, @analyst@;
-GRANT SELECT ON analytics_queries, analytics_losses TO @app@, @analyst@;
+GRANT SELECT ON analytics_queries, analytics_losses, analytics_recall TO @app@, @analyst@;
 
 -- Figures to compare profiles and models by, and what feedback came in.
 CREATE TYPE analytics_profiles_row AS (

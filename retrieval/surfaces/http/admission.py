@@ -336,6 +336,11 @@ class Access:
     ) -> None:
         await self._stack.aclose()
 
+    @property
+    def is_open(self) -> bool:
+        """Whether no key is needed."""
+        return self._authenticator is None
+
     async def caller(self, headers: Headers, address: str) -> tuple[Caller, Allowance | None]:
         """The caller, and the caller's remaining allowance.
 

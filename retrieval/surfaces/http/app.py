@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import importlib.util
 import math
 import re
 import socket
@@ -158,6 +159,13 @@ _NO_TELEMETRY: TelemetryConfig = {
 """The framework's own would put query strings and what errors say into traces: see ``telemetry``."""
 
 
+def has_console(settings: Settings) -> bool:
+    """Whether the console is on, and the libraries of its extra are there."""
+    return settings.http_console and all(
+        importlib.util.find_spec(name) is not None for name in ("htpy", "python_multipart")
+    )
+
+
 def create_app(
     settings: Settings, *, embedder: Embedder | None = None, llm: LLM | None = None, insecure_local: bool = False
 ) -> FastAPI:
@@ -192,15 +200,20 @@ def create_app(
     describe(app)
     for router in ROUTERS:
         app.include_router(router)
-    add_front(app, needs_key=not insecure_local)
+    is_shown = has_console(settings)
+    add_front(app, needs_key=not insecure_local, has_console=is_shown)
+    if is_shown:
+        from retrieval.surfaces.console import add_views
+
+        add_views(app, access)
     app.add_exception_handler(RetrievalError, on_error)
     app.add_exception_handler(RequestValidationError, on_invalid)
     app.add_exception_handler(HTTPException, on_status)
-    _surround(app, access, insecure_local=insecure_local)
+    _surround(app, access, insecure_local=insecure_local, is_shown=is_shown)
     return app
 
 
-def _surround(app: FastAPI, access: Access, *, insecure_local: bool) -> None:
+def _surround(app: FastAPI, access: Access, *, insecure_local: bool, is_shown: bool) -> None:
     """Put around the routes what happens to each request; what is added last is met first."""
     service = access.service
     app.add_middleware(KeysInPaths)
@@ -217,6 +230,10 @@ def _surround(app: FastAPI, access: Access, *, insecure_local: bool) -> None:
             expose_headers=["ETag", "Retry-After", "X-Request-ID", "Idempotency-Replayed", *RATE_HEADERS],
             max_age=600,
         )
+    if is_shown:
+        from retrieval.surfaces.console.frame import ConsoleDoor
+
+        app.add_middleware(ConsoleDoor)
     app.add_middleware(Telemetry, metrics=service.metrics)
 
 

@@ -18,7 +18,9 @@ TIMEOUT_HEADER = b"x-request-timeout"
 
 _BULK = re.compile(r"/v1/collections/.+/items/bulk", re.DOTALL)
 _WRITES = {
-    "POST": re.compile(r"/v1/collections/.+/(?:items|documents)|/v1/feedback/batch|/v1/outcome", re.DOTALL),
+    "POST": re.compile(
+        r"/v1/collections/.+/(?:items|documents)|/v1/feedback/batch|/v1/outcome|/console/data/upload", re.DOTALL
+    ),
     "PUT": re.compile(r"/v1/collections/.+/(?:items|documents)/.+", re.DOTALL),
     "PATCH": re.compile(r"/v1/collections/.+/items/.+", re.DOTALL),
 }

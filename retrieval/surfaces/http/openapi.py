@@ -13,7 +13,7 @@ from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
 from pydantic_core import to_json
 from starlette.requests import Request
-from starlette.responses import FileResponse, JSONResponse, Response
+from starlette.responses import FileResponse, JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 Json = dict[str, Any]
@@ -215,30 +215,39 @@ _ASSETS = {
 }
 """The files that the page loads, by path, with their types; the last part is the name of the file in the package."""
 
-FRONT_PATHS = frozenset({FRONT, DOCS, *_ASSETS})
+CONSOLE = "/console"
+SIGN_IN = f"{CONSOLE}/sign-in"
+CONSOLE_FILES = frozenset(f"{CONSOLE}/static/{name}" for name in ("console.css", "console.js", "htmx.min.js"))
+
+FRONT_PATHS = frozenset({FRONT, DOCS, *_ASSETS, SIGN_IN, *CONSOLE_FILES})
 """These paths need no key."""
 
 _DAY = "public, max-age=86400"
 
 
-def add_front(app: FastAPI, *, needs_key: bool) -> None:
-    """Answer under ``FRONT_PATHS``; none of them is an operation of the description."""
-    app.router.routes.extend([Route(FRONT, _front(app, needs_key=needs_key)), Route(DOCS, _docs(app))])
+def add_front(app: FastAPI, *, needs_key: bool, has_console: bool) -> None:
+    """Answer under ``/`` and ``/docs``; neither is an operation of the description."""
+    front = _front(app, needs_key=needs_key, has_console=has_console)
+    app.router.routes.extend([Route(FRONT, front), Route(DOCS, _docs(app))])
     # The package has no more of interest than the scripts that are loaded from elsewhere otherwise.
     folder = Path(str(files("fastapi_offline"))) / "static"
     for path, media_type in _ASSETS.items():
         app.router.routes.append(Route(path, _asset(folder / path.rpartition("/")[2], media_type)))
 
 
-def _front(app: FastAPI, *, needs_key: bool) -> _Answer:
+def _front(app: FastAPI, *, needs_key: bool, has_console: bool) -> _Answer:
     key = "a key in the header Authorization: Bearer KEY, made with: retrieval keys create NAME"
 
     async def answer(request: Request) -> Response:
         address = str(request.base_url).rstrip("/")
+        if has_console and "text/html" in request.headers.get("accept", ""):
+            return RedirectResponse(f"{request.scope.get('root_path', '')}{CONSOLE}", 303)
+        console = {"console": f"{address}{CONSOLE}"} if has_console else {}
         return JSONResponse(
             {
                 "service": app.title,
                 "version": app.version,
+                **console,
                 "docs": f"{address}{DOCS}",
                 "openapi": f"{address}{app.openapi_url}",
                 "collections": f"{address}/v1/collections",

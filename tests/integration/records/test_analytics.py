@@ -29,9 +29,9 @@ END = datetime(2026, 3, 4, tzinfo=UTC)
 
 VIEWS = {
     "exploration", "feedback", "latency", "losses", "poor_queries", "positions", "profiles", "queries", "rated",
-    "rising_items", "shown_items", "unused_items", "usage",
+    "recall", "rising_items", "shown_items", "unused_items", "usage",
 }  # fmt: skip
-NOT_OF_A_PERIOD = {"losses", "unused_items", "usage"}
+NOT_OF_A_PERIOD = {"losses", "recall", "unused_items", "usage"}
 
 SEARCHES = """
     INSERT INTO retrievals (collection_id, retrieval_id, retrieved_at, query, condition, request, profile_version,
@@ -77,6 +77,9 @@ KNOWN = """
         VALUES (%(id)s, 10, now() - interval '10 days')
     ), lost AS (
         INSERT INTO recording_losses VALUES (%(id)s, '2026-03-02', 'overflow', 7)
+    ), measured AS (
+        INSERT INTO recall_measurements (collection_id, space_id, bucket, samples, recall, short_pages, effort)
+        SELECT %(id)s, min(space_id), 'all', 20, 0.995, 0, 100 FROM embedding_spaces
     )
     INSERT INTO arms (collection_id, item_id, context, successes, failures, uses, raw_successes, last_used_at)
     VALUES (%(id)s, 'a', '', 3, 1, 10, 8, '2026-03-03 11:00+00'),

@@ -43,6 +43,7 @@ _ORDERS = {
     "profiles": "collection, profile_version DESC, model_version DESC",
     "queries": "retrieved_at DESC, retrieval_id",
     "rated": "retrieved_at DESC, retrieval_id, rank",
+    "recall": "measured_at DESC, collection, bucket",
     "rising_items": "rise DESC, used DESC, collection, item_id",
     "shown_items": "shown DESC, collection, item_id",
     "unused_items": "created_at DESC, collection, item_id",

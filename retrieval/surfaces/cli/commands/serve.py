@@ -80,7 +80,7 @@ def _run(settings: Settings, host: str, port: int, *, insecure_local: bool, as_j
     from retrieval.adapters.store.installation.opening import told_server
     from retrieval.surfaces.cli.output import console, print_json_line
     from retrieval.surfaces.cli.run import stop_signal
-    from retrieval.surfaces.http.app import run_service
+    from retrieval.surfaces.http.app import has_console, run_service
     from retrieval.surfaces.listening import new_loop
 
     def announce(url: str) -> None:
@@ -88,6 +88,7 @@ def _run(settings: Settings, host: str, port: int, *, insecure_local: bool, as_j
             print_json_line({"url": url})
             return
         said = [f"serving at {url} (what there is to call: {url}/docs)"]
+        said += [f"in a browser: {url}/console"] if has_console(settings) else []
         said += (
             [f"from {told_server(settings)}; collections of the tenant {settings.tenant!r}"] if insecure_local else []
         )

@@ -1,0 +1,223 @@
+"""The applications' views: similar tickets while typing, a project's memories, principles, metaphors for a problem.
+
+An application is offered where its collection is there: to look at a view makes none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+import htpy as h
+from starlette.routing import Route
+
+from retrieval.apps.memories import RelevantMemory, RetrievalEngine
+from retrieval.apps.memories.store import COLLECTION as MEMORIES
+from retrieval.apps.metaphors import MetaphorCorpus, MetaphorRetriever, Problem, Retrieved
+from retrieval.apps.metaphors.corpus import COLLECTION as METAPHORS
+from retrieval.apps.principles import PrincipleScore, PrincipleStore
+from retrieval.apps.principles.traces import COLLECTION as PRINCIPLES
+from retrieval.apps.tickets.models import MovedTicket
+from retrieval.domain.api_key import Scope
+from retrieval.surfaces.console.frame import Visit, empty, page, shown_value, table, view
+from retrieval.surfaces.console.plots import bars, copied_sql, legend, sql_of, stacked_bar
+from retrieval.surfaces.http.caller import Handles
+
+_SHOWN = 20
+_HOURS, _MOST_HOURS = 24.0 * 28, 24.0 * 3650
+_TEXT = 300
+
+
+async def applications(visit: Visit) -> h.Node:
+    """The view of one application; the others are links."""
+    handles: Handles = visit.request.app.state.handles
+    tickets = handles.tickets(visit.platform).config.collection
+    homes = {"tickets": tickets, "memories": MEMORIES, "principles": PRINCIPLES, "metaphors": METAPHORS}
+    there = {one.name for one in await visit.platform.collections()}
+    offered = [name for name, home in homes.items() if home in there]
+    if not offered:
+        said = "No application has a collection yet. Their collections are called " + ", ".join(homes.values()) + "."
+        return await page(visit, "Applications", empty(said), chooses=False)
+    chosen = visit.said("app") if visit.said("app") in offered else offered[0]
+    tabs = h.nav(".pages", aria_label="Applications")[
+        (
+            h.a(href=visit.url("/applications", app=name), aria_current="page" if name == chosen else None)[
+                name.capitalize()
+            ]
+            for name in offered
+        )
+    ]
+    return await page(visit, chosen.capitalize(), [tabs, await _VIEWS[chosen](visit)], chooses=False)
+
+
+def _asking(visit: Visit, app: str, fields: h.Node, answer: h.Node, *, trigger: str) -> h.Node:
+    """A form whose answer is asked for while one types, and without a script by its button."""
+    return [
+        h.form(".card", method="get", action=visit.url("/applications"), hx_get=visit.url("/applications"),
+               hx_target="#answer", hx_select="#answer", hx_swap="outerHTML", hx_trigger=trigger,
+               hx_sync="this:replace")[
+            h.input(type="hidden", name="app", value=app), fields, h.p[h.button(type="submit")["Show"]],
+        ],
+        h.div("#answer", aria_live="polite")[answer],
+    ]  # fmt: skip
+
+
+_TYPING = "input delay:300ms, submit"
+
+
+def _field(visit: Visit, name: str, label: str, default: str = "") -> h.Node:
+    return h.div[
+        h.label(for_=f"app-{name}")[label],
+        h.input(f"#app-{name}", type="text", name=name, value=visit.said(name, default), autocomplete="off"),
+    ]
+
+
+async def _tickets(visit: Visit) -> h.Node:
+    title, description = visit.said("title").strip(), visit.said("description").strip()
+    handles: Handles = visit.request.app.state.handles
+    answer: h.Node = h.p(".hint")["Describe a problem: the most similar tickets appear while you type."]
+    if title or description:
+        service = handles.tickets(visit.platform)
+        found = await service.preview_search(title, description, visit.said("domain").strip() or None)
+        answer = _similar(visit, found.previews[0].tickets, service.config.collection)
+    fields = h.div(".cards")[
+        _field(visit, "title", "Title"), _field(visit, "description", "Description"), _field(visit, "domain", "Domain"),
+    ]  # fmt: skip
+    return _asking(visit, "tickets", fields, answer, trigger=_TYPING)
+
+
+def _similar(visit: Visit, tickets: Sequence[MovedTicket], collection: str) -> h.Node:
+    if not tickets:
+        return empty("No ticket is similar.")
+    names = list(dict.fromkeys(name for one in tickets for name in one.contributions))
+    rows = [
+        (
+            h.a(href=visit.url("/data/item", collection=collection, id=one.ticket.ticket_id))[one.ticket.title],
+            one.ticket.priority or "–",
+            f"{one.ticket.resolution_time_hours:g} h" if one.ticket.resolution_time_known else "–",
+            one.ticket.resolution or "–",
+            [f"{one.ticket.similarity_score:.3f}", stacked_bar(one.contributions, names, whole=1.0)],
+        )
+        for one in tickets
+    ]
+    columns = ("ticket", "priority", "resolved in", "resolution", "similarity")
+    return h.section(".card")[legend(names), table(columns, rows, caption="Similar tickets, the best first")]
+
+
+async def _memories(visit: Visit) -> h.Node:
+    project, task = visit.said("project").strip(), visit.said("task").strip()
+    answer: h.Node = h.p(".hint")["Name a project: its timeline, and the text that a prompt would get."]
+    if project:
+        # To look changes no memory's popularity.
+        engine = RetrievalEngine(visit.platform, count_accesses=False)
+        hours = visit.number("hours", _HOURS, 0.01, _MOST_HOURS)
+        timeline = await engine.retrieve_timeline(project, hours, 200)
+        query = visit.said("query").strip() or None
+        task = task or (timeline[0].interaction_type if timeline else "insights")
+        prompt = await engine.retrieve_context_for_task(project, task, query=query)
+        answer = [_timeline(visit, timeline), _prompt(prompt)]
+    fields = h.div(".cards")[
+        _field(visit, "project", "Project"), _field(visit, "hours", "Of the last hours", f"{_HOURS:g}"),
+        _field(visit, "task", "Task's type (empty: the latest memory's)"), _field(visit, "query", "Words of the task"),
+    ]  # fmt: skip
+    return _asking(visit, "memories", fields, answer, trigger="submit")
+
+
+def _timeline(visit: Visit, memories: Sequence[RelevantMemory]) -> h.Node:
+    if not memories:
+        return empty("This project has no memories of that time.")
+    rows = [
+        (
+            shown_value(one.occurred_at),
+            one.interaction_type,
+            h.a(href=visit.url("/data/item", collection=MEMORIES, id=one.memory_id))[
+                (one.summary or one.text)[:_TEXT] or one.memory_id
+            ],
+            f"{one.accesses:,}",
+        )
+        for one in memories
+    ]
+    columns = ("when", "kind", "memory", "retrieved")
+    return h.section(".card")[table(columns, rows, caption="The project's timeline, the latest first")]
+
+
+def _prompt(text: str) -> h.Node:
+    shown = h.pre(tabindex="0")[text] if text else h.p(".hint")["Nothing that helps with such a task is remembered."]
+    return h.section(".card", aria_label="For a prompt")[h.h2["What a prompt would get"], shown]
+
+
+async def _principles(visit: Visit) -> h.Node:
+    store = PrincipleStore(visit.platform)
+    stats, scored = await store.stats(), await store.get_principle_scores()
+    facts = {name: shown_value(value) for name, value in stats.as_dict().items()}
+    if not scored:
+        return empty("There are no principles in use yet.")
+    best = {one.principle.title or one.principle.id: one.score for one in scored[:_SHOWN]}
+    return [
+        h.section(".card")[h.dl[((h.dt[name.replace("_", " ")], h.dd[value]) for name, value in facts.items())]],
+        h.section(".card")[
+            h.h2["The best, by (good verdicts + 1) / (verdicts + 2)"],
+            bars("Scores of the best principles", best),
+            copied_sql(sql_of("usage", PRINCIPLES) + "\n    AND context = ''"),
+        ],
+        _evidence(visit, scored),
+    ]
+
+
+def _evidence(visit: Visit, scored: Sequence[PrincipleScore]) -> h.Node:
+    rows = [
+        (
+            h.a(href=visit.url("/data/item", collection=PRINCIPLES, id=one.id))[one.title or one.id],
+            ", ".join(one.tags),
+            f"{score:.3f}",
+            h.a(href=visit.url("/learning/item", collection=PRINCIPLES, id=one.id))[
+                f"{one.success_count:,} of {one.use_count:,}"
+            ],
+            shown_value(one.last_used_at),
+            one.added_by or "–",
+        )
+        for one, score in scored[:500]
+    ]
+    columns = ("principle", "tags", "score", "good verdicts", "last used", "added by")
+    return h.section(".card")[table(columns, rows, caption="Principles with their evidence", numbers=("score",))]
+
+
+async def _metaphors(visit: Visit) -> h.Node:
+    described = visit.said("problem").strip()
+    answer: h.Node = h.p(".hint")["Describe a problem: the metaphors that come nearest, with their operations."]
+    if described:
+        # Opened without its standard metaphors being stored anew: to look writes nothing.
+        corpus = MetaphorCorpus(await visit.platform.collection(METAPHORS, create=False))
+        retriever = MetaphorRetriever(corpus, platform=visit.platform)
+        problem = Problem(id="console", description=described, domain=visit.said("domain"))
+        answer = _candidates(await retriever.retrieve_by_embedding(problem, 10))
+    fields = h.div(".cards")[_field(visit, "problem", "Problem"), _field(visit, "domain", "Domain")]
+    return _asking(visit, "metaphors", fields, answer, trigger=_TYPING)
+
+
+def _candidates(found: Retrieved) -> h.Node:
+    return [
+        (h.p(".note")[note] for note in found.notes),
+        (
+            h.section(".card")[
+                h.h2[metaphor.name, " ", h.span(".score")[f"{score:.3f}"]],
+                h.p[metaphor.description],
+                h.ul[
+                    (
+                        h.li[h.strong[one.name.replace("_", " ")], ": ", ", ".join(one.effects)]
+                        for one in metaphor.operations
+                    )
+                ],
+            ]
+            for metaphor, score in found
+        ),
+    ]  # fmt: skip
+
+
+_VIEWS: Mapping[str, Callable[[Visit], Awaitable[h.Node]]] = {
+    "tickets": _tickets,
+    "memories": _memories,
+    "principles": _principles,
+    "metaphors": _metaphors,
+}
+
+ROUTES: tuple[Route, ...] = (view("/applications", applications, needs=Scope.READ),)

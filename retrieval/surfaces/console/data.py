@@ -1,0 +1,457 @@
+"""The Data view: files are brought in with their columns mapped, and items are browsed, edited and deleted."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+import shutil
+import tempfile
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import htpy as h
+from starlette.datastructures import UploadFile
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
+
+from retrieval.adapters.readers import InputLine, column_names, read_items
+from retrieval.adapters.readers.records import FIELD_NAMES
+from retrieval.adapters.store.deadline import in_background
+from retrieval.collection import Collection
+from retrieval.domain.api_key import Scope
+from retrieval.domain.errors import InvalidItemError, InvalidRequestError, RetrievalError, UnknownItemError
+from retrieval.domain.items.item import Item, StoredItem
+from retrieval.services.documents import DocumentsReport
+from retrieval.services.ingest import IngestReport
+from retrieval.surfaces.console.frame import Visit, empty, notice, page, problem_box, shown_value, table, view
+from retrieval.surfaces.http.service import Service
+from retrieval.surfaces.tenants import begin_holding, give_back
+
+_PAGE = 50
+_SHOWN, _MOST_REFUSED, _MOST_UPLOADS = 5, 50, 50
+"""Items of a preview, refused lines that are kept to be shown, and uploads that are remembered."""
+_TABLES = (".csv", ".tsv", ".jsonl", ".ndjson", ".json")
+_CELL = 160
+
+
+@dataclass(slots=True, eq=False)
+class Upload:
+    """Files that were sent, and what became of them."""
+
+    tenant: str
+    collection: str
+    folder: tempfile.TemporaryDirectory[str]
+    table: Path | None
+    """The CSV or JSON Lines file; None: the folder holds documents."""
+    name: str
+    done: int = 0
+    total: int = 0
+    report: IngestReport | DocumentsReport | None = None
+    refused: list[tuple[str, str]] = field(default_factory=list)
+    """Where, and why."""
+    error: str = ""
+    task: asyncio.Task[None] | None = None
+
+    @property
+    def is_done(self) -> bool:
+        """Whether nothing of it goes on any more."""
+        return self.task is not None and self.task.done()
+
+
+def _uploads(visit: Visit) -> OrderedDict[str, Upload]:
+    state = visit.request.app.state
+    if not hasattr(state, "console_uploads"):
+        state.console_uploads = OrderedDict[str, Upload]()
+    found: OrderedDict[str, Upload] = state.console_uploads
+    return found
+
+
+def _upload(visit: Visit) -> Upload:
+    """The upload that is named, of the caller's tenant. Raises ``InvalidRequestError`` where it is gone."""
+    found = _uploads(visit).get(visit.said("upload"))
+    if found is None or found.tenant != visit.caller.tenant:
+        raise InvalidRequestError("this upload is not there any more; send the files again")
+    return found
+
+
+async def data(visit: Visit) -> h.Node:
+    """The items of a collection, page by page, and the place where files are dropped."""
+    bringing = _bringing(visit) if visit.may(Scope.WRITE) else None
+    if not visit.said("collection"):
+        return await page(visit, "Data", [bringing, h.p(".hint")["Choose a collection to browse its items."]])
+    collection = await visit.collection()
+    stored = await collection.page(after=visit.said("after"), limit=_PAGE)
+    return await page(visit, "Data", [bringing, _items(visit, collection, stored)])
+
+
+def _items(visit: Visit, collection: Collection, stored: Sequence[StoredItem]) -> h.Node:
+    if not stored:
+        return empty("There are no items here.")
+    rows = [
+        (
+            h.a(href=visit.url("/data/item", collection=collection.name, id=one.item.item_id))[one.item.item_id],
+            one.item.title or one.item.body[:_CELL],
+            ", ".join(one.item.tags),
+            one.item.status,
+            shown_value(one.updated_at),
+        )
+        for one in stored
+    ]
+    more = visit.url("/data", collection=collection.name, after=stored[-1].item.item_id)
+    return h.section(".card")[
+        table(("id", "title", "tags", "status", "changed"), rows, caption=f"Items of {collection.name}, by id"),
+        h.nav(".pages", aria_label="Pages")[
+            h.a(href=visit.url("/data", collection=collection.name))["First page"] if visit.said("after") else None,
+            h.a(href=more, rel="next")["Next page"] if len(stored) == _PAGE else None,
+        ],
+    ]
+
+
+def _bringing(visit: Visit) -> h.Node:
+    return h.section(".card")[
+        h.h2["Bring data in"],
+        h.form(method="post", action=visit.url("/data/upload"), enctype="multipart/form-data",
+               hx_post=visit.url("/data/upload"), hx_encoding="multipart/form-data", hx_target="#upload")[
+            h.div(".cards")[
+                h.div[
+                    h.label(for_="into")["Into the collection"],
+                    h.input("#into", type="text", name="collection", value=visit.said("collection"), required=True,
+                            maxlength="60"),
+                    h.p(".hint")["A new name makes a new collection."] if visit.may(Scope.ADMIN) else None,
+                ],
+                h.div[
+                    h.label(for_="files")["A CSV or JSON Lines file, or documents"],
+                    h.input("#files", type="file", name="files", multiple=True),
+                ],
+                h.div[
+                    h.label(for_="folder")["Or a folder of documents"],
+                    h.input("#folder", type="file", name="files", multiple=True, webkitdirectory=True),
+                ],
+            ],
+            h.p[h.button(type="submit")["Look at it first"]],
+        ],
+        h.div("#upload", aria_live="polite"),
+    ]  # fmt: skip
+
+
+async def upload(visit: Visit) -> h.Node:
+    """Keep the files for a while; a table is previewed, documents can be stored at once."""
+    files, name = visit.file("files"), visit.said("collection").strip()
+    if not files:
+        raise InvalidRequestError("choose a file or a folder first")
+    await visit.platform.collection(name, create=visit.may(Scope.ADMIN))
+    tables = [one for one in files if _is_table(one.filename or "")]
+    if tables and len(files) > 1:
+        raise InvalidRequestError("send one CSV or JSON Lines file at a time, or documents alone")
+    folder = tempfile.TemporaryDirectory(prefix="retrieval-console-")
+    kept = [await asyncio.to_thread(_keep, Path(folder.name), one) for one in files]
+    top = {
+        PurePosixPath(one.filename or "").parts[0] for one in files if len(PurePosixPath(one.filename or "").parts) > 1
+    }
+    made = Upload(
+        visit.caller.tenant, name, folder, kept[0] if tables else None, next(iter(top)) if len(top) == 1 else "uploads"
+    )
+    uploads, token = _uploads(visit), secrets.token_urlsafe(16)
+    uploads[token] = made
+    while len(uploads) > _MOST_UPLOADS and (old := next((k for k, one in uploads.items() if one.is_done), None)):
+        uploads.pop(old).folder.cleanup()
+    shown = _mapping(visit, made, token) if made.table is not None else _documents(visit, token, len(kept))
+    return shown if visit.is_part else await page(visit, "Data", h.div("#upload")[shown])
+
+
+def _is_table(name: str) -> bool:
+    return name.lower().removesuffix(".gz").endswith(_TABLES)
+
+
+def _keep(folder: Path, sent: UploadFile) -> Path:
+    """The file in the folder, under the path that it was sent with, as far as that leads down."""
+    parts = [part for part in PurePosixPath((sent.filename or "").replace("\\", "/")).parts if part not in ("/", "..")]
+    path = folder.joinpath("files", *([part.replace("\0", "") for part in parts] or ["file"]))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("wb") as file:
+        shutil.copyfileobj(sent.file, file)
+    return path
+
+
+def _documents(visit: Visit, token: str, number: int) -> h.Node:
+    return h.form(hx_post=visit.url("/data/store"), hx_target="#upload")[
+        h.p[
+            f"{number:,} {'file' if number == 1 else 'files'}: each is cut into chunks that can be found by themselves."
+        ],
+        h.input(type="hidden", name="upload", value=token),
+        h.button(type="submit")["Store them"],
+    ]
+
+
+def _names(path: Path) -> list[str]:
+    """The columns of a CSV file, or the entries of the first lines of another."""
+    names = column_names(path)
+    if names is not None:
+        return [name for name in names if name]
+    found: dict[str, None] = {}
+    for line in islice(read_items(path), 20):
+        try:
+            found.update(dict.fromkeys(json.loads(line.raw)))
+        except (ValueError, TypeError):
+            continue
+    return list(found)
+
+
+def _mapping(visit: Visit, made: Upload, token: str) -> h.Node:
+    path = made.table
+    assert path is not None  # noqa: S101 - for the type checker
+    try:
+        names = _names(path)
+    except RetrievalError as error:
+        return problem_box("This file cannot be read", _told(made, error))
+    return h.form("#mapping", hx_post=visit.url("/data/store"), hx_target="#upload")[
+        h.input(type="hidden", name="upload", value=token),
+        h.h3["Which column is what? What is left over becomes an attribute."],
+        h.div(".cards", hx_post=visit.url("/data/preview"), hx_trigger="change", hx_include="#mapping",
+              hx_target="#preview")[
+            (_field(known[0], known, names) for known in FIELD_NAMES.values())
+        ],
+        h.div("#preview")[_preview(made, {})],
+        h.p[h.button(type="submit")["Store the items"]],
+    ]  # fmt: skip
+
+
+def _field(name: str, known: Sequence[str], names: Sequence[str]) -> h.Node:
+    own = next((one for one in known if one in names), "")
+    key = f"map-{name}"
+    return h.div[
+        h.label(for_=key)[{"_id": "id", "occurred_at": "time"}.get(name, name)],
+        h.select(f"#{key}", name=f"map.{name}")[
+            h.option(value="")[f"{own} (by its name)" if own else "none"],
+            (h.option(value=one)[one] for one in names if one != own),
+        ],
+    ]
+
+
+def _columns(visit: Visit) -> dict[str, str]:
+    """The mapping that was chosen."""
+    fields = (known[0] for known in FIELD_NAMES.values())
+    return {name: column for name in fields if (column := visit.said(f"map.{name}"))}
+
+
+async def preview(visit: Visit) -> h.Node:
+    """The first items as they would be stored."""
+    return _preview(_upload(visit), _columns(visit))
+
+
+def _preview(made: Upload, columns: Mapping[str, str]) -> h.Node:
+    try:
+        lines = list(islice(_lines(made, columns), _SHOWN))
+    except RetrievalError as error:
+        return problem_box("So it cannot be stored", _told(made, error))
+    rows = [_row(made, line) for line in lines]
+    return table(("id", "title", "text", "tags", "attributes"), rows, caption="The first items as they would be stored")
+
+
+def _row(made: Upload, line: InputLine) -> tuple[h.Node, ...]:
+    item = line.item
+    if item is None:
+        return (f"line {line.line}", h.span(".state.error")["refused"], _told(made, line.error or ""), "", "")
+    attributes = json.dumps(dict(item.attributes), ensure_ascii=False, default=str)
+    return (item.item_id, item.title[:_CELL], item.body[:_CELL], ", ".join(item.tags), attributes[:_CELL])
+
+
+def _lines(made: Upload, columns: Mapping[str, str]) -> Iterator[InputLine]:
+    assert made.table is not None  # noqa: S101 - for the type checker
+    return read_items(made.table, columns=columns or None)
+
+
+def _told(made: Upload, error: Exception | str) -> str:
+    """The error without the folder of this machine."""
+    return str(error).replace(f"{made.folder.name}/files/", "").replace(made.folder.name, "")
+
+
+async def store(visit: Visit) -> h.Node:
+    """Begin to store what was sent, behind the request; the page watches it."""
+    made, columns = _upload(visit), _columns(visit)
+    if made.task is None:
+        service: Service = visit.request.app.state.service
+        made.task = in_background(_stored(service, made, columns))
+    return _progress(visit, made)
+
+
+async def _stored(service: Service, made: Upload, columns: Mapping[str, str]) -> None:
+    holder: dict[str, Any] = {}
+    begin_holding(holder)
+    try:
+        platform = await service.of_tenant(made.tenant, holder)
+        collection = await platform.collection(made.collection, create=False)
+        await (_store_documents if made.table is None else _store_table)(collection, made, columns)
+    except RetrievalError as error:
+        made.error = _told(made, error)
+    finally:
+        give_back(holder)
+        made.folder.cleanup()
+
+
+async def _store_table(collection: Collection, made: Upload, columns: Mapping[str, str]) -> None:
+    assert made.table is not None  # noqa: S101 - for the type checker
+    made.total = made.table.stat().st_size
+
+    def rejected(line: InputLine) -> None:
+        if len(made.refused) < _MOST_REFUSED:
+            made.refused.append((f"line {line.line}", _told(made, line.error or "")))
+
+    def progress(report: IngestReport, consumed: int) -> None:
+        made.report, made.done = report, consumed
+
+    made.report = await collection.ingest(_lines(made, columns), rejected=rejected, progress=progress)
+    made.done = made.total
+
+
+async def _store_documents(collection: Collection, made: Upload, _columns: Mapping[str, str]) -> None:
+    def progress(report: DocumentsReport, looked_at: int, total: int | None) -> None:
+        made.report, made.done, made.total = report, looked_at, total or 0
+
+    files = Path(made.folder.name) / "files"
+    folder = files / made.name if (files / made.name).is_dir() else files
+    report = await collection.ingest_documents([folder], name=made.name, progress=progress)
+    made.report = report
+    made.refused = [(name, _told(made, why)) for name, why in report.failed]
+    made.refused += [(name, "it has no text") for name in report.empty]
+    made.refused += [(f"{number} × {name}", "this kind of file is not read") for name, number in report.skipped.items()]
+
+
+async def progress(visit: Visit) -> h.Node:
+    """How far storing is."""
+    return _progress(visit, _upload(visit))
+
+
+def _progress(visit: Visit, made: Upload) -> h.Node:
+    again: dict[str, str] = {}
+    if not made.is_done:
+        address = visit.url("/data/progress", upload=visit.said("upload"))
+        again = {"hx_get": address, "hx_trigger": "every 500ms", "hx_target": "#upload", "hx_swap": "innerHTML"}
+    ended = notice("Stored. ", h.a(href=visit.url("/search", collection=made.collection))["Search it"], ".")
+    return h.div(**again)[
+        h.progress(value=str(made.done), max=str(max(made.total, 1)), aria_label="Stored so far") if again else None,
+        problem_box("It ended before its end", made.error) if made.error else (ended if made.is_done else None),
+        _counts(made.report),
+        table(("where", "why"), made.refused, caption="Refused") if made.refused else None,
+    ]
+
+
+def _counts(report: IngestReport | DocumentsReport | None) -> h.Node:
+    if report is None:
+        return None
+    if isinstance(report, IngestReport):
+        facts = {"read": report.read, "refused": report.rejected}
+        added = report.items
+    else:
+        facts = {"documents new": report.added, "documents changed": report.changed, "unchanged": report.unchanged}
+        added = report.chunks
+    told = {
+        **facts, "items new": added.added, "items changed": added.changed, "embedded": added.embedded,
+        "waiting for a vector": added.pending,
+    }  # fmt: skip
+    return [
+        h.dl[((h.dt[name], h.dd[f"{number:,}"]) for name, number in told.items())],
+        (h.p(".note")[note] for note in added.notes),
+    ]
+
+
+async def item(visit: Visit) -> h.Node:
+    """One item, to be read, or to be changed by whoever may write."""
+    collection, stored = await _stored_item(visit)
+    return await page(visit, stored.item.title or stored.item.item_id, [
+        _editing(visit, collection, stored) if visit.may(Scope.WRITE) else _reading(stored),
+        h.p[h.a(href=visit.url("/data", collection=collection.name))["All items"]],
+    ], chooses=False)  # fmt: skip
+
+
+async def _stored_item(visit: Visit) -> tuple[Collection, StoredItem]:
+    collection, key = await visit.collection(), visit.said("id")
+    stored = (await collection.stored([key])).get(key) if key else None
+    if stored is None:
+        raise UnknownItemError(f"collection {collection.name!r} has no item {key!r:.80}")
+    return collection, stored
+
+
+def _reading(stored: StoredItem) -> h.Node:
+    told = stored.as_dict()
+    return h.section(".card")[h.dl[((h.dt[name], h.dd[shown_value(value)]) for name, value in told.items())]]
+
+
+def _editing(visit: Visit, collection: Collection, stored: StoredItem) -> h.Node:
+    one = stored.item
+    attributes = json.dumps(dict(one.attributes), ensure_ascii=False, indent=2, default=str)
+    return [
+        h.form(".card", method="post", action=visit.url("/data/save"))[
+            h.input(type="hidden", name="collection", value=collection.name),
+            h.input(type="hidden", name="id", value=one.item_id),
+            h.input(type="hidden", name="version", value=stored.version),
+            h.p(".facts")[h.span[one.item_id], h.span[f"changed {shown_value(stored.updated_at)}"]],
+            _edited("title", one.title),
+            h.div[h.label(for_="edit-body")["text"], h.textarea("#edit-body", name="body", rows="12")[one.body]],
+            h.div(".cards")[
+                _edited("tags", "; ".join(one.tags)), _edited("kind", one.kind), _edited("status", one.status),
+                _edited("source", one.source),
+            ],
+            h.div[
+                h.label(for_="edit-attributes")["attributes, as JSON"],
+                h.textarea("#edit-attributes", name="attributes")[attributes],
+            ],
+            h.p[h.button(type="submit")["Save"]],
+        ],
+        h.form(method="post", action=visit.url("/data/delete"))[
+            h.input(type="hidden", name="collection", value=collection.name),
+            h.input(type="hidden", name="id", value=one.item_id),
+            h.details[
+                h.summary["Delete this item"],
+                h.p["It cannot be brought back. ", h.button(".danger", type="submit")["Delete it"]],
+            ],
+        ],
+    ]  # fmt: skip
+
+
+def _edited(name: str, value: str) -> h.Node:
+    return h.div[h.label(for_=f"edit-{name}")[name], h.input(f"#edit-{name}", type="text", name=name, value=value)]
+
+
+async def save(visit: Visit) -> Response:
+    """Change the item, unless somebody else did since it was opened."""
+    collection, stored = await _stored_item(visit)
+    try:
+        attributes = json.loads(visit.said("attributes") or "{}")
+    except ValueError as error:
+        raise InvalidItemError(f"the attributes are no JSON: {error}", item_id=stored.item.item_id) from None
+    if not isinstance(attributes, dict):
+        raise InvalidItemError("the attributes are a JSON object", item_id=stored.item.item_id)
+    one = stored.item
+    changed = Item(
+        item_id=one.item_id, title=visit.said("title"), body=visit.said("body").replace("\r\n", "\n"),
+        kind=visit.said("kind"), status=visit.said("status") or "active", source=visit.said("source"),
+        tags=tuple(tag for part in visit.said("tags").split(";") if (tag := part.strip())),
+        attributes=attributes, occurred_at=one.occurred_at,
+    )  # fmt: skip
+    await collection.put(changed, version=visit.said("version"))
+    return RedirectResponse(visit.url("/data/item", collection=collection.name, id=one.item_id), 303)
+
+
+async def delete(visit: Visit) -> Response:
+    """Remove the item with its vectors."""
+    collection, stored = await _stored_item(visit)
+    await collection.delete([stored.item.item_id])
+    return RedirectResponse(visit.url("/data", collection=collection.name), 303)
+
+
+ROUTES: tuple[Route, ...] = (
+    view("/data", data, needs=Scope.READ),
+    view("/data/item", item, needs=Scope.READ),
+    view("/data/save", save, needs=Scope.WRITE, method="POST"),
+    view("/data/delete", delete, needs=Scope.WRITE, method="POST"),
+    view("/data/upload", upload, needs=Scope.WRITE, method="POST"),
+    view("/data/preview", preview, needs=Scope.WRITE, method="POST"),
+    view("/data/store", store, needs=Scope.WRITE, method="POST"),
+    view("/data/progress", progress, needs=Scope.WRITE),
+)

@@ -1,0 +1,481 @@
+"""The frame of the console: its door, who is signed in, and the page around each view.
+
+A browser signs in with an API key, which it keeps in a cookie that no script reads and no other site sends along; the
+key is checked with each request, as everywhere. A view gives nodes of ``htpy``, which escapes whatever it is given.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode, urlsplit
+
+import htpy as h
+from starlette.applications import Starlette
+from starlette.datastructures import FormData, Headers, MutableHeaders, UploadFile
+from starlette.requests import Request, cookie_parser
+from starlette.responses import FileResponse, HTMLResponse, RedirectResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Send
+from starlette.types import Scope as Connection
+
+from retrieval.collection import Collection
+from retrieval.domain.api_key import Caller, Scope
+from retrieval.domain.errors import InvalidRequestError, UnknownCollectionError
+from retrieval.platform import Platform
+from retrieval.surfaces.http.admission import Access
+from retrieval.surfaces.http.caller import Handles, current_caller, current_platform
+from retrieval.surfaces.http.openapi import CONSOLE, CONSOLE_FILES, SIGN_IN
+from retrieval.surfaces.http.problems import MEDIA_TYPE, AuthenticationError, ForbiddenError, MisdirectedError
+
+COOKIE = "retrieval_key"
+
+_NAME = b"x-api-key"
+_SAFE = frozenset({"GET", "HEAD"})
+
+SECURITY = {
+    "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+    "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+    "referrer-policy": "same-origin",
+    "x-content-type-options": "nosniff",
+    "cache-control": "no-store",
+}
+"""The headers of each page: no script but our own files, no other host, no frame, nothing kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """One request of somebody who is signed in."""
+
+    request: Request
+    caller: Caller
+    platform: Platform
+    sent: FormData = field(default_factory=FormData)
+    """The fields of a form that was posted."""
+
+    def may(self, scope: Scope) -> bool:
+        """Whether the key allows that; what it does not allow is not shown."""
+        return self.caller.may(scope)
+
+    @property
+    def is_part(self) -> bool:
+        """Whether a script asks for a part of the page."""
+        return "hx-request" in self.request.headers
+
+    def said(self, name: str, default: str = "") -> str:
+        """The value of a form's field or of a parameter."""
+        found = self.sent.get(name)
+        if isinstance(found, str):
+            return found
+        return self.request.query_params.get(name, default)
+
+    def all_said(self, name: str) -> list[str]:
+        """Every value under that name."""
+        every = (*self.sent.getlist(name), *self.request.query_params.getlist(name))
+        return [value for value in every if isinstance(value, str) and value]
+
+    def number(self, name: str, default: float, least: float, most: float) -> float:
+        """A number within its range. Raises ``InvalidRequestError`` for anything else."""
+        text = self.said(name).strip()
+        try:
+            number = float(text) if text else default
+        except ValueError:
+            number = least - 1
+        if not least <= number <= most:
+            raise InvalidRequestError(f"{name} is {text!r:.40}; it must be a number from {least:g} to {most:g}")
+        return number
+
+    def file(self, name: str) -> list[UploadFile]:
+        """The files that were sent under that name."""
+        return [one for one in self.sent.getlist(name) if isinstance(one, UploadFile) and one.filename]
+
+    def url(self, path: str = "", **parameters: object) -> str:
+        """The address of a page of the console."""
+        wanted = {name: value for name, value in parameters.items() if value not in ("", None)}
+        query = f"?{urlencode(wanted, doseq=True)}" if wanted else ""
+        return f"{self.request.scope.get('root_path', '')}{CONSOLE}{path}{query}"
+
+    async def collection(self) -> Collection:
+        """The collection that is looked at. Raises ``UnknownCollectionError``."""
+        name = self.said("collection")
+        if not name:
+            raise UnknownCollectionError("choose a collection")
+        handles: Handles = self.request.app.state.handles
+        return await handles.collection(self.platform, name)
+
+
+View = Callable[[Visit], Awaitable[h.Node | Response]]
+
+
+def view(path: str, show: View, *, needs: Scope | None = None, method: str = "GET") -> Route:
+    """The route of a view; ``needs`` is the scope without which it answers with ``ForbiddenError``."""
+
+    async def answer(request: Request) -> Response:
+        caller = await current_caller(request)
+        if needs is not None and not caller.may(needs):
+            raise ForbiddenError(needs)
+        platform = await current_platform(request)
+        if method == "GET":
+            return _response(await show(Visit(request, caller, platform)))
+        async with request.form(max_files=2000, max_fields=2000) as sent:
+            return _response(await show(Visit(request, caller, platform, sent)))
+
+    return Route(CONSOLE + path, answer, methods=[method])
+
+
+def _response(shown: h.Node | Response) -> Response:
+    return shown if isinstance(shown, Response) else HTMLResponse(str(h.fragment[shown]))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """A page in the navigation."""
+
+    path: str
+    name: str
+    icon: str
+    needs: Scope = Scope.READ
+
+
+PLACES = (
+    Place(path="/search", name="Search", icon="⌕"),
+    Place(path="/profiles", name="Profiles", icon="⚖"),
+    Place(path="/learning", name="Learning", icon="↗"),
+    Place(path="/data", name="Data", icon="▤"),
+    Place(path="/operations", name="Operations", icon="⚙"),
+    Place(path="/applications", name="Applications", icon="❖"),
+)
+
+
+async def page(visit: Visit, title: str, content: h.Node, *, chooses: bool = True) -> h.Node:
+    """A whole page with navigation; ``chooses``: the collection can be chosen on it."""
+    chooser = _chooser(visit, [one.name for one in await visit.platform.collections()]) if chooses else None
+    return _document(visit.request, title, content, places=_navigation(visit), chooser=chooser)
+
+
+def _navigation(visit: Visit) -> h.Node:
+    here = visit.request.url.path
+    chosen = visit.said("collection")
+    return [
+        h.nav(aria_label="Main")[
+            h.ul[
+                (
+                    h.li[
+                        h.a(
+                            href=visit.url(one.path, collection=chosen),
+                            aria_current="page" if here.endswith(one.path) else None,
+                        )[h.span(aria_hidden="true")[one.icon], one.name]
+                    ]
+                    for one in PLACES
+                    if visit.may(one.needs)
+                )
+            ]
+        ],
+        h.form(method="post", action=visit.url("/sign-out"))[h.button(".quiet", type="submit")["Sign out"]]
+        if visit.caller.key is not None
+        else None,
+    ]
+
+
+def _chooser(visit: Visit, names: Sequence[str]) -> h.Node:
+    chosen = visit.said("collection")
+    return h.form(".chooser", method="get", action=str(visit.request.url.path))[
+        h.label(for_="collection-chosen")["Collection"],
+        h.select("#collection-chosen", name="collection", data_submits="")[
+            h.option(value="", disabled=True, selected=not chosen)["choose …"] if chosen not in names else None,
+            (h.option(value=name, selected=name == chosen)[name] for name in names),
+        ],
+        h.noscript[h.button(type="submit")["Show"]],
+    ]
+
+
+_CONFIG = json.dumps(
+    {
+        "includeIndicatorStyles": False,
+        "allowEval": False,
+        "selfRequestsOnly": True,
+        "historyCacheSize": 0,
+        "timeout": 60_000,
+        "responseHandling": [
+            {"code": "204", "swap": False},
+            {"code": "...", "swap": True},
+        ],
+    }
+)
+
+
+def _document(
+    request: Request, title: str, content: h.Node, *, places: h.Node = None, chooser: h.Node = None
+) -> h.Element:
+    root = request.scope.get("root_path", "")
+    return h.html(lang="en")[
+        h.head[
+            h.meta(charset="utf-8"),
+            h.meta(name="viewport", content="width=device-width, initial-scale=1"),
+            h.meta(name="htmx-config", content=_CONFIG),
+            h.title[f"{title} · Retrieval"],
+            h.link(rel="icon", href="data:,"),
+            h.link(rel="stylesheet", href=f"{root}{CONSOLE}/static/console.css"),
+            h.script(src=f"{root}{CONSOLE}/static/console.js"),
+            h.script(src=f"{root}{CONSOLE}/static/htmx.min.js", defer=True),
+        ],
+        h.body[
+            h.a(".skip", href="#main")["Skip to the content"],
+            h.header(".top")[
+                h.a(".brand", href=f"{root}{CONSOLE}")["Retrieval"],
+                places,
+                chooser,
+                h.button("#theme.quiet", type="button", data_theme="")["Dark"],
+            ],
+            h.main("#main", tabindex="-1")[
+                h.h1[title],
+                h.div("#notice", role="status", aria_live="polite"),
+                content,
+            ],
+            h.div("#working", aria_hidden="true")["Working …"],
+        ],
+    ]
+
+
+def problem_box(title: str, detail: str) -> h.Element:
+    """An error, as every view shows it."""
+    return h.div(".problem", role="alert")[h.strong[title], h.p[detail]]
+
+
+def notice(text: str, *more: h.Node) -> h.Element:
+    """A short message that something was done."""
+    return h.p(".done", role="status")[text, *more]
+
+
+def empty(text: str, *more: h.Node) -> h.Element:
+    """What stands where there is nothing yet, with what to do."""
+    return h.div(".empty")[h.p[text], *more]
+
+
+def table(
+    columns: Iterable[str],
+    rows: Iterable[Iterable[h.Node]],
+    *,
+    caption: str,
+    numbers: Iterable[str] = (),
+) -> h.Element:
+    """A table that scrolls by itself on a narrow screen; the columns of ``numbers`` stand to the right."""
+    names, right = list(columns), frozenset(numbers)
+    return h.div(".scrolls", tabindex="0", role="region", aria_label=caption)[
+        h.table[
+            h.caption[caption],
+            h.thead[h.tr[(h.th(scope="col", class_={"number": name in right})[name] for name in names)]],
+            h.tbody[
+                (
+                    h.tr[(h.td(class_={"number": name in right})[cell] for name, cell in zip(names, row, strict=True))]
+                    for row in rows
+                )
+            ],
+        ]
+    ]
+
+
+def shown_value(value: object) -> str:
+    """A value of a table as text: times to the second, numbers with four places, nothing as a dash."""
+    if value is None or value == "":
+        return "–"
+    if isinstance(value, float):
+        return f"{value:,.4g}"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if hasattr(value, "isoformat"):
+        return str(value.isoformat())[:19].replace("T", " ")
+    return json.dumps(value, ensure_ascii=False, default=str) if isinstance(value, dict | list) else str(value)
+
+
+class ConsoleDoor:
+    """Middleware of ASGI around everything: the cookie becomes the key, and problems become pages.
+
+    Requests for other paths than the console's pass as they are.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Connection, receive: Receive, send: Send) -> None:
+        """Serve one connection of ASGI."""
+        path: str = scope.get("path", "")
+        if scope["type"] != "http" or not (path == CONSOLE or path.startswith(CONSOLE + "/")):
+            await self._app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        told = _Told(scope, send)
+        if scope["method"] not in _SAFE and not _is_own(headers):
+            await told.refuse(MisdirectedError("this form was sent by a page of another site; open the console anew"))
+            return
+        key = cookie_parser(headers.get("cookie", "")).get(COOKIE)
+        if key and "authorization" not in headers and "x-api-key" not in headers:
+            scope = {**scope, "headers": [*scope["headers"], (_NAME, key.encode("latin-1", "replace"))]}
+        await self._app(scope, receive, told.send)
+
+
+def _is_own(headers: Headers) -> bool:
+    """Whether a page of this service sent it; browsers say so, and other programs come with a header of their own."""
+    site = headers.get("sec-fetch-site")
+    if site is not None:
+        return site == "same-origin"
+    origin = headers.get("origin")
+    return origin is not None and urlsplit(origin).netloc == headers.get("host")
+
+
+class _Told:
+    """An answer on its way: the headers of a page are added, and a problem document is shown as a page."""
+
+    def __init__(self, scope: Connection, send: Send) -> None:
+        self._scope, self._send = scope, send
+        self._start: Message | None = None
+        self._body = b""
+
+    async def refuse(self, error: MisdirectedError) -> None:
+        """Answer with that alone."""
+        problem = {"status": error.status, "title": "Refused", "detail": str(error)}
+        await self._shown(problem, [])
+
+    async def send(self, message: Message) -> None:
+        """The next part of the answer."""
+        if message["type"] == "http.response.start":
+            headers = MutableHeaders(raw=list(message.get("headers", ())))
+            if headers.get("content-type", "").startswith(MEDIA_TYPE):
+                self._start = message
+                return
+            for name, value in SECURITY.items():
+                headers.setdefault(name, value)
+            message = {**message, "headers": headers.raw}
+        elif self._start is not None:
+            self._body += message.get("body", b"")
+            if not message.get("more_body", False):
+                await self._shown(json.loads(self._body), self._start.get("headers", []))
+            return
+        await self._send(message)
+
+    async def _shown(self, problem: Mapping[str, Any], headers: Iterable[tuple[bytes, bytes]]) -> None:
+        request = Request(self._scope)
+        status: int = problem["status"]
+        kept = {k.decode(): v.decode() for k, v in headers if k not in (b"content-type", b"content-length")}
+        sign_in = f"{self._scope.get('root_path', '')}{SIGN_IN}"
+        answer: Response
+        if status == HTTPStatus.UNAUTHORIZED:
+            answer = RedirectResponse(f"{sign_in}?{urlencode({'then': _then(request)})}", 303)
+            if "hx-request" in request.headers:
+                answer = Response(status_code=200, headers={"HX-Redirect": sign_in})
+        else:
+            box = problem_box(problem.get("title", ""), problem.get("detail", ""))
+            retry = h.p[h.a(href=request.url.path + _query(request))["Try again"]]
+            if "hx-request" in request.headers:
+                moved = {"HX-Retarget": "#notice", "HX-Reswap": "innerHTML", "HX-Reselect": ".problem"}
+                answer = HTMLResponse(str(box), status, {**kept, **moved})
+            else:
+                home = h.p[h.a(href=f"{self._scope.get('root_path', '')}{CONSOLE}")["To the console's first page"]]
+                whole = _document(request, "That did not work", [box, retry, home])
+                answer = HTMLResponse(str(whole), status, kept)
+        for name, value in SECURITY.items():
+            answer.headers[name] = value
+        await answer(self._scope, _nothing, self._send)
+
+
+async def _nothing() -> Message:
+    return {"type": "http.disconnect"}
+
+
+def _query(request: Request) -> str:
+    return f"?{request.url.query}" if request.url.query else ""
+
+
+def _then(request: Request) -> str:
+    """Where to go after signing in: the page that was asked for, if it was one."""
+    return request.url.path + _query(request) if request.method in _SAFE else ""
+
+
+_ROOT = Path(__file__).parent / "static"
+_TYPES = {"css": "text/css", "js": "text/javascript"}
+
+
+def add_console(app: Starlette, access: Access, routes: Iterable[Route]) -> None:
+    """Answer under ``/console``; none of its paths is an operation of the description."""
+
+    async def sign_in(request: Request) -> Response:
+        if access.is_open:
+            return RedirectResponse(_target(request, ""), 303)
+        if request.method in _SAFE:
+            return HTMLResponse(str(_sign_in_page(request, request.query_params.get("then", ""))))
+        async with request.form() as sent:
+            key, then = str(sent.get("key", "")).strip(), str(sent.get("then", ""))
+        address = (request.scope.get("client") or ("",))[0]
+        try:
+            await access.check(Headers({"x-api-key": key} if key.isascii() and key.isprintable() else {}), address)
+        except AuthenticationError:
+            refused = "No such key lets you in: it is mistyped, expired or revoked."
+            return HTMLResponse(str(_sign_in_page(request, then, refused)), HTTPStatus.UNAUTHORIZED)
+        answer = RedirectResponse(_target(request, then), 303)
+        _keep(answer, request, key)
+        return answer
+
+    async def sign_out(request: Request) -> Response:
+        answer = RedirectResponse(f"{request.scope.get('root_path', '')}{SIGN_IN}", 303)
+        answer.delete_cookie(COOKIE, path=_cookie_path(request))
+        return answer
+
+    async def first(request: Request) -> Response:
+        return RedirectResponse(f"{request.scope.get('root_path', '')}{CONSOLE}/search", 303)
+
+    app.router.routes.extend(
+        [
+            Route(CONSOLE, first),
+            Route(SIGN_IN, sign_in, methods=["GET", "POST"]),
+            Route(f"{CONSOLE}/sign-out", sign_out, methods=["POST"]),
+            *(Route(path, _file(_ROOT / path.rpartition("/")[2])) for path in sorted(CONSOLE_FILES)),
+            *routes,
+        ]
+    )
+
+
+def _cookie_path(request: Request) -> str:
+    return f"{request.scope.get('root_path', '')}{CONSOLE}"
+
+
+def _keep(answer: Response, request: Request, key: str) -> None:
+    is_secure = request.url.scheme == "https"
+    # Until the browser is closed: a key on disk would outlive who signed in.
+    answer.set_cookie(COOKIE, key, path=_cookie_path(request), httponly=True, samesite="lax", secure=is_secure)
+
+
+def _target(request: Request, then: str) -> str:
+    """The page to go to: one of the console's own, whatever the address says."""
+    home = _cookie_path(request)
+    inside = then.startswith(f"{home}/") and not urlsplit(then).netloc and "\\" not in then
+    return then if inside else f"{home}/search"
+
+
+def _sign_in_page(request: Request, then: str, refused: str = "") -> h.Element:
+    return _document(
+        request,
+        "Sign in",
+        h.form(".card.narrow", method="post", action=f"{request.scope.get('root_path', '')}{SIGN_IN}")[
+            problem_box("Not signed in", refused) if refused else None,
+            h.input(type="hidden", name="then", value=then),
+            h.label(for_="key")["API key"],
+            h.input("#key", type="password", name="key", required=True, autocomplete="current-password",
+                    autofocus=True, placeholder="rtv_…"),
+            h.p(".hint")["Whoever runs the service makes one with: ", h.code["retrieval keys create NAME"]],
+            h.button(type="submit")["Sign in"],
+        ],
+    )  # fmt: skip
+
+
+def _file(path: Path) -> Callable[[Request], Awaitable[Response]]:
+    async def answer(_request: Request) -> Response:
+        # The name stays when the content changes: the browser asks, and is told if it has it already.
+        return FileResponse(path, media_type=_TYPES[path.suffix[1:]], headers={"cache-control": "no-cache"})
+
+    return answer

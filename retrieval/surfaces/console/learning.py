@@ -1,0 +1,278 @@
+"""The Learning view: what rises, what exploration brings and costs, how items fare, and a search asked again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import htpy as h
+from starlette.routing import Route
+
+from retrieval.collection import Collection
+from retrieval.domain.api_key import Scope
+from retrieval.domain.errors import RetrievalError
+from retrieval.domain.records.recorded import RecordedRetrieval
+from retrieval.engine.replay import Replay
+from retrieval.surfaces.console.frame import Visit, empty, notice, page, problem_box, shown_value, table, view
+from retrieval.surfaces.console.plots import Series, bars, figure, legend, lines, sql_of, stacked_bar, waterfall
+
+_BARS = 12
+_ROWS, _EVENTS, _SEARCHES = 1000, 10_000, 25
+
+Row = Mapping[str, Any]
+
+
+async def learning(visit: Visit) -> h.Node:
+    """The figures of a collection's feedback, and the searches that it came from."""
+    if not visit.said("collection"):
+        return await page(visit, "Learning", empty("Choose a collection."))
+    collection = await visit.collection()
+    return await page(visit, "Learning", [
+        h.div(".two")[
+            await _rising(visit, collection.name), await _exploration(visit, collection.name),
+            await _arms(visit, collection.name), await _contexts(visit, collection.name),
+        ],
+        h.div("#models")[await _models(visit, collection)],
+        await _searches(visit, collection),
+    ])  # fmt: skip
+
+
+def _named(row: Row) -> str:
+    return str(row["title"] or row["item_id"])
+
+
+async def _rising(visit: Visit, name: str) -> h.Node:
+    found = await visit.platform.analytics("rising_items", collection=name, limit=_ROWS)
+    values = {_named(row): float(row["rise"]) for row in found[:_BARS]}
+    drawing = bars("How much more often items are used than before", values) if values else h.p(".hint")[
+        "No item was used more often in the last 14 days than in the 14 before."
+    ]  # fmt: skip
+    return figure(
+        "Rising items, of the last 14 days", drawing, found.columns, found.values, sql_of("rising_items", name)
+    )
+
+
+async def _exploration(visit: Visit, name: str) -> h.Node:
+    found = await visit.platform.analytics("exploration", collection=name)
+    days = [row for row in found if row["day"] is not None]
+    whole = next((row for row in found if row["day"] is None), None)
+    if not any(row["explored"] for row in found):
+        drawing: h.Node = h.p(".hint")[
+            "Nothing was explored in the last 28 days; the profile says whether anything is."
+        ]
+    else:
+        series = [
+            Series("share of what was shown to explore", [_number(row["explored_share"]) for row in days]),
+            Series("its price: reward given up by an explored hit", *_interval(days, "cost", "cost_se")),
+        ]
+        drawing = lines("Exploration by day", [f"{row['day']:%d %b}" for row in days], series)
+    said = None
+    if whole is not None and whole["cost"] is not None:
+        said = h.p(
+            f"In all {whole['explored_share']:.1%} was explored; an explored hit earned {whole['cost']:.3f} less."
+        )
+    title = "Exploration: its share, and its price"
+    return figure(title, [drawing, said], found.columns, found.values, sql_of("exploration", name))
+
+
+def _number(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) else None
+
+
+def _interval(rows: Sequence[Row], name: str, error: str) -> tuple[list[float | None], ...]:
+    """The values with the ends of their 95 % intervals."""
+    every = [(_number(row[name]), _number(row[error])) for row in rows]
+    ends = [
+        [None if value is None or spread is None else value + side * 1.96 * spread for value, spread in every]
+        for side in (-1, 1)
+    ]
+    return ([value for value, _ in every], *ends)
+
+
+async def _arms(visit: Visit, name: str) -> h.Node:
+    found = await visit.platform.analytics("usage", collection=name, limit=_ROWS)
+    rows = [row for row in found if not row["context"] and row["uses"]]
+    drawing = _rates([(_named(row), row) for row in rows[:_BARS]])
+    links = [
+        h.li[h.a(href=visit.url("/learning/item", collection=name, id=row["item_id"]))[_named(row)]]
+        for row in rows[:_BARS]
+    ]
+    more = h.details[h.summary["The events behind them"], h.ul[links]] if links else None
+    title = "How items fared: share of good verdicts, with 95 % intervals"
+    return figure(title, [drawing, more], found.columns, found.values, sql_of("usage", name))
+
+
+async def _contexts(visit: Visit, name: str) -> h.Node:
+    found = await visit.platform.analytics("usage", collection=name, limit=_ROWS)
+    rows = [row for row in found if row["context"] and row["uses"]]
+    drawing = _rates([(f"{row['context']}: {_named(row)}", row) for row in rows[:_BARS]])
+    title = "The same by context"
+    shown = [tuple(row.values()) for row in rows]
+    sql = sql_of("usage", name) + "\n    AND context <> ''"
+    return figure(title, drawing, found.columns, shown, sql)
+
+
+def _rates(rows: Sequence[tuple[str, Row]]) -> h.Node:
+    if not rows:
+        return h.p(".hint")["There is no feedback yet: say under Search which hits are helpful."]
+    values, low, high = (
+        {name: float(row[column]) for name, row in rows} for column in ("success_rate", "success_low", "success_high")
+    )
+    return bars("Share of good verdicts", values, low=low, high=high)
+
+
+async def _models(visit: Visit, collection: Collection) -> h.Node:
+    known, used = await collection.models(), (await collection.info()).model_version
+    rows = [
+        (
+            str(one.version),
+            one.kind,
+            f"{one.events:,}",
+            shown_value(one.created_at),
+            one.reason,
+            h.span(".state.active")["in use"] if one.version == used else ("kept" if one.is_published else "not used"),
+        )
+        for one in known
+    ]
+    learn = h.form(hx_post=visit.url("/learning/learn"), hx_target="#models")[
+        h.input(type="hidden", name="collection", value=collection.name),
+        h.button(".quiet", type="submit")["Learn from the feedback now"],
+    ]
+    return h.section(".card")[
+        h.div(".row")[h.h2["What was learned"], learn if visit.may(Scope.ADMIN) else None],
+        table(("version", "kind", "verdicts", "made", "why", "state"), rows, caption="Models of the learned reward")
+        if rows
+        else h.p["No model has been fitted yet."],
+    ]
+
+
+async def learn(visit: Visit) -> h.Node:
+    """Fit a model on the feedback now; it is used if it proves better."""
+    collection = await visit.collection()
+    done = await collection.learn()
+    return [notice(str(done.get("reason") or "Done.")), await _models(visit, collection)]
+
+
+async def _searches(visit: Visit, collection: Collection) -> h.Node:
+    found = await collection.retrievals(limit=_SEARCHES, before=visit.said("before") or None)
+    rows = [
+        (
+            shown_value(one.retrieved_at),
+            h.a(href=visit.url("/learning/search", collection=collection.name, id=one.retrieval_id))[
+                one.query or "(by a vector)"
+            ],
+            str(one.hits),
+            f"{one.retrieval_time_ms:.0f}",
+            one.path,
+            str(one.profile_version or "its own"),
+        )
+        for one in found
+    ]
+    if not rows:
+        return h.section(".card")[h.p["No search is recorded yet."]]
+    more = visit.url("/learning", collection=collection.name, before=found[-1].retrieval_id)
+    return h.section(".card")[
+        table(("when", "question", "hits", "ms", "path", "profile"), rows, caption="Recorded searches"),
+        h.nav(".pages", aria_label="Pages")[
+            h.a(href=more, rel="next")["Earlier ones"] if len(found) == _SEARCHES else None
+        ],
+    ]  # fmt: skip
+
+
+async def item(visit: Visit) -> h.Node:
+    """The events behind one item: when it was shown and what it earned."""
+    collection, key = await visit.collection(), visit.said("id")
+    found = await visit.platform.analytics("rated", collection=collection.name, limit=_EVENTS)
+    rows = sorted((row for row in found if row["item_id"] == key), key=lambda row: row["retrieved_at"])
+    standing = (await collection.standings([key])).get(key) if key else None
+    summary = (
+        f"{standing.uses} verdicts, {standing.successes} of them good." if standing else "It is not stored any more."
+    )
+    places = [f"{row['retrieved_at']:%d %b %H:%M}" for row in rows]
+    drawing = (
+        lines(
+            "Rewards by event", places, [Series("reward", [float(row["reward"]) for row in rows])], least=0.0, most=1.0
+        )
+        if rows
+        else h.p(".hint")["No recorded search that showed it was rated."]
+    )
+    shown = [tuple(row.values()) for row in rows]
+    sql = sql_of("rated", collection.name)
+    links = [
+        h.li[h.a(href=visit.url("/learning/search", collection=collection.name, id=row["retrieval_id"]))[place]]
+        for place, row in list(zip(places, rows, strict=True))[-_BARS:]
+    ]
+    return await page(visit, f"Feedback on {key}", [
+        h.p[summary],
+        figure("Rewards of this item", drawing, found.columns, shown, sql),
+        h.section(".card")[h.h2["The searches"], h.ul[links]] if links else None,
+    ], chooses=False)  # fmt: skip
+
+
+async def search(visit: Visit) -> h.Node:
+    """A recorded search, and the same asked again today."""
+    name = visit.said("collection")
+    recorded = await visit.platform.retrieval(visit.said("id"), name)
+    try:
+        again: h.Node = _again(await visit.platform.replay(visit.said("id"), name))
+    except RetrievalError as error:
+        again = problem_box("It cannot be asked again", str(error))
+    return await page(
+        visit, recorded.query or "A search by a vector", [_recorded(visit, recorded), again], chooses=False
+    )
+
+
+def _recorded(visit: Visit, found: RecordedRetrieval) -> h.Node:
+    names = list(dict.fromkeys(part for one in found.impressions for part in one.signals))
+    facts = {
+        "when": shown_value(found.retrieved_at), "collection": found.collection,
+        "profile": str(found.profile_version or "its own"), "model": str(found.model_version or "none"),
+        "policy": found.policy, "path": found.path, "filter": shown_value(dict(found.where)),
+        "candidates": f"{found.candidates:,}",
+    }  # fmt: skip
+    rows = [
+        (
+            str(one.rank),
+            h.a(href=visit.url("/data/item", collection=found.collection, id=one.item_id))[one.item_id],
+            f"{one.score:.4f}",
+            stacked_bar(_values(one.signals), names),
+            one.slot.value,
+            f"{one.propensity:.3g}",
+        )
+        for one in found.impressions
+    ]
+    stages = {stage: spent for stage, spent in found.timings_ms.items() if stage != "total"}
+    columns = ("rank", "item", "score", "made of", "slot", "propensity")
+    return [
+        h.section(".card")[h.dl[((h.dt[label], h.dd[value]) for label, value in facts.items())]],
+        h.section(".card")[legend(names), table(columns, rows, caption="What was shown", numbers=("score",))],
+        h.section(".card")[h.h2["Where the time went"], waterfall(stages, found.retrieval_time_ms)],
+    ]
+
+
+def _values(signals: Mapping[str, Any]) -> dict[str, float]:
+    """The contributions of a recorded hit; of a profile that is gone none are known."""
+    return {name: float(part.get("value") or 0.0) for name, part in signals.items() if isinstance(part, Mapping)}
+
+
+def _again(found: Replay) -> h.Node:
+    rows = [
+        (one.item_id, shown_value(one.rank_then), shown_value(one.rank_now), "; ".join(one.why))
+        for one in found.differences
+    ]
+    return h.section(".card", aria_label="Asked again")[
+        h.h2["Asked again"],
+        h.p["Its ranking follows from its record." if found.is_reproduced else "; ".join(found.why_not)],
+        h.p["Today's answer is the same."] if found.is_same_today else [
+            (h.p(".note")[change] for change in found.changes),
+            table(("item", "rank then", "rank now", "why"), rows, caption="What differs today"),
+        ],
+    ]  # fmt: skip
+
+
+ROUTES: tuple[Route, ...] = (
+    view("/learning", learning, needs=Scope.READ),
+    view("/learning/item", item, needs=Scope.READ),
+    view("/learning/search", search, needs=Scope.READ),
+    view("/learning/learn", learn, needs=Scope.ADMIN, method="POST"),
+)

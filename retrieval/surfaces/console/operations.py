@@ -1,0 +1,277 @@
+"""The Operations view: how the collections stand, recall and latency, jobs, re-embedding and the doctor's findings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+import htpy as h
+from starlette.routing import Route
+
+from retrieval.domain.api_key import Scope
+from retrieval.domain.diagnosis import Diagnosis, Finding
+from retrieval.domain.errors import InvalidRequestError
+from retrieval.domain.records.analytics import AnalyticsTable
+from retrieval.services.collections import CollectionStatus
+from retrieval.services.doctor.diagnose import diagnose
+from retrieval.services.reembed import Reembedding
+from retrieval.surfaces.console.frame import Visit, empty, notice, page, shown_value, table, view
+from retrieval.surfaces.console.plots import Series, figure, lines, sql_of
+
+CONTRACT = 0.99
+"""The share of the true nearest items that a search finds at least."""
+
+_ACTIONS = ("pause", "resume", "switch", "rollback", "finish", "abort")
+_WEEKS = timedelta(days=28)
+_REFRESH = "every 5s"
+
+
+async def operations(visit: Visit) -> h.Node:
+    """Every collection at a glance, and the chosen one in detail."""
+    name = visit.said("collection")
+    statuses = await visit.platform.statistics()
+    if not statuses:
+        return await page(visit, "Operations", empty("There are no collections yet."), chooses=False)
+    chosen = next((one for one in statuses if one.name == name), None)
+    return await page(visit, "Operations", [
+        _overview(visit, statuses),
+        await _detail(visit, chosen) if chosen is not None else h.p(".hint")["Choose a collection for its details."],
+        _doctor_card(visit) if visit.may(Scope.ADMIN) else None,
+    ])  # fmt: skip
+
+
+def _overview(visit: Visit, statuses: Sequence[CollectionStatus]) -> h.Node:
+    columns = ("collection", "items", "waiting", "embedding space", "index", "recall", "not recorded")
+    rows = [
+        (
+            h.a(href=visit.url("/operations", collection=one.name))[one.name],
+            f"{one.documents:,}",
+            f"{one.pending:,}",
+            one.space or "words alone",
+            ", ".join(f"{index.bytes / 2**20:.1f} MB{'' if index.valid else ', unfinished'}" for index in one.indexes)
+            or "none: all are compared",
+            f"{min(found.recall for found in one.recall):.3f}" if one.recall else "–",
+            f"{sum(one.unrecorded.values()):,}",
+        )
+        for one in statuses
+    ]
+    return h.section(".card")[table(columns, rows, caption="The collections", numbers=("items", "waiting", "recall"))]
+
+
+async def _detail(visit: Visit, chosen: CollectionStatus) -> h.Node:
+    return [
+        h.h2[chosen.name],
+        h.div(".two")[await _latency(visit, chosen.name), await _recall(visit, chosen)],
+        _pending(visit, chosen),
+        _jobs(chosen),
+        _reembedding_card(visit, chosen.name) if visit.may(Scope.ADMIN) else None,
+    ]
+
+
+async def _latency(visit: Visit, name: str) -> h.Node:
+    found = await visit.platform.analytics("latency", collection=name, since=_WEEKS)
+    rows = sorted((row for row in found if row["stage"] == "total"), key=lambda row: row["day"])
+    paths = sorted({row["path"] for row in rows})
+    days = sorted({row["day"] for row in rows})
+    series = [
+        Series(f"{which}, {path}", [_at(rows, day, path, f"{which}_ms") for day in days])
+        for path in paths
+        for which in ("p50", "p95", "p99")
+    ]
+    drawing = (
+        lines("Milliseconds that searches took, by day", [f"{day:%d %b}" for day in days], series, least=0.0)
+        if days
+        else h.p(".hint")["Nothing was recorded in the last 28 days."]
+    )
+    title = "Latency in milliseconds: median, 95 % and 99 %"
+    return figure(title, drawing, found.columns, found.values, sql_of("latency", name))
+
+
+def _at(rows: Sequence[Any], day: object, path: str, column: str) -> float | None:
+    return next((float(row[column]) for row in rows if row["day"] == day and row["path"] == path), None)
+
+
+async def _recall(visit: Visit, chosen: CollectionStatus) -> h.Node:
+    found = await visit.platform.analytics("recall", collection=chosen.name, limit=2000)
+    title = f"Recall of approximate searches, against the contract of {CONTRACT:g}"
+    drawing: h.Node = _recall_lines(found) if len(found) else h.p(".hint")[
+        "Nothing to measure: every search compares all items, which finds all of the nearest."
+        if not chosen.indexes
+        else "Not measured yet; the job recall does it, on recorded searches."
+    ]  # fmt: skip
+    return figure(title, drawing, found.columns, found.values, sql_of("recall", chosen.name))
+
+
+def _recall_lines(found: AnalyticsTable) -> h.Node:
+    times = sorted({row["measured_at"] for row in found})
+    known = {(row["measured_at"], row["bucket"]): float(row["recall"]) for row in found}
+    buckets = sorted({row["bucket"] for row in found})
+    series = [Series(bucket, [known.get((time, bucket)) for time in times]) for bucket in buckets]
+    least = min(0.9, *known.values())
+    places = [f"{time:%d %b %H:%M}" for time in times]
+    return lines("Recall by measurement", places, series, least=least, most=1.0, mark=CONTRACT)
+
+
+def _pending(visit: Visit, chosen: CollectionStatus) -> h.Node:
+    """What waits; asked again by itself as long as something does."""
+    again: dict[str, str] = {}
+    if chosen.pending or chosen.weights_pending:
+        address = visit.url("/operations/waiting", collection=chosen.name)
+        again = {"hx_get": address, "hx_trigger": _REFRESH, "hx_swap": "outerHTML"}
+    total = chosen.documents + chosen.pending
+    if not again:
+        return h.section("#waiting.card", aria_label="Waiting")[h.p["Nothing waits: every item can be found."]]
+    return h.section("#waiting.card", aria_label="Waiting", **again)[
+        h.p[f"{chosen.pending:,} items wait for their vector; a worker makes it (retrieval worker)."],
+        h.progress(value=str(chosen.documents), max=str(max(total, 1)), aria_label="Items with a vector"),
+        h.p(".hint")["Weights of words wait to be computed again."] if chosen.weights_pending else None,
+    ]
+
+
+async def waiting(visit: Visit) -> h.Node:
+    """What waits in a collection now."""
+    name = visit.said("collection")
+    found = next((one for one in await visit.platform.statistics() if one.name == name), None)
+    return _pending(visit, found) if found is not None else None
+
+
+def _jobs(chosen: CollectionStatus) -> h.Node:
+    columns = ("job", "began", "seconds", "outcome", "what it did")
+    rows = [
+        (
+            one.job,
+            shown_value(one.started_at),
+            shown_value(one.seconds),
+            h.span(class_=["state", "error" if one.outcome == "failed" else ""])[one.outcome],
+            ", ".join(f"{name} {shown_value(value)}" for name, value in one.details.items()) or "–",
+        )
+        for one in chosen.runs
+    ]
+    if not rows:
+        return h.section(".card")[h.p["No job has run yet; retrieval worker runs them."]]
+    return h.section(".card")[table(columns, rows, caption="The last run of each job", numbers=("seconds",))]
+
+
+def _reembedding_card(visit: Visit, name: str) -> h.Node:
+    address = visit.url("/operations/reembedding", collection=name)
+    return h.section(".card", aria_label="Re-embedding")[
+        h.h2["Re-embedding"],
+        h.div("#reembedding", hx_get=address, hx_trigger="load", hx_swap="innerHTML")[h.p(".hint")["Loading …"]],
+    ]
+
+
+async def reembedding(visit: Visit) -> h.Node:
+    """How the move to another embedding space stands, with its buttons, or the form that begins one."""
+    return await _reembedding(visit)
+
+
+async def _reembedding(visit: Visit, *before: h.Node) -> h.Node:
+    name = visit.said("collection")
+    try:
+        found = await visit.platform.reembedding(name)
+    except InvalidRequestError:
+        return [*before, _begin_form(visit, name)]
+    return [*before, _stages(visit, found)]
+
+
+def _begin_form(visit: Visit, name: str) -> h.Node:
+    return h.form(hx_post=visit.url("/operations/reembed"), hx_target="#reembedding")[
+        h.p["No move to another embedding space is under way."],
+        h.input(type="hidden", name="collection", value=name),
+        h.div(".row")[
+            h.label(for_="to")["To the embedder"],
+            h.input("#to", type="text", name="to", placeholder="minilm, or openai; empty: that of new collections"),
+            h.button(".quiet", type="submit", name="do", value="cost")["What would it cost?"],
+            h.button(type="submit", name="do", value="start")["Start"],
+        ],
+    ]
+
+
+def _stages(visit: Visit, found: Reembedding) -> h.Node:
+    name, done = found.collection, found.items - found.pending
+    facts = {
+        "from": found.former, "to": found.target, "state": found.state.value + (", paused" if found.is_paused else ""),
+        "items left": f"{found.pending:,} of {found.items:,}", "tokens paid": f"{found.paid_tokens:,}",
+        "begun": shown_value(found.started_at), "switched": shown_value(found.switched_at),
+        "former space goes": shown_value(found.removes_at),
+    }  # fmt: skip
+    comparison = found.comparison or {}
+    return h.div(hx_get=visit.url("/operations/reembedding", collection=name), hx_trigger=_REFRESH,
+                 hx_target="#reembedding")[
+        h.dl[((h.dt[label], h.dd[value]) for label, value in facts.items())],
+        h.progress(value=str(done), max=str(max(found.items, 1)), aria_label="Items with a vector of the target"),
+        h.p(".note")[found.note] if found.note else None,
+        table(("figure", "value"), [(key, shown_value(value)) for key, value in comparison.items()],
+              caption="The space in use and the target, asked the same questions") if comparison else None,
+        h.form(".row.left", hx_post=visit.url("/operations/reembed"), hx_target="#reembedding")[
+            h.input(type="hidden", name="collection", value=name),
+            (h.button(".quiet", type="submit", name="do", value=action)[action.capitalize()] for action in _ACTIONS),
+        ],
+        h.p(".hint")["A worker does the work: retrieval worker."],
+    ]  # fmt: skip
+
+
+async def reembed(visit: Visit) -> h.Node:
+    """Begin a move, tell its cost, or steer it; a worker does the rest."""
+    name, do = visit.said("collection"), visit.said("do")
+    to = visit.said("to").strip() or None
+    if do == "cost":
+        cost = await visit.platform.reembed_cost(name, to=to)
+        size = cost.vector_bytes / 2**20
+        said = f"{cost.texts:,} texts of {cost.tokens:,} tokens to {cost.target}, and {size:.1f} MB of vectors."
+        return await _reembedding(visit, notice(said))
+    if do == "start":
+        await visit.platform.reembed(name, to=to)
+        return await _reembedding(visit, notice("It has begun."))
+    if do not in _ACTIONS:
+        raise InvalidRequestError(f"there is no {do!r:.40}; there are {', '.join(_ACTIONS)}")
+    await visit.platform.reembedding(name, do, wait=False)
+    return await _reembedding(visit, notice(f"Asked for: {do}."))
+
+
+def _doctor_card(visit: Visit) -> h.Node:
+    address = visit.url("/operations/doctor", collection=visit.said("collection"))
+    return h.section(".card", aria_label="Doctor")[
+        h.h2["Doctor"],
+        h.div(hx_get=address, hx_trigger="load")[h.p(".hint")["Examining …"]],
+    ]
+
+
+async def doctor(visit: Visit) -> h.Node:
+    """The findings, the worst first, each with its remedy; a key's tenant is told of its own collections."""
+    name = visit.said("collection") or None
+    if visit.request.app.state.insecure_local:
+        found = await visit.platform.doctor(name)
+    else:
+        found = await diagnose(visit.platform.workplace, visit.platform.tenant_id, name, is_own=True)
+    return _findings(found)
+
+
+def _findings(found: Diagnosis) -> h.Node:
+    def row(one: Finding) -> tuple[h.Node, ...]:
+        return (
+            h.span(class_=["state", one.severity.value])[one.severity.value],
+            one.check,
+            one.found,
+            h.code[one.mend] if one.mend else "–",
+        )
+
+    wrong = [one for one in found.findings if one.severity.rank]
+    columns = ("", "about", "found", "what to do")
+    return [
+        table(columns, map(row, wrong), caption="What is not as it should be") if wrong else h.p["Nothing is wrong."],
+        h.details[
+            h.summary[f"What was looked at ({len(found.findings)})"],
+            table(columns, map(row, found.findings), caption="Everything that was looked at"),
+        ],
+    ]
+
+
+ROUTES: tuple[Route, ...] = (
+    view("/operations", operations, needs=Scope.READ),
+    view("/operations/waiting", waiting, needs=Scope.READ),
+    view("/operations/doctor", doctor, needs=Scope.ADMIN),
+    view("/operations/reembedding", reembedding, needs=Scope.ADMIN),
+    view("/operations/reembed", reembed, needs=Scope.ADMIN, method="POST"),
+)

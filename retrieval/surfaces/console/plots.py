@@ -1,0 +1,241 @@
+"""Plots as SVG, drawn on the server; each with its numbers as a table, and the SQL that gives them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import htpy as h
+
+from retrieval.surfaces.console.frame import shown_value, table
+
+WIDTH, HEIGHT = 640.0, 220.0
+_LEFT, _RIGHT, _TOP, _BOTTOM = 52.0, 12.0, 12.0, 28.0
+_COLOURS = 8
+MOST_POINTS = 400
+"""Points of a line that are drawn; of more, evenly chosen ones."""
+
+
+def svg(width: float, height: float, label: str, content: h.Node, *, stretches: bool = False) -> h.Element:
+    """A drawing; ``label`` says in a sentence what it shows."""
+    return h.Element("svg")(
+        viewBox=f"0 0 {width:g} {height:g}",
+        role="img",
+        aria_label=label,
+        preserveAspectRatio="none" if stretches else None,
+        class_="plot",
+    )[content]
+
+
+def _rect(box: tuple[float, float, float, float], kind: str, said: str) -> h.Element:
+    """A bar: its left end, top, width and height."""
+    x, y, width, height = box
+    return h.Element("rect")(
+        x=f"{x:.2f}", y=f"{y:.2f}", width=f"{max(width, 0.0):.2f}", height=f"{height:.2f}", class_=kind
+    )[h.Element("title")[said]]
+
+
+def _text(x: float, y: float, said: str, anchor: str = "start") -> h.Element:
+    return h.Element("text")(x=f"{x:.1f}", y=f"{y:.1f}", text_anchor=anchor)[said]
+
+
+def _line(x1: float, y1: float, x2: float, y2: float, kind: str) -> h.Element:
+    return h.Element("line")(x1=f"{x1:.1f}", y1=f"{y1:.1f}", x2=f"{x2:.1f}", y2=f"{y2:.1f}", class_=kind)
+
+
+def colour(place: int) -> str:
+    """The class of the colour at that place of a legend."""
+    return f"c{place % _COLOURS}"
+
+
+def stacked_bar(parts: Mapping[str, float], names: Sequence[str], *, whole: float | None = None) -> h.Element:
+    """Parts of a sum side by side; a name has the same colour in all bars that are given the same names.
+
+    ``whole``: what the full width stands for; None: the sum of the parts. A part below 0 is drawn from the left end
+    with a line through it.
+    """
+    total = sum(abs(value) for value in parts.values())
+    scale = 100.0 / (whole or total or 1.0)
+    place, drawn = 0.0, []
+    for name, value in parts.items():
+        kind = colour(names.index(name) if name in names else len(names)) + (" below" if value < 0 else "")
+        drawn.append(_rect((place, 0, abs(value) * scale, 10), kind, f"{name}: {value:.5f}"))
+        place += abs(value) * scale
+    said = ", ".join(f"{name} {value:.4g}" for name, value in parts.items()) or "nothing"
+    return h.div(".bar")[svg(100, 10, f"The parts of the score: {said}", drawn, stretches=True)]
+
+
+def legend(names: Sequence[str]) -> h.Element:
+    """Which colour is which."""
+    return h.ul(".legend")[
+        (
+            h.li[
+                h.Element("svg")(viewBox="0 0 10 10", aria_hidden="true")[
+                    h.Element("rect")(width="10", height="10", class_=colour(place))
+                ],
+                name,
+            ]
+            for place, name in enumerate(names)
+        )
+    ]
+
+
+def waterfall(stages: Mapping[str, float], total: float) -> h.Element:
+    """Stages one after the other, each as long as it took, in milliseconds."""
+    rows, begin = [], 0.0
+    scale = (WIDTH - 190) / max(total, sum(stages.values()), 0.001)
+    for place, (name, spent) in enumerate(stages.items()):
+        y = 6.0 + place * 22
+        rows.append(_text(0, y + 12, name))
+        box = (110 + begin * scale, y, max(spent * scale, 1.5), 14)
+        rows.append(_rect(box, colour(place), f"{name}: {spent:.2f} ms"))
+        rows.append(_text(116 + (begin + spent) * scale, y + 12, f"{spent:.1f} ms"))
+        begin += spent
+    return svg(WIDTH, 12.0 + 22 * max(len(stages), 1), f"The stages of the search, {total:.1f} ms in all", rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """A line: its name and its points; ``low`` and ``high`` are the ends of an interval, where there are any."""
+
+    name: str
+    values: Sequence[float | None]
+    low: Sequence[float | None] = ()
+    high: Sequence[float | None] = ()
+
+
+def lines(
+    label: str, places: Sequence[str], series: Sequence[Series], *, least: float | None = None,
+    most: float | None = None, mark: float | None = None,
+) -> h.Element:  # fmt: skip
+    """Lines over the same places, with their intervals as bands; ``mark`` is a level to hold against, dashed."""
+    step = max(1, math.ceil(len(places) / MOST_POINTS))
+    every = [v for one in series for part in (one.values, one.low, one.high) for v in part if v is not None]
+    every += [mark] if mark is not None else []
+    low = least if least is not None else min([*every, 0.0])
+    high = most if most is not None else max([*every, low + 1e-9]) * 1.05
+    high = high if high > low else low + 1.0
+
+    def x(place: int) -> float:
+        return _LEFT + (WIDTH - _LEFT - _RIGHT) * (place / max(len(places) - 1, 1) if len(places) > 1 else 0.5)
+
+    def y(value: float) -> float:
+        share = (min(max(value, low), high) - low) / (high - low)
+        return HEIGHT - _BOTTOM - (HEIGHT - _TOP - _BOTTOM) * share
+
+    drawn: list[h.Node] = [_axes(places, low, high, x, y)]
+    if mark is not None:
+        drawn.append(_line(_LEFT, y(mark), WIDTH - _RIGHT, y(mark), "mark"))
+    for number, one in enumerate(series):
+        drawn.append(_series(one, number, step, x, y))
+    return h.div[svg(WIDTH, HEIGHT, label, drawn), legend([one.name for one in series])]
+
+
+_Scale = Callable[[Any], float]
+
+
+def _axes(places: Sequence[str], low: float, high: float, x: _Scale, y: _Scale) -> h.Node:
+    ticks = [low + (high - low) * part / 4 for part in range(5)]
+    shown = sorted({0, len(places) // 2, len(places) - 1} if places else set())
+    anchors = {0: "start", len(places) - 1: "end"}
+    return [
+        (
+            (
+                _line(_LEFT, y(tick), WIDTH - _RIGHT, y(tick), "grid"),
+                _text(_LEFT - 6, y(tick) + 4, f"{tick:.3g}", "end"),
+            )
+            for tick in ticks
+        ),
+        (_text(x(place), HEIGHT - 8, places[place], anchors.get(place, "middle")) for place in shown),
+    ]
+
+
+def _series(one: Series, number: int, step: int, x: _Scale, y: _Scale) -> h.Node:
+    points = [(x(place), y(value)) for place, value in enumerate(one.values) if value is not None and place % step == 0]
+    band = [
+        (x(place), y(low), y(high))
+        for place, (low, high) in enumerate(zip(one.low, one.high, strict=False))
+        if low is not None and high is not None and place % step == 0
+    ]
+    drawn: list[h.Node] = []
+    if len(band) > 1:
+        outline = [(at, top) for at, _, top in band] + [(at, low) for at, low, _ in reversed(band)]
+        drawn.append(h.Element("polygon")(points=_points(outline), class_=f"band {colour(number)}"))
+    else:
+        drawn += [_line(at, low, at, high, f"whisker {colour(number)}") for at, low, high in band]
+    if len(points) > 1:
+        drawn.append(h.Element("polyline")(points=_points(points), class_=f"line {colour(number)}"))
+    if len(points) <= 60:
+        drawn += [
+            h.Element("circle")(cx=f"{at:.1f}", cy=f"{height:.1f}", r="3", class_=colour(number))
+            for at, height in points
+        ]
+    return drawn
+
+
+def _points(points: Iterable[tuple[float, float]]) -> str:
+    return " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+
+
+def bars(label: str, values: Mapping[str, float], *, low: Mapping[str, float] | None = None,
+         high: Mapping[str, float] | None = None, unit: str = "") -> h.Element:  # fmt: skip
+    """Bars to the right, one below the other, with the ends of their intervals where there are any."""
+    ends = [abs(value) for value in (*values.values(), *(high or {}).values()) if not math.isnan(value)]
+    scale = (WIDTH - 330) / max([*ends, 1e-9])
+    drawn: list[h.Node] = []
+    for place, (name, value) in enumerate(values.items()):
+        y = 4.0 + place * 24
+        drawn += [_text(0, y + 13, name if len(name) <= 34 else f"{name[:33]}…")]
+        box = (220, y, abs(value) * scale, 16)
+        drawn += [_rect(box, "c1" if value < 0 else "c0", f"{name}: {value:.4g}{unit}")]
+        if low and high and name in low and name in high:
+            left, right = 220 + low[name] * scale, 220 + high[name] * scale
+            drawn.append(_line(left, y + 8, right, y + 8, "whisker"))
+        end = max(abs(value), (high or {}).get(name, 0.0))
+        drawn.append(_text(226 + end * scale, y + 13, f"{value:.3g}{unit}"))
+    return svg(WIDTH, 8.0 + 24 * max(len(values), 1), label, drawn)
+
+
+def figure(
+    title: str, drawing: h.Node, columns: Sequence[str], rows: Iterable[Iterable[object]], sql: str
+) -> h.Element:
+    """A plot with its title, its numbers as a table and its SQL to copy."""
+    cells = [[shown_value(value) for value in row] for row in rows]
+    return h.figure(".card")[
+        h.figcaption[title],
+        drawing,
+        h.details[
+            h.summary[f"Numbers ({len(cells):,})"],
+            table(columns, cells[:MOST_POINTS], caption=title),
+            h.p(".hint")[f"The first {MOST_POINTS} rows; the SQL gives all."] if len(cells) > MOST_POINTS else None,
+        ],
+        copied_sql(sql),
+    ]
+
+
+def copied_sql(sql: str) -> h.Element:
+    """A statement to copy; it is for the search path of an analyst, who sees one tenant."""
+    return h.details[
+        h.summary["SQL"],
+        h.pre(tabindex="0")[h.code[sql]],
+        h.button(".quiet", type="button", data_copies=sql)["Copy"],
+    ]
+
+
+def literal(text: str) -> str:
+    """A text as SQL writes it, for a statement that is shown; nothing of it is ever run by the console."""
+    escaped = text.replace("'", "''")
+    return f"E'{escaped.replace(chr(92), chr(92) * 2)}'" if "\\" in text else f"'{escaped}'"
+
+
+LISTS = frozenset({"losses", "queries", "rated", "recall", "unused_items", "usage"})
+"""The figures that are views; the others are functions of a collection."""
+
+
+def sql_of(name: str, collection: str) -> str:
+    """The statement that gives a view of figures, of one collection."""
+    wanted = literal(collection)
+    where = f"analytics_{name}\nWHERE collection = {wanted}" if name in LISTS else f"analytics_{name}({wanted})"
+    return f"SELECT *\nFROM {where}"

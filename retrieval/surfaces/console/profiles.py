@@ -1,0 +1,242 @@
+"""The Profiles view: the versions, two of them compared before one is used, and the way back."""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import htpy as h
+from starlette.routing import Route
+
+from retrieval.collection import Collection
+from retrieval.domain.api_key import Scope
+from retrieval.domain.errors import InvalidRequestError
+from retrieval.domain.learning.off_policy import Estimate
+from retrieval.domain.search.profile import Profile, StoredProfile
+from retrieval.services.compare import ProfileComparison, compare_profiles, named_profile
+from retrieval.services.evaluate import Report, evaluate, parse_metrics
+from retrieval.services.judgements import missing_items, read_pairs
+from retrieval.surfaces.console.frame import Visit, empty, notice, page, shown_value, table, view
+from retrieval.surfaces.console.plots import bars, figure, sql_of
+
+_METRICS = "nDCG@10,R@10,MRR@10"
+_MOST_JUDGED = 500
+"""Judged queries of one comparison, which has to end within a request's time."""
+_DAYS, _MOST_DAYS = 28.0, 3650.0
+
+
+async def profiles(visit: Visit) -> h.Node:
+    """The versions, what each earned, and the form that compares two."""
+    if not visit.said("collection"):
+        return await page(visit, "Profiles", empty("Choose a collection."))
+    collection = await visit.collection()
+    return await page(visit, "Profiles", [
+        h.p[
+            "A profile says how a collection is searched. ",
+            "Make a new version by moving the weights under ",
+            h.a(href=visit.url("/search", collection=collection.name))["Search"],
+            "; compare it here before it is used.",
+        ],
+        h.div("#versions")[await _versions(visit, collection)],
+        _comparing(visit, await collection.profiles(limit=50)),
+        await _earned(visit, collection),
+    ])  # fmt: skip
+
+
+async def _versions(visit: Visit, collection: Collection) -> h.Node:
+    stored = await collection.profiles(limit=50)
+    columns = ("version", "weights", "fusion", "note", "made", "state")
+    rows = [
+        (
+            str(one.version),
+            ", ".join(f"{name} {weight:g}" for name, weight in one.profile.weights.items()),
+            one.profile.fusion.kind.value,
+            one.note or "–",
+            shown_value(one.created_at),
+            _state(visit, collection, one),
+        )
+        for one in stored
+    ]
+    return h.section(".card")[table(columns, rows, caption=f"The versions of {collection.name}, the newest first")]
+
+
+def _state(visit: Visit, collection: Collection, one: StoredProfile) -> h.Node:
+    if one.is_active:
+        return h.span(".state.active")["in use"]
+    if not visit.may(Scope.ADMIN):
+        return "–"
+    return h.form(method="post", action=visit.url("/profiles/use"), hx_post=visit.url("/profiles/use"),
+                  hx_target="#versions")[
+        h.input(type="hidden", name="collection", value=collection.name),
+        h.button(".quiet", type="submit", name="version", value=str(one.version),
+                 aria_label=f"Use version {one.version}")["Use this one"],
+    ]  # fmt: skip
+
+
+async def use(visit: Visit) -> h.Node:
+    """Search with another version from now on: forward or back."""
+    collection = await visit.collection()
+    version = int(visit.number("version", 0, 1, 2**31 - 1))
+    await collection.use_profile(version)
+    await collection.refresh()
+    done = notice(f"The collection is searched with version {version} now.")
+    return [done, await _versions(visit, collection)]
+
+
+def _comparing(visit: Visit, stored: Sequence[StoredProfile]) -> h.Node:
+    versions = [one.version for one in stored]
+    active = next((one.version for one in stored if one.is_active), versions[0])
+    other = next((version for version in versions if version != active), active)
+    first, against = max(active, other), min(active, other)
+    return h.section(".card")[
+        h.h2["Compare two versions"],
+        h.form(method="post", action=visit.url("/profiles/compare"), hx_post=visit.url("/profiles/compare"),
+               hx_target="#compared")[
+            h.input(type="hidden", name="collection", value=visit.said("collection")),
+            h.div(".cards")[
+                _version("first", "Version", versions, first),
+                _version("against", "against", versions, against),
+                h.div[h.label(for_="days")["Recorded in the last days"],
+                      h.input("#days", type="number", name="days", value=f"{_DAYS:g}", min="1", max=f"{_MOST_DAYS:g}")],
+            ],
+            h.details[
+                h.summary["On judged queries instead of recorded searches"],
+                h.label(for_="judged")["CSV with the columns query and expected_id; the first line names them"],
+                h.textarea("#judged", name="judged", placeholder="query,expected_id\nconnection timeout,13411721"),
+            ],
+            h.p[h.button(type="submit")["Compare"]],
+        ],
+        h.div("#compared", aria_live="polite"),
+    ]  # fmt: skip
+
+
+def _version(name: str, label: str, versions: Sequence[int], chosen: int) -> h.Node:
+    options = [h.option(value=str(version), selected=version == chosen)[str(version)] for version in versions]
+    return h.div[h.label(for_=name)[label], h.select(f"#{name}", name=name)[options]]
+
+
+async def compare(visit: Visit) -> h.Node:
+    """Two versions on what was recorded, or on judged queries."""
+    collection = await visit.collection()
+    stored = await collection.refresh()
+    names = [visit.said("first"), visit.said("against")]
+    if not all(name.isdecimal() for name in names):
+        raise InvalidRequestError("choose two versions of the profile")
+    database, tenant_id = visit.platform.database, visit.platform.tenant_id
+    first, against = [await named_profile(database, tenant_id, stored, name) for name in names]
+    if visit.said("judged").strip():
+        shown = await _on_judged(visit, collection, {first.name: first.profile, against.name: against.profile})
+    else:
+        since = visit.platform.now - timedelta(days=visit.number("days", _DAYS, 1, _MOST_DAYS))
+        shown = _on_recorded(await compare_profiles(database, tenant_id, stored, first, against, since=since))
+    return shown if visit.is_part else await page(visit, "Profiles", shown)
+
+
+def _on_recorded(found: ProfileComparison) -> h.Node:
+    first, against = found.names
+    return [
+        h.p[h.strong[found.verdict.text]],
+        h.p(".hint")[
+            f"{found.searches:,} recorded searches, {found.changed:,} of them with another answer. ",
+            " ".join(f"Left out: {searches:,}: {reason}." for reason, searches in found.left_out.items()),
+        ],
+        _estimates(found) if found.estimates else None,
+        table(
+            ("", "searches", "rated hits", "effective sample", "mean weight", "largest weight", "without support"),
+            [
+                (name, f"{one.retrievals:,}", f"{one.rated:,}", _figure(one.effective_sample_size),
+                 _figure(one.mean_weight), _figure(one.max_weight), _figure(100 * one.unsupported, " %"))
+                for name, one in zip(found.names, found.weighings, strict=True)
+            ],
+            caption=f"How far the recorded traffic can speak for {first} and for {against}",
+        ),
+    ]  # fmt: skip
+
+
+def _estimates(found: ProfileComparison) -> h.Node:
+    first, against = found.names
+    rows = [
+        (f"{one.estimator.value.upper()}{', clipped' if one.is_clipped else ''}",
+         _told(one.first), _told(one.second), _told(one.difference))
+        for one in found.estimates
+    ]  # fmt: skip
+    return table(("estimator", first, against, "difference"), rows, caption="Mean reward of a hit, with 95 % intervals")
+
+
+def _told(estimate: Estimate) -> str:
+    if math.isnan(estimate.value):
+        return "–"
+    if math.isnan(estimate.standard_error):
+        return f"{estimate.value:.4f}"
+    return f"{estimate.value:.4f} ({estimate.low:.4f} to {estimate.high:.4f})"
+
+
+def _figure(value: float, unit: str = "") -> str:
+    return "–" if math.isnan(value) else f"{value:,.3g}{unit}"
+
+
+async def _on_judged(visit: Visit, collection: Collection, profiles: Mapping[str, Profile]) -> h.Node:
+    if len(profiles) < 2:
+        raise InvalidRequestError("choose two different versions to compare them on judged queries")
+    with tempfile.TemporaryDirectory(prefix="retrieval-console-") as folder:
+        file = Path(folder) / "judged.csv"
+        file.write_text(visit.said("judged"), encoding="utf-8")
+        queries, qrels = read_pairs(file)
+    if len(queries) > _MOST_JUDGED:
+        raise InvalidRequestError(
+            f"there are {len(queries):,} judged queries and the console takes {_MOST_JUDGED}; use retrieval evaluate"
+        )
+    quiet = collection.unrecorded()
+    note = await missing_items(quiet, queries, qrels)
+
+    async def ask(text: str, *, where: dict[str, Any] | None, limit: int, variant: str) -> Sequence[str]:
+        found = await quiet.search(text, where=where, limit=limit, profile=profiles[variant], syntax=False)
+        return [hit.item_id for hit in found]
+
+    report = await evaluate(ask, queries, qrels, metrics=parse_metrics(_METRICS), variants=tuple(profiles))
+    return [h.p(".note")[note] if note else None, _judged_report(report)]
+
+
+def _judged_report(report: Report) -> h.Node:
+    rows = [(one.variant, *(f"{one.means[name]:.4f}" for name in report.metrics), f"{one.median_ms:.1f}")
+            for one in report.variants]  # fmt: skip
+    first = report.metrics[0]
+    means = {one.variant: one.means[first] for one in report.variants}
+    best = max(means, key=lambda name: means[name])
+    said = f"{best} is ahead in {first}." if len(set(means.values())) > 1 else "Both are alike."
+    return [
+        h.p[f"{report.queries} judged queries. ", h.strong[said]],
+        bars(f"{first} of each version", means),
+        table(("", *report.metrics, "median ms"), rows, caption="Means over the judged queries"),
+    ]
+
+
+async def _earned(visit: Visit, collection: Collection) -> h.Node:
+    found = await visit.platform.analytics("profiles", collection=collection.name)
+    rows = [row for row in found if row["reward"] is not None]
+    names = [f"version {row['profile_version']}, model {row['model_version']}" for row in rows]
+    values = {name: float(row["reward"]) for name, row in zip(names, rows, strict=True)}
+    errors = {name: 1.96 * float(row["reward_se"] or 0.0) for name, row in zip(names, rows, strict=True)}
+    drawing = (
+        bars(
+            "Mean reward of rated hits by version, with 95 % intervals",
+            values,
+            low={name: values[name] - errors[name] for name in names},
+            high={name: values[name] + errors[name] for name in names},
+        )
+        if values
+        else h.p(".hint")["No hit was rated in the last 28 days."]
+    )
+    sql = sql_of("profiles", collection.name)
+    return figure("What each version earned in the last 28 days", drawing, found.columns, found.values, sql)
+
+
+ROUTES: tuple[Route, ...] = (
+    view("/profiles", profiles, needs=Scope.READ),
+    view("/profiles/use", use, needs=Scope.ADMIN, method="POST"),
+    view("/profiles/compare", compare, needs=Scope.READ, method="POST"),
+)

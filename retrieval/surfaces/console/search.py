@@ -1,0 +1,416 @@
+"""The Search view: ask, narrow by clicking, read why a hit stands where it stands, and move the weights."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import htpy as h
+from markupsafe import Markup
+from starlette.routing import Route
+
+from retrieval.collection import Collection
+from retrieval.domain.api_key import Scope
+from retrieval.domain.errors import InvalidFilterError
+from retrieval.domain.items.collection import COUNTED_FIELDS
+from retrieval.domain.learning.feedback import Feedback
+from retrieval.domain.search.hit import Hit, SearchResult
+from retrieval.domain.search.preview import PreviewedHit, ProfilePreview
+from retrieval.domain.search.profile import Profile
+from retrieval.surfaces.console.frame import Visit, empty, notice, page, problem_box, table, view
+from retrieval.surfaces.console.plots import figure, legend, literal, stacked_bar, waterfall
+
+HITS = 10
+SNIPPET = 280
+_SAMPLED, _MOST_FACETS, _MOST_VALUES = 100, 6, 12
+"""Items whose attributes are looked at for facets, the facets that are offered, and the values shown of each."""
+_LONGEST_VALUE = 40
+
+Weights = Mapping[str, float]
+
+
+async def search(visit: Visit) -> h.Node:
+    """The whole view; with a question in its address the answer too."""
+    if not visit.said("collection"):
+        return await _without_collection(visit)
+    collection = await visit.collection()
+    offered = visit.all_said("facet") or await facets_of(collection)
+    asked = visit.said("q").strip()
+    found = await _found(visit, collection, offered) if asked else await _unasked(visit, collection)
+    form = h.form("#ask", method="get", action=visit.url("/search"), hx_get=visit.url("/search"), hx_target="#found",
+                  hx_select="#found", hx_swap="outerHTML", hx_push_url="true",
+                  hx_disinherit="*", role="search")[
+        h.input(type="hidden", name="collection", value=collection.name),
+        (h.input(type="hidden", name="facet", value=name) for name in offered),
+        h.div(".question")[
+            h.label(".unseen", for_="q")["Question"],
+            h.input("#q", type="search", name="q", value=asked, autocomplete="off", autofocus=not asked,
+                    placeholder='Words, a "phrase", -without, or a question'),
+            h.button(type="submit")["Search"],
+        ],
+        h.div("#found")[found],
+    ]  # fmt: skip
+    return await page(visit, "Search", form)
+
+
+async def _without_collection(visit: Visit) -> h.Node:
+    names = [one.name for one in await visit.platform.collections()]
+    if not names:
+        how = h.p["Bring some in: ", h.a(href=visit.url("/data"))["Data"]] if visit.may(Scope.WRITE) else None
+        return await page(visit, "Search", empty("There are no collections yet.", how), chooses=False)
+    links = h.ul(".choices")[(h.li[h.a(href=visit.url("/search", collection=name))[name]] for name in names)]
+    return await page(visit, "Search", h.div(".card")[h.h2["Which collection?"], links], chooses=False)
+
+
+async def _unasked(visit: Visit, collection: Collection) -> h.Node:
+    latest = dict.fromkeys(one.query for one in await collection.retrievals(limit=30) if one.query)
+    if not collection_size(await collection.info()):
+        return empty("This collection has no items yet.")
+    name = collection.name
+    links = [h.li[h.a(href=visit.url("/search", collection=name, q=one))[one]] for one in list(latest)[:8]]
+    tried = h.div[h.p["Asked lately:"], h.ul(".choices")[links]] if links else None
+    return empty("Type a question: the answer shows why each item stands where it stands.", tried)
+
+
+def collection_size(info: Any) -> int:
+    """The number of items that can be found, and of those that wait."""
+    return int(info.documents) + int(info.pending)
+
+
+async def facets_of(collection: Collection) -> list[str]:
+    """The fields worth filtering by: short texts that some items share, as the first items have them."""
+    items = [one.item for one in await collection.page(limit=_SAMPLED)]
+    values: dict[str, list[str]] = {}
+    for item in items:
+        for name, value in item.attributes.items():
+            if isinstance(value, str) and 0 < len(value) <= _LONGEST_VALUE:
+                values.setdefault(name, []).append(value)
+    shared = [name for name, found in values.items() if 1 < len(set(found)) <= max(len(found) // 2, 2)]
+    shared.sort(key=lambda name: (-len(values[name]), name))
+    own = [name for name in COUNTED_FIELDS if len({str(getattr(item, name)) for item in items}) > 1]
+    return [*shared, *own][:_MOST_FACETS]
+
+
+def where_said(visit: Visit, offered: Iterable[str]) -> dict[str, Any] | None:
+    """The filter that was clicked together. Raises ``InvalidFilterError`` for a written one that is no JSON object."""
+    where: dict[str, Any] = {name: chosen for name in offered if (chosen := visit.all_said(f"f.{name}"))}
+    period = {side: value for side in ("gte", "lt") if (value := visit.said(f"when.{side}"))}
+    if period:
+        where["occurred_at"] = period
+    written = visit.said("where").strip()
+    if written:
+        try:
+            more = json.loads(written)
+        except ValueError as error:
+            raise InvalidFilterError(f"the filter is no JSON: {error}") from None
+        if not isinstance(more, dict):
+            raise InvalidFilterError('the filter is a JSON object, such as {"priority": "High"}')
+        return {"all": [where, more]} if where else more
+    return where or None
+
+
+async def _found(visit: Visit, collection: Collection, offered: Sequence[str]) -> h.Node:
+    where = where_said(visit, offered)
+    result = await collection.search(
+        visit.said("q"), where=where, limit=HITS, snippet=SNIPPET, facets=offered, after=visit.said("after"), typos=True
+    )
+    return [
+        h.div(".three")[
+            _filters(visit, result, offered),
+            h.div(".hits")[
+                h.p(".summary")[_summary(result)],
+                (h.p(".note")[note] for note in (*result.notes, *result.why_no_hits)),
+                _tuning(visit, collection.profile),
+                h.div("#tuned")[await _tuned(visit, collection, where)],
+                _hits(visit, result) if len(result) else empty("Nothing was found."),
+                _pages(visit, result),
+                _timings(result),
+            ],
+        ]
+    ]  # fmt: skip
+
+
+def _hits(visit: Visit, result: SearchResult) -> h.Node:
+    names = _names(result)
+    shown = [_hit(visit, hit, result, names) for hit in result]
+    return [legend(names), h.ol(".results", start=str(result[0].rank))[shown]]
+
+
+def _names(hits: Iterable[Hit]) -> list[str]:
+    """The parts that the scores of these hits have, in the order of the first ones."""
+    return list(dict.fromkeys(part.leg for hit in hits for part in hit.explanation.contributions))
+
+
+def _parts(hit: Hit) -> dict[str, float]:
+    return {part.leg: part.value for part in hit.explanation.contributions}
+
+
+def _summary(result: SearchResult) -> h.Node:
+    total = result.timings_ms.get("total", 0.0)
+    version = f"profile {result.profile_version}" if result.profile_version else "a profile of its own"
+    return [
+        f"{len(result)} {'hit' if len(result) == 1 else 'hits'} in {total:.0f} ms by {version}; ",
+        "the search by meaning was ",
+        h.strong[result.path.value],
+        f": {result.why}.",
+    ]
+
+
+def _filters(visit: Visit, result: SearchResult, offered: Sequence[str]) -> h.Node:
+    asks_again = {
+        "hx_get": visit.url("/search"), "hx_include": "#ask", "hx_target": "#found", "hx_select": "#found",
+        "hx_swap": "outerHTML", "hx_push_url": "true", "hx_trigger": "change",
+    }  # fmt: skip
+    return h.aside(".filters", aria_label="Filters", **asks_again)[
+        h.details(open=True)[
+            h.summary["Filters"],
+            (_facet(visit, name, result.facets.get(name, {})) for name in offered),
+            h.fieldset[
+                h.legend["When"],
+                _field(visit, "when.gte", "from", "date"),
+                _field(visit, "when.lt", "until before", "date"),
+            ],
+            h.details[
+                h.summary["As JSON"],
+                _field(visit, "where", "filter", "text", placeholder='{"priority": "High"}'),
+            ],
+            h.noscript[h.button(type="submit")["Filter"]],
+        ]
+    ]
+
+
+def _field(visit: Visit, name: str, label: str, kind: str, **more: str) -> h.Node:
+    key = f"field-{name.replace('.', '-')}"
+    return h.div[h.label(for_=key)[label], h.input(f"#{key}", type=kind, name=name, value=visit.said(name), **more)]
+
+
+def _facet(visit: Visit, name: str, counts: Mapping[str, int]) -> h.Node:
+    chosen = visit.all_said(f"f.{name}")
+    shown = dict.fromkeys([*chosen, *list(counts)[:_MOST_VALUES]])
+    if not shown:
+        return None
+    return h.fieldset[
+        h.legend[name],
+        (
+            h.label(".tick")[
+                h.input(type="checkbox", name=f"f.{name}", value=value, checked=value in chosen),
+                h.span[value or "(empty)"],
+                h.span(".count")[f"{counts[value]:,}" if value in counts else ""],
+            ]
+            for value in shown
+        ),
+    ]
+
+
+def _hit(visit: Visit, hit: Hit, result: SearchResult, names: Sequence[str]) -> h.Node:
+    best = max(result[0].score, hit.score)
+    address = visit.url("/data/item", collection=visit.said("collection"), id=hit.item_id)
+    return h.li(".card")[
+        h.h2[h.a(href=address)[hit.title or hit.item_id]],
+        h.p(".snippet")[highlighted(hit)],
+        h.p(".facts")[
+            h.span(".score")[f"{hit.score:.4f}"],
+            h.span[f"{hit.relevance:.0%} relevant"] if hit.relevance is not None else None,
+            h.span(".explored")["explored"] if hit.slot.value != "exploit" else None,
+            h.span[hit.item_id],
+            h.span[f"{hit.occurred_at:%Y-%m-%d}"] if hit.occurred_at else None,
+            (h.span(".tag")[tag] for tag in hit.tags),
+        ],
+        stacked_bar(_parts(hit), names, whole=best or None),
+        h.div(".row")[
+            h.details(".why")[h.summary["Why here?"], _explained(hit)],
+            _verdict(visit, hit, result) if visit.may(Scope.FEEDBACK) and result.retrieval_id else None,
+        ],
+    ]  # fmt: skip
+
+
+def highlighted(hit: Hit) -> h.Node:
+    """The part of the text that the question is about, with its words marked; ``Snippet.html`` is escaped."""
+    return Markup(hit.snippet.html) if hit.snippet is not None else hit.body[:SNIPPET]  # noqa: S704 - it is escaped
+
+
+def _explained(hit: Hit) -> h.Node:
+    rows = [
+        (part.leg, str(part.rank), f"{part.raw_score:.4f}", f"{part.weight:g}", f"{part.value:.5f}")
+        for part in hit.explanation.contributions
+    ]
+    columns = ("part", "rank", "own score", "weight", "contribution")
+    total = ("sum", "", "", "", f"{hit.explanation.score:.5f}")
+    shown = hit.explanation.fusion
+    return [
+        table(columns, [*rows, total], caption=f"How {hit.item_id} got its score ({shown})", numbers=columns[1:]),
+        h.p(".hint")[f"Shown with probability {hit.propensity:.3g}, as {hit.slot.value}."],
+    ]
+
+
+def _verdict(visit: Visit, hit: Hit, result: SearchResult) -> h.Node:
+    def button(text: str, *, is_helpful: bool) -> h.Node:
+        values = {"retrieval": str(result.retrieval_id), "item": hit.item_id, "helpful": str(is_helpful).lower()}
+        return h.button(".quiet", type="button", hx_post=visit.url("/feedback"), hx_vals=json.dumps(values),
+                        hx_params="retrieval,item,helpful", hx_target="closest .verdict", hx_swap="innerHTML",
+                        aria_label=f"{text}: {hit.title or hit.item_id}")[text]  # fmt: skip
+
+    return h.div(".verdict")[button("Helpful", is_helpful=True), button("Not helpful", is_helpful=False)]
+
+
+async def feedback(visit: Visit) -> h.Node:
+    """Take a verdict on a hit; its weight and its cap are those of the key."""
+    event = Feedback(
+        retrieval_id=visit.said("retrieval"), item_id=visit.said("item"), helpful=visit.said("helpful") == "true",
+        actor=f"console {visit.caller.key_id}".strip(),
+    )  # fmt: skip
+    report = await visit.platform.feedback_each([event], api_key=visit.caller.key)
+    if report.discounted:
+        return notice("Noted, but it does not count: " + ", ".join(report.discounted))
+    return notice("Noted: " + ("helpful" if event.reward else "not helpful"))
+
+
+def _pages(visit: Visit, result: SearchResult) -> h.Node:
+    if not visit.said("after") and result.next is None:
+        return None
+    kept = {key: visit.all_said(key) for key in visit.request.query_params if key not in ("after", "q")}
+    first = visit.url("/search", q=visit.said("q"), **kept)
+    more = visit.url("/search", q=visit.said("q"), after=result.next, **kept)
+    return h.nav(".pages", aria_label="Pages")[
+        h.a(href=first)["First page"] if visit.said("after") else None,
+        h.a(href=more, rel="next")["Next page"] if result.next else None,
+    ]
+
+
+def _timings(result: SearchResult) -> h.Node:
+    stages = {name: spent for name, spent in result.timings_ms.items() if name != "total"}
+    total = result.timings_ms.get("total", 0.0)
+    sql = "SELECT s.key AS stage, s.value AS milliseconds\nFROM retrievals AS r, jsonb_each(r.timings_ms) AS s\n"
+    sql += f"WHERE r.retrieval_id = {literal(str(result.retrieval_id))}"
+    rows = [*stages.items(), ("total", total)]
+    return figure("Where the time went", waterfall(stages, total), ("stage", "milliseconds"), rows, sql)
+
+
+def weights_said(visit: Visit, profile: Profile) -> dict[str, float]:
+    """The weights as the sliders stand; where none was sent, the profile's own."""
+    return {
+        name: visit.number(f"w.{name}", weight, 0.0, 1000.0) for name, weight in _slid(profile).items()
+    }  # fmt: skip
+
+
+def _slid(profile: Profile) -> dict[str, float]:
+    """What a slider is shown for: the signals, or the legs with the two that every collection has."""
+    if profile.signals:
+        return dict(profile.weights)
+    return {**dict.fromkeys(("dense", "lexical"), 0.0), **profile.legs}
+
+
+def weighted(profile: Profile, weights: Weights) -> Profile:
+    """The same profile with these weights; a leg that was not there and weighs nothing stays away."""
+    if profile.signals:
+        return replace(profile, signals=tuple(replace(one, weight=weights[one.key]) for one in profile.signals))
+    return replace(profile, legs={name: w for name, w in weights.items() if w or name in profile.legs})
+
+
+def _tuning(visit: Visit, profile: Profile) -> h.Node:
+    weights, own = weights_said(visit, profile), _slid(profile)
+    most = max(2 * max(own.values()), 1.0)
+    return h.section(".card.sliders", aria_label="Weights", hx_get=visit.url("/search/preview"), hx_include="#ask",
+                     hx_target="#tuned", hx_trigger="input delay:120ms", hx_sync="this:replace")[
+        h.div(".row")[
+            h.h2["Weights"],
+            h.button(".quiet", type="button", data_resets="")["Back to the profile's"],
+        ],
+        (
+            h.div(".slider")[
+                h.label(for_=f"w-{name.replace(':', '-')}")[name],
+                h.input(f"#w-{name.replace(':', '-')}", type="range", name=f"w.{name}", min="0", max=f"{most:g}",
+                        step=f"{most / 40:g}", value=f"{weight:g}", data_own=f"{own[name]:g}"),
+                h.output[f"{weight:g}"],
+            ]
+            for name, weight in weights.items()
+        ),
+        h.p(".hint")["Move one: the answer is ranked anew at once. Nothing is stored until you save it."],
+    ]  # fmt: skip
+
+
+async def preview(visit: Visit) -> h.Node:
+    """The answer of the profile and that of the sliders side by side."""
+    collection = await visit.collection()
+    return await _tuned(visit, collection, where_said(visit, visit.all_said("facet")))
+
+
+async def _tuned(visit: Visit, collection: Collection, where: Mapping[str, Any] | None) -> h.Node:
+    profile, weights = collection.profile, weights_said(visit, collection.profile)
+    if not visit.said("q").strip() or weights == _slid(profile):
+        return None
+    if not any(weights.values()):
+        return problem_box("No ranking", "Give at least one part a weight above 0.")
+    found = await collection.preview(
+        visit.said("q"), where=where, limit=HITS, profiles={"now": profile, "candidate": weighted(profile, weights)}
+    )
+    now, candidate = found.previews
+    changed = sum(hit.moved != 0 for hit in candidate.hits) + len(candidate.left)
+    names = _names(hit.hit for one in (now, candidate) for hit in one.hits)
+    return h.section(".card.tuned", aria_label="Before and after")[
+        h.p(role="status")[f"{changed} {'place changes' if changed == 1 else 'places change'} with these weights."],
+        legend(names),
+        h.div(".two")[_side("Now", now, names), _side("With these weights", candidate, names, is_after=True)],
+        _saving(visit) if visit.may(Scope.ADMIN) else None,
+    ]  # fmt: skip
+
+
+def _side(title: str, one: ProfilePreview, names: Sequence[str], *, is_after: bool = False) -> h.Node:
+    best = max((hit.hit.score for hit in one.hits), default=0.0)
+    gone = [h.li(".gone")[_moved(hit), h.span(".name")[hit.hit.title or hit.hit.item_id]] for hit in one.left]
+    return h.div[
+        h.h3[title],
+        h.ol[
+            (
+                h.li(title=hit.why if is_after else None)[
+                    _moved(hit) if is_after else None,
+                    h.span(".name")[hit.hit.title or hit.hit.item_id],
+                    stacked_bar(_parts(hit.hit), names, whole=best or None),
+                ]
+                for hit in one.hits
+            )
+        ],
+        [h.h3["No longer shown"], h.ul[gone]] if gone else None,
+    ]  # fmt: skip
+
+
+def _moved(hit: PreviewedHit) -> h.Node:
+    if hit.rank_before is None:
+        return h.span(".moved.up")["new"]
+    if hit.moved is None:
+        return h.span(".moved.down")[f"was {hit.rank_before}"]
+    if hit.moved == 0:
+        return h.span(".moved")["="]
+    return h.span(class_=["moved", "up" if hit.moved > 0 else "down"])[
+        f"{'▲' if hit.moved > 0 else '▼'} {abs(hit.moved)}"
+    ]
+
+
+def _saving(visit: Visit) -> h.Node:
+    return h.div("#saving.row")[
+        h.label(for_="note")["Note"],
+        h.input("#note", type="text", name="note", maxlength="200", placeholder="why these weights"),
+        h.button(type="button", hx_post=visit.url("/search/save"), hx_include="#ask", hx_target="#saving")[
+            "Save and use as a new version"
+        ],
+    ]
+
+
+async def save(visit: Visit) -> h.Node:
+    """Store the weights as a new version of the profile and search with it."""
+    collection = await visit.collection()
+    await collection.refresh()
+    profile = weighted(collection.profile, weights_said(visit, collection.profile))
+    version = await collection.set_profile(profile, note=visit.said("note"))
+    link = h.a(href=visit.url("/profiles", collection=collection.name))["compare or go back under Profiles"]
+    return notice(f"Saved: the collection is searched with version {version} now; ", link, ".")
+
+
+ROUTES: tuple[Route, ...] = (
+    view("/search", search, needs=Scope.READ),
+    view("/search/preview", preview, needs=Scope.READ),
+    view("/search/save", save, needs=Scope.ADMIN, method="POST"),
+    view("/feedback", feedback, needs=Scope.FEEDBACK, method="POST"),
+)

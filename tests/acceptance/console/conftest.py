@@ -1,0 +1,189 @@
+"""The console in a real browser, on real tickets; what needs a browser is skipped, loudly, where there is none."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import threading
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvicorn
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Page, Request, sync_playwright
+from pydantic import SecretStr
+
+from retrieval import Item, Platform, Settings, connect, read_items
+from retrieval.adapters.embedders.hashing import HashingEmbedder
+from retrieval.surfaces.http.app import create_app
+from tests.support.database import SCHEMA
+
+TICKETS = Path(__file__).parents[3] / "examples" / "data" / "tickets" / "corpus.jsonl.gz"
+
+ATTACK = "<img src=x onerror=\"document.title='attacked'\"><script>document.title='attacked'</script>"
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+
+
+class Served(uvicorn.Server):
+    """A server that says when it listens."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.is_listening = threading.Event()
+
+    async def startup(self, sockets: Any = None) -> None:
+        """Tell who waits."""
+        await super().startup(sockets)
+        self.is_listening.set()
+
+    @property
+    def address(self) -> str:
+        """Where it listens."""
+        return "http://{}:{}".format(*self.servers[0].sockets[0].getsockname()[:2])
+
+
+@contextmanager
+def serving(settings: Settings, *, insecure_local: bool = True) -> Iterator[str]:
+    """The service on a socket of this machine, in a thread of its own."""
+    app = create_app(settings, embedder=HashingEmbedder(), insecure_local=insecure_local)
+    server = Served(uvicorn.Config(app, host="127.0.0.1", port=0, log_level="warning"))
+    thread = threading.Thread(target=lambda: asyncio.run(server.serve()))
+    thread.start()
+    try:
+        assert server.is_listening.wait(60)
+        yield server.address
+    finally:
+        server.should_exit = True
+        thread.join(60)
+
+
+@pytest.fixture(scope="package")
+def console_settings(database_url: str) -> Settings:
+    """The settings of the service."""
+    tenant = f"console-{uuid.uuid4()}"
+    return Settings(tenant=tenant, database_schema=SCHEMA, embedder="none", database_url=SecretStr(database_url))
+
+
+Ask = Callable[[Callable[[Platform], Any]], Any]
+
+
+@pytest.fixture(scope="package")
+def ask(console_settings: Settings) -> Ask:
+    """Runs a call on a platform of the same tenant, beside the service."""
+
+    def run(work: Callable[[Platform], Any]) -> Any:
+        async def working() -> Any:
+            async with connect(settings=console_settings, embedder=HashingEmbedder()) as platform:
+                return await work(platform)
+
+        # The browser's loop runs in this thread.
+        found: list[Any] = []
+        thread = threading.Thread(target=lambda: found.append(asyncio.run(working())))
+        thread.start()
+        thread.join()
+        assert found, "the call failed; its error stands above"
+        return found[0]
+
+    return run
+
+
+@pytest.fixture(scope="package")
+def address(console_settings: Settings, ask: Ask) -> Iterator[str]:
+    """The service, with the tickets of the demo and one that attacks."""
+
+    async def load(platform: Platform) -> int:
+        tickets = await platform.collection("tickets")
+        await tickets.ingest(islice(read_items(TICKETS), 250))
+        attack = Item(
+            item_id=f"evil{ATTACK}", title=f"attack {ATTACK}", body=f"zebra {ATTACK} zebra", tags=(f"tag{ATTACK}",),
+            attributes={"priority": ATTACK[:36]},
+        )  # fmt: skip
+        await tickets.add([attack])
+        return 1
+
+    ask(load)
+    with serving(console_settings) as served:
+        yield served
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """A browser of this machine."""
+    if CHROMIUM is None:
+        pytest.skip("NO BROWSER: the console is not tried; install one, such as: apt-get install chromium")
+    with sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield opened
+        opened.close()
+
+
+@dataclass
+class Visitor:
+    """A page of the browser, and what happened in it."""
+
+    page: Page
+    address: str
+    wrong: list[str] = field(default_factory=list)
+    """Requests to other hosts, and errors of scripts."""
+
+    def go(self, path: str) -> Page:
+        """Open a page of the console."""
+        self.page.goto(f"{self.address}{path}")
+        return self.page
+
+    def settled(self) -> Page:
+        """The page once nothing is under way."""
+        self.page.wait_for_load_state("networkidle")
+        return self.page
+
+    def accessibility(self, *rules: str) -> list[str]:
+        """The serious findings of axe, of all its rules or of these."""
+        found = Axe().run(self.page, options={"runOnly": list(rules)} if rules else None).response["violations"]
+        return [
+            f"{one['id']}: {node['html'][:150]}: {node['failureSummary'][:200]}"
+            for one in found
+            if one["impact"] in ("serious", "critical")
+            for node in one["nodes"]
+        ]
+
+
+Open = Callable[..., Visitor]
+
+
+@pytest.fixture
+def open_page(browser: Browser) -> Iterator[Open]:
+    """Opens pages of a browser that never was there; at the end none has asked another host, or failed."""
+    made: list[Visitor] = []
+
+    def opened(address: str, *, width: int = 1280, scheme: Any = "light", **context: Any) -> Visitor:
+        page = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme, **context).new_page()
+        page.set_default_timeout(10_000)
+        visitor = Visitor(page, address)
+
+        def check(request: Request) -> None:
+            if not request.url.startswith((visitor.address, "data:")):
+                visitor.wrong.append(f"asked another host: {request.url}")
+
+        page.on("request", check)
+        page.on("pageerror", lambda error: visitor.wrong.append(f"a script failed: {error}"))
+        page.on("dialog", lambda dialog: visitor.wrong.append(f"a dialog: {dialog.message}"))
+        made.append(visitor)
+        return visitor
+
+    yield opened
+    for visitor in made:
+        visitor.page.context.close()
+    assert not [wrong for visitor in made for wrong in visitor.wrong]
+
+
+@pytest.fixture
+def visitor(open_page: Open, address: str) -> Visitor:
+    """A page on the service that asks for no key."""
+    return open_page(address)

@@ -1,0 +1,175 @@
+"""The frame in the browser: signing in, what a key may see, a lost database, screens, colours and accessibility."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import httpx2
+import pytest
+from playwright.sync_api import expect
+from pydantic import SecretStr
+
+from retrieval import Platform, Settings
+from tests.acceptance.console.conftest import Ask, Open, Visitor, serving
+
+PAGES = (
+    "/console/search?collection=tickets&q=connection+timeout",
+    "/console/profiles?collection=tickets",
+    "/console/learning?collection=tickets",
+    "/console/data?collection=tickets",
+    "/console/data/item?collection=tickets&id=13401369",
+    "/console/operations?collection=tickets",
+)
+
+
+@pytest.mark.parametrize(("scheme", "rules"), [("light", ()), ("dark", ("color-contrast",))])
+def test_every_page_is_accessible(open_page: Open, address: str, scheme: str, rules: tuple[str, ...]) -> None:
+    """axe has no serious finding, with all that can be opened open; in the dark the colours alone differ."""
+    visitor = open_page(address, scheme=scheme)
+    for path in PAGES:
+        page = visitor.go(path)
+        visitor.settled()
+        page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true; })")
+        assert visitor.accessibility(*rules) == [], path
+
+
+def test_no_page_is_wider_than_a_narrow_screen(open_page: Open, address: str) -> None:
+    """At 360 pixels nothing has to be scrolled sideways but tables by themselves, and filters give way to hits."""
+    visitor = open_page(address, width=360)
+    for path in PAGES:
+        page = visitor.go(path)
+        assert page.evaluate("document.documentElement.scrollWidth") <= 360, path
+    page = visitor.go(PAGES[0])
+    expect(page.locator(".filters fieldset").first).to_be_hidden()
+
+
+def test_the_theme_stays_chosen(visitor: Visitor) -> None:
+    """The button changes it at once, and the next page has it too."""
+    page = visitor.go("/console/search")
+    page.get_by_role("button", name="Dark").click()
+    visitor.go("/console/profiles")
+
+    assert page.locator("html").get_attribute("data-theme") == "dark"
+
+
+def test_a_keyboard_is_enough(visitor: Visitor) -> None:
+    """The first stop leads past the navigation, and each stop is seen."""
+    page = visitor.go(PAGES[0])
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
+    page.keyboard.press("Enter")
+    page.keyboard.press("Tab")
+
+    expect(page.get_by_role("searchbox")).to_be_focused()
+
+
+def key_of(ask: Ask, *scopes: str) -> str:
+    """The text of a new key with these scopes."""
+
+    async def make(platform: Platform) -> str:
+        return (await platform.create_key("console", scopes=scopes)).text
+
+    return str(ask(make))
+
+
+@pytest.fixture(scope="module")
+def guarded(address: str, console_settings: Settings) -> Iterator[str]:
+    """The address of a service that asks for keys, while the module's tests run."""
+    del address  # its data is there first
+    with serving(console_settings, insecure_local=False) as served:
+        yield served
+
+
+def sign_in(visitor: Visitor, key: str) -> None:
+    """Sign in as a person does."""
+    visitor.page.get_by_label("API key").fill(key)
+    visitor.page.get_by_role("button", name="Sign in").click()
+
+
+def test_signing_in_leads_to_the_page_that_was_asked_for(open_page: Open, guarded: str, ask: Ask) -> None:
+    """Without a key nothing is shown, a wrong one is refused; no script sees the cookie, which is the console's."""
+    visitor = open_page(guarded)
+    page = visitor.go("/console/profiles?collection=tickets")
+    expect(page.get_by_label("API key")).to_be_visible()
+    sign_in(visitor, "rtv_wrong")
+    expect(page.get_by_role("alert")).to_contain_text("mistyped, expired or revoked")
+    sign_in(visitor, key_of(ask, "read", "write", "feedback", "admin"))
+    page.wait_for_url("**/console/profiles?collection=tickets")
+    [cookie] = page.context.cookies()
+    assert (cookie["httpOnly"], cookie["path"], cookie["sameSite"]) == (True, "/console", "Lax")
+    assert page.evaluate("document.cookie") == ""
+    assert page.evaluate("fetch('/v1/collections').then(one => one.status)") == 401
+    page.get_by_role("button", name="Sign out").click()
+    expect(page.get_by_label("API key")).to_be_visible()
+
+    assert page.context.cookies() == []
+    assert visitor.accessibility() == []
+
+
+def test_a_key_sees_what_it_may_do(open_page: Open, guarded: str, ask: Ask) -> None:
+    """A key that reads has no buttons that change something, and what they would call is refused to it."""
+    visitor = open_page(guarded)
+    page = visitor.go("/console")
+    sign_in(visitor, key_of(ask, "read"))
+    page.wait_for_url("**/console/search")
+    visitor.go("/console/search?collection=tickets&q=timeout&w.dense=0.1")
+    expect(page.locator(".results > li")).to_have_count(10)
+    expect(page.get_by_role("region", name="Before and after")).to_be_visible()
+    for name in ("Helpful", "Save and use"):
+        assert page.get_by_role("button", name=name).count() == 0
+    visitor.go("/console/profiles?collection=tickets")
+    assert page.get_by_role("button", name="Use version").count() == 0
+    visitor.go("/console/data?collection=tickets")
+    assert page.get_by_label("Into the collection").count() == 0
+    visitor.go("/console/data/item?collection=tickets&id=13401369")
+    assert page.get_by_role("button", name="Save").count() == 0
+    visitor.go("/console/operations?collection=tickets")
+    assert page.get_by_role("region", name="Doctor").count() == 0
+    forms = ("profiles/use", "search/save", "feedback", "data/save", "data/delete", "data/upload", "data/store",
+             "operations/reembed", "learning/learn")  # fmt: skip
+    for path in (f"/console/{form}" for form in forms):
+        script = f"fetch('{path}', {{method: 'POST', body: new FormData()}}).then(one => one.status)"
+        assert page.evaluate(script) == 403, path
+
+
+def test_no_other_site_can_send_a_form(address: str) -> None:
+    """A form of another origin is refused before anything is done, and so is one that does not say whose it is."""
+    for headers in ({"sec-fetch-site": "cross-site"}, {"origin": "https://evil.example"}, {}):
+        answer = httpx2.post(f"{address}/console/profiles/use", data={"collection": "tickets"}, headers=headers)
+        assert answer.status_code == 421
+    page = httpx2.get(f"{address}/console/search")
+
+    assert "default-src 'none'" in page.headers["content-security-policy"]
+    assert "unsafe" not in page.headers["content-security-policy"]
+    assert httpx2.get(f"{address}/console/sign-in?then=//evil.example").status_code == 303
+
+
+def test_programs_still_get_json_at_the_root(address: str) -> None:
+    """Only what asks for a page is led to the console."""
+    assert httpx2.get(address).json()["console"] == f"{address}/console"
+    assert httpx2.get(address, headers={"accept": "text/html"}).headers["location"] == "/console"
+
+
+def test_a_lost_database_is_said_and_recovers(open_page: Open, console_settings: Settings, address: str) -> None:
+    """A page that cannot be made says so, with a way to try again; the frame stands."""
+    del address
+    nowhere = console_settings.changed(database_url=SecretStr("postgresql://nobody@127.0.0.1:1/none"))
+    with serving(nowhere) as lost:
+        visitor = open_page(lost)
+        page = visitor.go("/console/search?collection=tickets&q=x")
+        expect(page.get_by_role("alert")).to_contain_text("database")
+        expect(page.get_by_role("link", name="Try again")).to_be_visible()
+        assert visitor.accessibility() == []
+
+
+def test_without_the_extra_or_when_switched_off_nothing_is_there(
+    console_settings: Settings, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The service works as it did: JSON at the root for everybody, and no console."""
+    del address
+    with serving(console_settings.changed(http_console=False)) as off:
+        assert httpx2.get(off, headers={"accept": "text/html"}).json()["service"] == "Retrieval"
+        assert httpx2.get(f"{off}/console").status_code == 404
+    monkeypatch.setattr("retrieval.surfaces.http.app.has_console", lambda _: False)
+    with serving(console_settings) as without:
+        assert "console" not in httpx2.get(without).json()

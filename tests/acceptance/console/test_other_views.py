@@ -1,0 +1,240 @@
+"""Data, Operations and Learning in the browser: files brought in, items changed, figures that fit their SQL."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import threading
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from playwright.sync_api import expect
+
+from retrieval import Item, Platform, Settings
+from retrieval.apps.memories import MemoryStore
+from retrieval.apps.metaphors import MetaphorCorpus
+from retrieval.apps.principles import PrincipleStore
+from tests.acceptance.console.conftest import ATTACK, Ask, Visitor
+from tests.support.database import SCHEMA
+
+CSV = f"""nr,subject,description,labels,prio
+1,Cannot log in,The password is refused,login;web,High
+2,"{ATTACK.replace('"', '""')}",It takes a minute,web,Low
+,No id,bad,,
+"""
+
+
+def test_a_table_is_mapped_previewed_and_stored(visitor: Visitor, tmp_path: Path, ask: Ask) -> None:
+    """A CSV whose columns have other names: a preview of each choice, then what was stored and what was refused."""
+    file = tmp_path / "mine.csv"
+    file.write_text(CSV)
+    page = visitor.go("/console/data")
+    page.get_by_label("Into the collection").fill("brought")
+    page.get_by_label("A CSV or JSON Lines file").set_input_files(file)
+    page.get_by_role("button", name="Look at it first").click()
+    expect(page.locator("#preview")).to_contain_text("_id")
+    for field, column in (("id", "nr"), ("title", "subject"), ("text", "description"), ("tags", "labels")):
+        page.locator("#mapping").get_by_label(field, exact=True).select_option(column)
+    expect(page.locator("#preview tbody tr").nth(1)).to_contain_text(ATTACK)
+    expect(page.locator("#preview")).to_contain_text("refused")
+    assert str(tmp_path.parent) not in page.locator("#preview").inner_text()
+    page.get_by_role("button", name="Store the items").click()
+    expect(page.get_by_text("Stored.")).to_be_visible()
+    expect(page.locator("#upload")).to_contain_text("line 4")
+
+    async def stored(platform: Platform) -> dict[str, Item]:
+        return await (await platform.collection("brought", create=False)).get(["1", "2"])
+
+    items = ask(stored)
+    assert items["1"].title == "Cannot log in"
+    assert items["1"].tags == ("login", "web")
+    assert items["1"].attributes == {"prio": "High"}
+    assert items["2"].title == ATTACK
+
+
+def test_a_folder_of_documents_is_cut_and_what_cannot_be_read_is_told(visitor: Visitor, tmp_path: Path) -> None:
+    """Each document becomes chunks; a kind that is not read is named with its number."""
+    folder = tmp_path / "handbook"
+    (folder / "sub").mkdir(parents=True)
+    (folder / "leave.md").write_text("# Leave\n\nParents get fourteen weeks.\n")
+    (folder / "sub" / "pay.md").write_text("# Pay\n\nPaid at the end of the month.\n")
+    (folder / "picture.xyz").write_bytes(b"\0")
+    page = visitor.go("/console/data")
+    page.get_by_label("Into the collection").fill("handbook")
+    page.get_by_label("Or a folder of documents").set_input_files(folder)
+    page.get_by_role("button", name="Look at it first").click()
+    page.get_by_role("button", name="Store them").click()
+    expect(page.get_by_text("Stored.")).to_be_visible()
+    expect(page.locator("#upload")).to_contain_text(".xyz")
+    page.get_by_role("link", name="Search it").click()
+    page.get_by_role("searchbox").fill("fourteen weeks")
+    page.keyboard.press("Enter")
+
+    expect(page.locator(".results")).to_contain_text("handbook/leave.md")
+
+
+def test_an_item_is_changed_once_and_deleted(visitor: Visitor, ask: Ask) -> None:
+    """A change is stored; one made on a version that is no more is refused; a deleted item is gone."""
+
+    async def make(platform: Platform) -> bool:
+        await (await platform.collection("edited")).add([Item(item_id="a/b?c", title="before", tags=("x",))])
+        return True
+
+    ask(make)
+    page = visitor.go("/console/data?collection=edited")
+    page.get_by_role("link", name="a/b?c").click()
+    late = page.context.new_page()
+    late.goto(page.url)
+    page.get_by_label("title").fill("after")
+    page.get_by_label("attributes, as JSON").fill('{"level": 3}')
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_role("heading", name="after")).to_be_visible()
+    late.get_by_role("button", name="Save").click()
+    expect(late.get_by_role("alert")).to_contain_text("a/b?c")
+    page.get_by_text("Delete this item").click()
+    page.get_by_role("button", name="Delete it").click()
+
+    expect(page.get_by_text("There are no items here.")).to_be_visible()
+
+
+def test_ten_thousand_items_do_not_freeze_a_page(visitor: Visitor, ask: Ask) -> None:
+    """A page of items and an answer come at once, and a plot of as many rows is drawn with a bounded number of them."""
+
+    async def make(platform: Platform) -> int:
+        many = await platform.collection("many")
+        await many.add(Item(item_id=f"{n:05}", title=f"item number {n}") for n in range(10_000))
+        return (await many.info()).documents
+
+    assert ask(make) == 10_000
+    page = visitor.go("/console/data?collection=many")
+    page.get_by_role("link", name="Next page").click()
+    expect(page.get_by_role("link", name="00050", exact=True)).to_be_visible()
+    visitor.go("/console/search?collection=many&q=item+number+77")
+    expect(page.locator(".results > li")).to_have_count(10)
+    spent = page.evaluate("performance.getEntriesByType('navigation')[0].domComplete")
+    assert spent < 3000
+
+
+def test_operations_show_how_a_collection_stands(visitor: Visitor, ask: Ask) -> None:
+    """Sizes, latency, recall against its contract, runs of jobs, findings with remedies, and a re-embedding's cost."""
+
+    async def measured(platform: Platform) -> bool:
+        tickets = await platform.collection("tickets", create=False)
+        await tickets.search("timeout")
+        await tickets.learn()
+        values = {"name": "tickets", "tenant": platform.tenant_id}
+        async with platform.database.transaction(platform.tenant_id) as connection:
+            await connection.execute(
+                "INSERT INTO recall_measurements (collection_id, space_id, measured_at, bucket, samples, recall, "
+                "short_pages, effort) SELECT c.collection_id, c.space_id, now() - n * interval '1 hour', 'all', 20, "
+                "0.97 + n * 0.01, 0, 100 FROM collections c, generate_series(0, 2) n "
+                "WHERE c.name = %(name)s AND c.tenant_id = %(tenant)s",
+                values,
+            )
+        await platform.recorded()
+        return True
+
+    ask(measured)
+    page = visitor.go("/console/operations?collection=tickets")
+    row = page.get_by_role("row", name=re.compile("^tickets"))
+    expect(row).to_contain_text("251")
+    recall = page.get_by_role("figure", name="Recall of approximate searches")
+    expect(recall.locator("line.mark")).to_have_count(1)
+    expect(recall.locator("circle")).to_have_count(3)
+    expect(page.get_by_role("region", name="The last run of each job")).to_contain_text("learn")
+    expect(page.get_by_role("region", name="Doctor")).to_contain_text("retrieval worker")
+    page.get_by_role("button", name="What would it cost?").click()
+    expect(page.get_by_role("alert").or_(page.locator("#reembedding .done"))).to_be_visible()
+
+
+def test_learning_shows_items_contexts_events_and_a_replay(visitor: Visitor, ask: Ask) -> None:
+    """From a rated item to its events, and from there to the search, asked again."""
+
+    async def rate(platform: Platform) -> str:
+        tickets = await platform.collection("tickets", create=False)
+        title = ""
+        for number in range(4):
+            found = await tickets.search("compressed file")
+            title = found[0].title
+            await platform.feedback(found.retrieval_id, found[0].item_id, helpful=number != 1, actor=f"kim {number}")
+        return title
+
+    title = ask(rate)
+    page = visitor.go("/console/learning?collection=tickets")
+    fared = page.get_by_role("figure", name="How items fared")
+    expect(fared.locator("rect").first).to_be_visible()
+    fared.get_by_text("The events behind them").click()
+    fared.get_by_role("link", name=title).click()
+    expect(page.get_by_text("4 verdicts, 3 of them good.")).to_be_visible()
+    page.locator("main section a").first.click()
+    expect(page.get_by_role("heading", name="compressed file")).to_be_visible()
+    expect(page.get_by_role("region", name="Asked again")).to_contain_text("Its ranking follows from its record.")
+
+
+def test_the_sql_of_each_plot_gives_the_numbers_of_its_table(
+    visitor: Visitor, database_url: str, console_settings: Settings
+) -> None:
+    """What is copied runs, and has the columns and as many rows as the table beside it."""
+    tenant = console_settings.tenant
+    for path in ("operations", "learning", "profiles"):
+        page = visitor.go(f"/console/{path}?collection=tickets")
+        for figure in page.locator("figure").all():
+            columns = figure.locator("thead th").all_text_contents()
+            shown = figure.locator("tbody tr").count()
+            rows, names = in_thread(database_url, tenant, figure.locator("pre code").inner_text(timeout=1)
+                                    if figure.locator("pre code").is_visible()
+                                    else figure.locator("pre code").text_content() or "")  # fmt: skip
+            assert names == columns, path
+            assert rows == shown, path
+
+
+def in_thread(url: str, tenant: str, sql: str) -> tuple[int, list[str]]:
+    """The rows that a statement gives as that tenant, and the names of its columns."""
+    found: list[Any] = []
+
+    async def run() -> None:
+        async with await psycopg.AsyncConnection.connect(url) as connection:
+            await connection.execute(f'SET search_path = "{SCHEMA}", public'.encode())
+            one = await (
+                await connection.execute("SELECT tenant_id FROM tenants WHERE name = %s", (tenant,))
+            ).fetchone()
+            await connection.execute("SELECT set_config('retrieval.tenant', %s, false)", (str(one[0] if one else 0),))
+            cursor = await connection.execute(sql.encode())
+            found.append((cursor.rowcount, [column.name for column in cursor.description or ()]))
+
+    thread = threading.Thread(target=lambda: asyncio.run(run()))
+    thread.start()
+    thread.join()
+    count, names = found[0]
+    return int(count), names
+
+
+def test_each_application_has_its_view(visitor: Visitor, ask: Ask) -> None:
+    """Similar tickets while typing, a timeline with a prompt, principles with evidence, metaphors' operations."""
+
+    async def make(platform: Platform) -> bool:
+        principles = PrincipleStore(platform)
+        one = await principles.add_principle(f"Measure {ATTACK}", "before you tune", ("tuning",))
+        await principles.record_usage(one.id, was_helpful=True)
+        await MemoryStore(platform).store_memory("apollo", "decision", f"We use queues {ATTACK}")
+        await MetaphorCorpus.open(platform)
+        return True
+
+    ask(make)
+    page = visitor.go("/console/applications")
+    page.get_by_label("Title").press_sequentially("connection timeout")
+    expect(page.locator("#answer tbody tr").first).to_be_visible()
+    page.get_by_role("link", name="Memories").click()
+    page.get_by_label("Project").fill("apollo")
+    page.get_by_role("button", name="Show").click()
+    expect(page.get_by_role("region", name="The project's timeline")).to_contain_text(f"We use queues {ATTACK}")
+    expect(page.get_by_role("region", name="For a prompt")).to_contain_text("queues")
+    page.get_by_role("link", name="Principles").click()
+    expect(page.get_by_role("region", name="Principles with their evidence")).to_contain_text("1 of 1")
+    page.get_by_role("link", name="Metaphors").click()
+    page.get_by_label("Problem").press_sequentially("Traffic piles up at the exits of a stadium")
+    expect(page.locator("#answer li").nth(2)).to_be_visible()
+
+    assert page.title() == "Metaphors · Retrieval"
+    assert visitor.accessibility() == []

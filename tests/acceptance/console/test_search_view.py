@@ -1,0 +1,151 @@
+"""Search and Profiles in the browser: a question, filters, weights that are moved, saved, compared and taken back."""
+
+from __future__ import annotations
+
+import re
+
+from playwright.sync_api import Page, expect
+
+from retrieval import Platform
+from tests.acceptance.console.conftest import ATTACK, Ask, Visitor
+
+QUESTION = "/console/search?collection=tickets&q=connection+timeout"
+
+
+def figures(page: Page, selector: str) -> list[float]:
+    """The numbers of these elements."""
+    return [float(text) for text in page.locator(selector).all_inner_texts()]
+
+
+def test_the_first_page_leads_to_a_search(visitor: Visitor) -> None:
+    """A browser comes from / to the console; whoever chooses a collection can type at once."""
+    page = visitor.go("/")
+    page.get_by_role("link", name="tickets").click()
+    page.get_by_role("searchbox").fill("connection timeout")
+    page.keyboard.press("Enter")
+
+    expect(page.locator(".results > li")).to_have_count(10)
+    assert "q=connection" in page.url
+    assert page.locator("mark").count() > 3
+    expect(page.locator(".summary")).to_contain_text("exact")
+
+
+def test_the_contributions_add_up_and_the_bar_shows_them(visitor: Visitor) -> None:
+    """The table's last row is the sum of the others, and the score; the bar's parts are as wide as they."""
+    page = visitor.go(QUESTION)
+    hit = page.locator(".results > li").first
+    hit.get_by_text("Why here?").click()
+    *parts, total = figures(page, ".results > li:first-child tbody td:last-child")
+
+    assert len(parts) >= 2
+    assert abs(sum(parts) - total) < 2e-5 * len(parts)
+    assert abs(total - float(hit.locator(".score").inner_text())) < 1e-4
+    widths = [float(one.get_attribute("width") or "") for one in hit.locator(".bar rect").all()]
+    assert widths == [round(100 * part / total, 2) for part in parts] or max(
+        abs(width - 100 * part / total) for width, part in zip(widths, parts, strict=True)
+    ) < 0.05  # fmt: skip
+
+
+def test_filters_are_clicked_and_paged_through(visitor: Visitor) -> None:
+    """A ticked value narrows the hits and stays in the address; the next page begins where this one ended."""
+    page = visitor.go(QUESTION)
+    page.get_by_label(re.compile("^Critical")).check()
+    page.wait_for_url(re.compile("f.priority=Critical"))
+    expect(page.get_by_label(re.compile("^Critical"))).to_be_checked()
+    narrowed = page.locator(".results > li").count()
+    page.get_by_label(re.compile("^Critical")).uncheck()
+    page.wait_for_function("() => !location.search.includes('Critical')")
+    first = page.locator(".results h2").all_inner_texts()
+    page.get_by_role("link", name="Next page").click()
+
+    assert 0 < narrowed <= 10
+    assert page.locator(".results").get_attribute("start") == "11"
+    assert not set(first) & set(page.locator(".results h2").all_inner_texts())
+
+
+def test_the_whole_tuning_journey(visitor: Visitor, ask: Ask) -> None:
+    """Search, move a slider, see what moves, save, compare on judged queries, use the former version again."""
+    page = visitor.go(QUESTION)
+    slider = page.get_by_role("slider", name="lexical")
+    before = page.locator(".results h2").all_inner_texts()
+    slider.evaluate("one => { one.value = one.max; one.dispatchEvent(new Event('input', {bubbles: true})); }")
+    after = page.get_by_role("region", name="Before and after")
+    expect(after).to_contain_text(re.compile(r"[1-9]\d* places? changes?"))
+    assert after.locator("ol").first.locator(".name").all_inner_texts() == before
+    assert after.locator("ol").nth(1).locator(".name").all_inner_texts() != before
+    page.get_by_label("Note").fill("words <b>count</b> more")
+    page.get_by_role("button", name="Save and use").click()
+    expect(page.get_by_text("Saved: the collection is searched with version 2")).to_be_visible()
+
+    page.get_by_role("link", name="compare or go back").click()
+    expect(page.locator("#versions tbody tr").first).to_contain_text("words <b>count</b> more")
+    page.get_by_role("button", name="Compare").click()
+    expect(page.locator("#compared")).to_contain_text("no conclusion")
+    page.get_by_text("On judged queries").click()
+    page.locator("#judged").fill("query,expected_id\nconnection timeout,13411721\nrelease labels,13401369")
+    page.get_by_role("button", name="Compare").click()
+    expect(page.locator("#compared")).to_contain_text("2 judged queries")
+    expect(page.locator("#compared")).to_contain_text("nDCG@10")
+    page.get_by_role("button", name="Use version 1").click()
+    expect(page.get_by_text("searched with version 1 now")).to_be_visible()
+
+    async def active(platform: Platform) -> tuple[int, list[float]]:
+        collection = await platform.collection("tickets", create=False)
+        stored = {one.version: one.profile.legs["lexical"] for one in await collection.profiles()}
+        return (await collection.info()).profile_version, [stored[1], stored[2]]
+
+    version, [own, saved] = ask(active)
+    assert version == 1
+    assert saved > own
+
+
+def test_feedback_reaches_the_statistics(visitor: Visitor, ask: Ask) -> None:
+    """A click on Helpful counts for the item, once however often it is clicked."""
+    page = visitor.go("/console/search?collection=tickets&q=packages.json+release+label")
+    page.get_by_role("button", name="Helpful: Filter deps with release labels", exact=True).click()
+    expect(page.get_by_text("Noted: helpful")).to_be_visible()
+
+    async def standing(platform: Platform) -> tuple[int, int]:
+        collection = await platform.collection("tickets", create=False)
+        one = (await collection.standings(["13401369"]))["13401369"]
+        return one.uses, one.successes
+
+    assert ask(standing) == (1, 1)
+    page = visitor.go("/console/profiles?collection=tickets")
+    expect(page.get_by_role("figure", name="What each version earned")).to_contain_text("version 1, model 0")
+
+
+def test_what_is_stored_and_asked_is_shown_as_text(visitor: Visitor) -> None:
+    """Scripts in texts, titles, tags, ids, attributes and queries stay text."""
+    page = visitor.go("/console/search?collection=tickets&q=zebra")
+    expect(page.locator(".results h2").first).to_have_text(f"attack {ATTACK}")
+    expect(page.locator(".results .tag").first).to_have_text(f"tag{ATTACK}")
+    expect(page.locator(".filters")).to_contain_text(ATTACK[:36])
+    page.locator(".results").first.get_by_text("Why here?").first.click()
+    page.get_by_role("searchbox").fill(f'{ATTACK} "{ATTACK}')
+    page.keyboard.press("Enter")
+    visitor.settled()
+    page.goto(
+        f"{visitor.address}/console/search?collection=tickets&q=%3Cscript%3Edocument.title%3D'attacked'%3C/script%3E"
+    )
+
+    assert page.title() == "Search · Retrieval"
+    assert page.locator("main script, main img").count() == 0
+
+
+def test_what_cannot_be_done_is_said_where_one_looks(visitor: Visitor) -> None:
+    """A filter that is no JSON, weights of nothing, a collection that is gone: each is told with its reason."""
+    page = visitor.go(QUESTION)
+    page.get_by_text("As JSON").click()
+    page.get_by_label("filter", exact=True).fill("{oops")
+    page.get_by_label("filter", exact=True).press("Tab")
+    expect(page.get_by_role("alert")).to_contain_text("no JSON")
+    for slider in page.get_by_role("slider").all():
+        slider.evaluate("one => { one.value = 0; one.dispatchEvent(new Event('input', {bubbles: true})); }")
+    page.get_by_label("filter", exact=True).fill("")
+    page.get_by_role("slider").first.evaluate("one => one.dispatchEvent(new Event('input', {bubbles: true}))")
+    expect(page.locator("#tuned")).to_contain_text("a weight above 0")
+    page = visitor.go("/console/search?collection=nowhere&q=x")
+
+    expect(page.get_by_role("alert")).to_contain_text("nowhere")
+    expect(page.get_by_role("link", name="Try again")).to_be_visible()

@@ -1,0 +1,84 @@
+"""What the console's frame and plots make of values, without a browser."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from pathlib import Path
+
+import pytest
+from starlette.requests import Request
+
+from retrieval.domain.search.profile import Profile
+from retrieval.surfaces.console import VIEWS, frame, plots
+from retrieval.surfaces.console.search import weighted
+from retrieval.surfaces.http.openapi import CONSOLE_FILES, FRONT_PATHS
+
+STATIC = Path(frame.__file__).parent / "static"
+
+
+def test_the_script_of_htmx_is_the_released_one() -> None:
+    """Version 2.0.11, byte by byte: what is in the package is what its authors released."""
+    file = (STATIC / "htmx.min.js").read_bytes()
+
+    assert b'version:"2.0.11"' in file
+    assert hashlib.sha256(file).hexdigest() == "d6fdc75f204e6bdefa99b69bf1e6d4ac69b8a364f77929f45c13476b4000f717"
+
+
+def test_only_the_sign_in_and_the_files_need_no_key() -> None:
+    """Whatever shows or changes data comes by a route that a caller was let in for."""
+    opened = {path for path in FRONT_PATHS if path.startswith("/console")}
+
+    assert opened == {frame.SIGN_IN, *CONSOLE_FILES}
+    assert {f"/console/static/{file.name}" for file in STATIC.iterdir()} == CONSOLE_FILES
+    assert not {route.path for one in VIEWS for route in one.ROUTES} & opened
+
+
+@pytest.mark.parametrize(
+    ("then", "expected"),
+    [
+        ("/console/data?collection=a", "/console/data?collection=a"),
+        ("", "/console/search"),
+        ("//evil.example", "/console/search"),
+        ("https://evil.example/console/", "/console/search"),
+        ("/console/../v1", "/console/../v1"),
+        ("/console\\evil", "/console/search"),
+        ("/v1/collections", "/console/search"),
+    ],
+)
+def test_signing_in_leads_to_a_page_of_the_console(then: str, expected: str) -> None:
+    """No address sends who signs in to another host."""
+    request = Request({"type": "http", "root_path": "", "headers": [], "path": "/console/sign-in"})
+
+    assert frame._target(request, then) == expected  # noqa: SLF001 - what keeps a redirect at home
+
+
+def test_a_bar_is_as_wide_as_its_parts() -> None:
+    """The widths are shares of the whole, in the order of the parts; names are escaped."""
+    drawn = str(plots.stacked_bar({"dense": 0.3, "<b>": 0.1}, ["dense", "<b>"], whole=0.8))
+
+    assert re.findall(r'width="([\d.]+)"', drawn) == ["37.50", "12.50"]
+    assert "<b>" not in drawn
+
+
+def test_a_line_of_many_points_is_drawn_with_few() -> None:
+    """10,000 values do not become 10,000 elements, and missing ones leave gaps and no error."""
+    values = [None if place % 7 == 0 else float(place) for place in range(10_000)]
+    drawn = str(plots.lines("many", [str(place) for place in range(10_000)], [plots.Series("one", values)]))
+
+    assert len(drawn) < 12_000
+    assert len(str(plots.lines("none", [], [plots.Series("one", [])]))) < 3000
+
+
+def test_a_text_in_sql_stays_one_text() -> None:
+    """Quotes and backslashes end no literal."""
+    assert plots.literal("o'clock") == "'o''clock'"
+    assert plots.literal("a\\' OR true") == "E'a\\\\'' OR true'"
+
+
+def test_a_leg_that_weighs_nothing_and_was_not_there_stays_away() -> None:
+    """One that was there may weigh nothing; a profile's other parts stay as they are."""
+    profile = Profile(legs={"dense": 1.0}, depth=70)
+
+    assert weighted(profile, {"dense": 0.5, "lexical": 0.0}) == Profile(legs={"dense": 0.5}, depth=70)
+    assert dict(weighted(profile, {"dense": 0.0, "lexical": 0.4}).legs) == {"dense": 0.0, "lexical": 0.4}
