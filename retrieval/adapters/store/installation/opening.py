@@ -14,6 +14,7 @@ from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.installation.embedded.place import default_home
 from retrieval.adapters.store.installation.embedded.server import start_embedded
 from retrieval.adapters.store.installation.revisions import status_of
+from retrieval.adapters.store.replicas import Replicas
 from retrieval.adapters.store.translate import server_name
 from retrieval.domain.errors import SchemaRevisionError
 from retrieval.settings import Settings
@@ -37,7 +38,23 @@ async def open_database(settings: Settings, stack: AsyncExitStack) -> Database:
         stack.push_async_callback(asyncio.to_thread, server.close)
         database = await _set_up(settings, server.url, home)
     stack.push_async_callback(database.close)
+    if settings.read_database_urls:
+        database.replicas = await _replicas(settings, database, stack)
     return database
+
+
+async def _replicas(settings: Settings, primary: Database, stack: AsyncExitStack) -> Replicas:
+    """The replicas, asked once; one that does not answer is passed over until it does."""
+    replicas = Replicas(
+        primary,
+        [url.get_secret_value() for url in settings.read_database_urls],
+        lambda url: _connected(settings, url),
+        max_lag_seconds=settings.read_max_lag_seconds,
+        wait_seconds=settings.read_wait_seconds,
+    )
+    stack.push_async_callback(replicas.aclose)
+    await replicas.look()
+    return replicas
 
 
 async def _set_up(settings: Settings, url: str, home: Path) -> Database:
