@@ -88,7 +88,7 @@ class Settings(BaseSettings):
 
     database_url: SecretStr | None = None
     """``postgresql://...``; unset: the embedded PostgreSQL."""
-    read_database_urls: Annotated[tuple[SecretStr, ...], NoDecode] = ()
+    read_database_urls: Annotated[tuple[SecretStr, ...] | None, NoDecode] = None
     """URLs of streaming replicas, by commas, that searches read from; unset: they read from the primary."""
     read_max_lag_seconds: float = Field(default=5.0, ge=1, le=86400)
     """How old the state may be that a search reads from a replica; an older replica is passed over."""
@@ -258,12 +258,12 @@ class Settings(BaseSettings):
         if not isinstance(value, str):
             return value
         # The hosts of one URL are separated by commas too.
-        return tuple(filter(None, re.split(r"[\s,]+(?=postgres)", value.strip(" ,\n"))))
+        return tuple(filter(None, re.split(r",\s*(?=postgres)|\s+", value.strip(" ,\n"))))
 
     @field_validator("read_database_urls")
     @classmethod
-    def _usable_read_urls(cls, value: tuple[SecretStr, ...]) -> tuple[SecretStr, ...]:
-        for url in value:
+    def _usable_read_urls(cls, value: tuple[SecretStr, ...] | None) -> tuple[SecretStr, ...] | None:
+        for url in value or ():
             cls._usable_url(url)
         return value
 

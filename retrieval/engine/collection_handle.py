@@ -123,7 +123,6 @@ class CollectionHandle:
         """A handle of the same collection whose searches are not recorded."""
         same = copy(self)
         same.is_recorded = False
-        same._elsewhere = {}  # noqa: SLF001 - of this class
         return same
 
     async def on(self, replica: Database) -> CollectionHandle | None:
@@ -132,7 +131,7 @@ class CollectionHandle:
         if there is None:
             decider = replace(self.parts.decider, database=replica)
             there = CollectionHandle(replace(self.parts, database=replica, decider=decider), self.stored)
-            there.is_recorded, there._read_at = self.is_recorded, -math.inf
+            there._read_at = -math.inf
             self._elsewhere[replica] = there
         wanted = _searched_by(self.stored)
         is_same = _searched_by(await there.fresh()) == wanted or _searched_by(await there.refresh()) == wanted
@@ -255,11 +254,14 @@ def told_if_gone(
 def from_a_replica(
     call: Callable[Concatenate[CollectionHandle, _Given], Awaitable[_Answer]],
 ) -> Callable[Concatenate[CollectionHandle, _Given], Coroutine[Any, Any, _Answer]]:
-    """A call that reads from one replica; from the primary where none is fresh enough, and where the replica fails."""
+    """A call that reads from one replica; from the primary where none is fresh enough, and where the replica fails.
+
+    Searches that are not recorded read from the primary: by them it is measured, or decided what is written.
+    """
 
     @wraps(call)
     async def placed(handle: CollectionHandle, /, *given: _Given.args, **named: _Given.kwargs) -> _Answer:
-        replicas = handle.database.replicas
+        replicas = handle.database.replicas if handle.is_recorded else None
         replica = None if replicas is None else await replicas.chosen()
         if replicas is None or replica is None:
             return await call(handle, *given, **named)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import logging
 import os
+import re
 import shutil
 import signal
+import subprocess
 import tempfile
 import time
 from collections import Counter
@@ -19,18 +22,23 @@ from typing import Any
 import numpy as np
 import psycopg
 import pytest
+from httpx2 import ASGITransport, AsyncClient
 
 from retrieval import Collection, EmbeddingSpace, Platform, Profile, connect
 from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.installation.embedded.cluster import Cluster
+from retrieval.adapters.store.installation.embedded.place import PORT, socket_directory
 from retrieval.adapters.store.installation.embedded.server import start_embedded
 from retrieval.adapters.store.installation.schema import upgrade
 from retrieval.adapters.store.replicas import Replicas
+from retrieval.domain.diagnosis import Severity
 from retrieval.domain.errors import InvalidRequestError, UnknownCollectionError
 from retrieval.domain.search.profile import LegName
 from retrieval.settings import Settings
+from retrieval.surfaces.http.app import create_app
+from scripts.container_files import DOCKER
 from tests.support.database import SCHEMA, make_fast
 from tests.support.streaming import follow, standby_of
 
@@ -170,6 +178,7 @@ async def test_a_token_is_honoured_while_replay_is_paused(servers: Servers) -> N
             added = await docs.add([{"id": "b", "text": "hello"}])
             assert added.token
             assert await _found(docs) == ["a"]
+            assert await _found(docs.unrecorded()) == ["a", "b"], "by these it is decided what is written"
             assert await _found(docs, added.token) == ["a", "b"]
             [each] = await docs.search_each(["hello"], after_write=added.token)
             assert len(each) == 2
@@ -372,3 +381,105 @@ async def test_what_is_no_token_is_refused(servers: Servers, token: Any) -> None
         docs = await platform.collection("docs")
         with pytest.raises(InvalidRequestError, match="is no token of a write; take the report's token"):
             await docs.search("hello", after_write=token)
+
+
+async def test_over_http_a_write_gives_a_token_and_a_search_shows_it(servers: Servers) -> None:
+    """Each write's header, and the last line of a stream's answer; the figures and the state tell of the replica."""
+    settings = servers.settings("http", read_max_lag_seconds=60)
+    app = create_app(settings, insecure_local=True)
+    async with (
+        app.router.lifespan_context(app),
+        AsyncClient(transport=ASGITransport(app), base_url="http://localhost") as http,
+    ):
+        docs = "/v1/collections/docs"
+        made = await http.put(docs, json={})
+        assert made.headers["retrieval-write-token"]
+
+        async def found(token: str | None = None) -> list[str]:
+            headers = {} if token is None else {"Retrieval-After-Write": token}
+            answer = await http.post(f"{docs}/search", json={"query": "hello"}, headers=headers)
+            assert "retrieval-write-token" not in answer.headers
+            return sorted(hit["item_id"] for hit in answer.raise_for_status().json()["hits"])
+
+        await http.put(f"{docs}/items/a", json={"text": "hello"})
+        servers.follow()
+        assert (await http.get("/readyz")).json()["checks"]["replicas"] == "ok"
+        assert await found() == ["a"]
+        with paused(servers.replicas[0]):
+            put = await http.put(f"{docs}/items/b", json={"text": "hello"})
+            assert await found() == ["a"]
+            assert await found(put.headers["retrieval-write-token"]) == ["a", "b"]
+            streamed = await http.post(
+                f"{docs}/items/bulk",
+                content=b'{"_id": "c", "text": "hello"}\n',
+                headers={"Content-Type": "application/x-ndjson"},
+            )
+            token = json.loads(streamed.text.splitlines()[-1])["summary"]["token"]
+            assert await found(token) == ["a", "b", "c"]
+            assert await found() == ["a"]
+        refused = await http.post(f"{docs}/search", json={"query": "x"}, headers={"Retrieval-After-Write": "soon"})
+        assert refused.status_code == 422
+        assert "is no token of a write" in refused.json()["detail"]
+
+
+async def test_the_doctor_tells_of_replicas(servers: Servers) -> None:
+    """How far behind one that is read from is, and why another is passed over."""
+    nobody = "postgresql://postgres@127.0.0.1:1/retrieval"
+    urls = (servers.replicas[0].url, nobody)
+    async with connect(settings=servers.settings("doctor", read_database_urls=urls)) as platform:
+        told = [one for one in (await platform.doctor()).findings if one.check == "replicas"]
+        assert [one.severity for one in told] == [Severity.WARNING]
+        assert "pass over the replica at 127.0.0.1:1" in told[0].found
+    async with connect(settings=servers.settings("doctor")) as platform:
+        [fine] = [one for one in (await platform.doctor()).findings if one.check == "replicas"]
+        assert fine.severity is Severity.OK
+        assert re.search(r"is at most \d\.\d s behind", fine.found)
+
+
+def test_the_container_of_a_replica_copies_the_primary_and_follows_it(servers: Servers) -> None:
+    """``docker/replica/start.sh`` as the account that runs PostgreSQL; started again, it copies nothing."""
+    binaries, home = servers.primary.binaries, Path(tempfile.mkdtemp(prefix="retrieval-container-"))
+    script = home / "start.sh"
+    shutil.copy(DOCKER / "replica" / "start.sh", script)
+    data = home / "18" / "docker"
+    binaries.account.own(home)
+    user = binaries.account.uid if binaries.account.switch else None
+    variables = {
+        "PATH": f"{binaries.directory}:{os.environ['PATH']}",
+        "PGDATA": str(data),
+        "PGHOST": str(socket_directory(servers.primary.home)),
+        "PGPORT": str(PORT),
+        "PGUSER": "postgres",
+        "LC_ALL": "C",
+    }
+    url = f"postgresql://postgres@/retrieval?host={home}&port={PORT}"
+    folders: set[int] = set()
+    command = [str(script), "-c", f"unix_socket_directories={home}", "-c", "listen_addresses="]
+    try:
+        for _ in range(2):
+            with (home / "log").open("a") as log:
+                running = subprocess.Popen(command, env=variables, cwd="/", stdout=log, stderr=log, user=user)
+            try:
+                until = time.monotonic() + SOON_SECONDS
+                while (standby := _standby(url)) is None:
+                    assert running.poll() is None, (home / "log").read_text()
+                    assert time.monotonic() < until, (home / "log").read_text()
+                    time.sleep(0.1)
+                assert standby
+                folders.add(data.stat().st_ino)
+            finally:
+                running.send_signal(signal.SIGINT)
+                running.wait(SOON_SECONDS)
+        assert len(folders) == 1, "it was copied once"
+    finally:
+        shutil.rmtree(home, ignore_errors=True)
+
+
+def _standby(url: str) -> bool | None:
+    """Whether it is a standby; None while it does not answer."""
+    try:
+        with psycopg.connect(url, autocommit=True) as connection:
+            row = connection.execute("SELECT pg_is_in_recovery()").fetchone()
+            return None if row is None else bool(row[0])
+    except psycopg.OperationalError:
+        return None

@@ -6,6 +6,7 @@ It imports no SQLAlchemy: a session's start and the tab key wait for it.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -39,15 +40,16 @@ async def open_database(settings: Settings, stack: AsyncExitStack) -> Database:
         database = await _set_up(settings, server.url, home)
     stack.push_async_callback(database.close)
     if settings.read_database_urls:
-        database.replicas = await _replicas(settings, database, stack)
+        urls = [url.get_secret_value() for url in settings.read_database_urls]
+        database.replicas = await _replicas(settings, database, urls, stack)
     return database
 
 
-async def _replicas(settings: Settings, primary: Database, stack: AsyncExitStack) -> Replicas:
+async def _replicas(settings: Settings, primary: Database, urls: Sequence[str], stack: AsyncExitStack) -> Replicas:
     """The replicas, asked once; one that does not answer is passed over until it does."""
     replicas = Replicas(
         primary,
-        [url.get_secret_value() for url in settings.read_database_urls],
+        urls,
         lambda url: _connected(settings, url),
         max_lag_seconds=settings.read_max_lag_seconds,
         wait_seconds=settings.read_wait_seconds,
