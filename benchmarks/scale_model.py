@@ -334,9 +334,9 @@ class Model:
         return Line.through(points[0], points[1]).at(number)
 
     def cost(self, *path: str, at: float) -> float:
-        """A cost of one item or search in a collection of that size; ``path``: where it stands in a row."""
+        """A cost of one item or search in a collection of that size, and no less than in the larger one measured."""
         points = [(math.log(row["items"]), _value(row, path)) for row in (self._low, self._high)]
-        return max(0.0, Line.through(points[0], points[1]).at(math.log(at)))
+        return max(points[1][1], Line.through(points[0], points[1]).at(math.log(at)))
 
     def by_dimensions(self, dimensions: int, *path: str) -> float:
         """A measure at that number of dimensions, between the measured ones on a straight line."""
