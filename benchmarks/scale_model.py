@@ -138,7 +138,8 @@ async def _load(url: str, made_: Made) -> None:
     """Add all items. The HNSW index is left out: it is built apart, so that its cost is seen apart."""
     left_out = AsyncMock(return_value=IndexOutcome.NOT_NEEDED)
     async with platform_at(url) as platform:
-        collection = await made(platform, COLLECTION, made_.corpus.dimensions, made_.corpus.names)
+        collection = await made(platform, COLLECTION, made_.corpus.dimensions)
+        await collection.make_filterable(dict.fromkeys(made_.corpus.names, "text"))
         with patch("retrieval.services.items.keep_index", left_out):
             await collection.add(items(made_.corpus), embeddings=made_.corpus.vectors)
 
