@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from retrieval.adapters.store.replicas import reading_after
 from retrieval.domain.checks import check_flags
 from retrieval.domain.items.chunking import Chunking
 from retrieval.domain.items.embedding import TextRole
@@ -96,6 +97,7 @@ class Collection:
         facets: Sequence[str] = (),
         after: str | None = None,
         context: Context = Context(),
+        after_write: str | None = None,
     ) -> SearchResult:
         """Search by words, or by a precomputed vector, and give the best hits, each with its explanation.
 
@@ -125,34 +127,37 @@ class Collection:
         - ``after``: asks for the hits page by page of ``limit``: ``""`` for the first, then ``result.next`` of the page
           before, with the same question; 1000 hits of all pages at most.
         - ``context``: the situation that the search is recorded with.
+        - ``after_write``: a token of ``report.token`` or ``platform.write_token()``; the search reads at least the
+          state that it stands for, also where it reads from a replica.
 
         Raises ``EmptyQueryError``, ``InvalidLimitError``, ``InvalidFilterError``, ``UnknownFieldError``,
         ``InvalidVectorError``, ``WrongDimensionError``, ``InvalidRequestError``.
         """
-        return await collection_search.search(
-            self._handle,
-            query,
-            where=where,
-            legs=legs,
-            profile=profile,
-            prefer=prefer,
-            about=about,
-            context=context,
-            typos=typos,
-            snippet=snippet,
-            facets=facets,
-            after=after,
-            vector=vector,
-            limit=limit,
-            group_by=group_by,
-            syntax=syntax,
-            rewrites=rewrites,
-            entities=entities,
-            tags=tags,
-            as_of=as_of,
-            min_score=min_score,
-            min_relevance=min_relevance,
-        )
+        with reading_after(after_write):
+            return await collection_search.search(
+                self._handle,
+                query,
+                where=where,
+                legs=legs,
+                profile=profile,
+                prefer=prefer,
+                about=about,
+                context=context,
+                typos=typos,
+                snippet=snippet,
+                facets=facets,
+                after=after,
+                vector=vector,
+                limit=limit,
+                group_by=group_by,
+                syntax=syntax,
+                rewrites=rewrites,
+                entities=entities,
+                tags=tags,
+                as_of=as_of,
+                min_score=min_score,
+                min_relevance=min_relevance,
+            )
 
     @names_told
     async def search_each(
@@ -169,6 +174,7 @@ class Collection:
         min_score: float | None = None,
         min_relevance: float | None = None,
         context: Context = Context(),
+        after_write: str | None = None,
     ) -> list[SearchResult]:
         """Search for many queries at once; gives what ``search`` gives for each, in their order.
 
@@ -177,20 +183,21 @@ class Collection:
         Raises what ``search`` raises, naming the query, and ``InvalidRequestError`` for more than 1000 queries, or more
         than 10,000 hits of all together.
         """
-        return await collection_search.search_each(
-            self._handle,
-            queries,
-            where=where,
-            legs=legs,
-            profile=profile,
-            context=context,
-            vectors=vectors,
-            limit=limit,
-            group_by=group_by,
-            syntax=syntax,
-            min_score=min_score,
-            min_relevance=min_relevance,
-        )
+        with reading_after(after_write):
+            return await collection_search.search_each(
+                self._handle,
+                queries,
+                where=where,
+                legs=legs,
+                profile=profile,
+                context=context,
+                vectors=vectors,
+                limit=limit,
+                group_by=group_by,
+                syntax=syntax,
+                min_score=min_score,
+                min_relevance=min_relevance,
+            )
 
     async def interleave(
         self,
@@ -259,6 +266,7 @@ class Collection:
         *,
         where: Where | Filter | None = None,
         limit: int = 10,
+        after_write: str | None = None,
     ) -> Completions:
         """Complete a text that is being typed: its last word, and the titles that hold that word.
 
@@ -266,7 +274,8 @@ class Collection:
         100, is the most queries, and the most titles. Nothing is embedded or recorded. Raises ``EmptyQueryError``,
         ``InvalidLimitError``, ``InvalidRequestError`` and the errors of filters.
         """
-        return await collection_search.complete(self._handle, text, where=where, limit=limit)
+        with reading_after(after_write):
+            return await collection_search.complete(self._handle, text, where=where, limit=limit)
 
     @names_told
     async def passages(
@@ -281,6 +290,7 @@ class Collection:
         min_relevance: float | None = None,
         count_tokens: Callable[[str], int] | None = None,
         context: Context = Context(),
+        after_write: str | None = None,
     ) -> Passages:
         """Search, and give the best passages as text for a prompt of at most ``max_tokens`` tokens.
 
@@ -293,10 +303,11 @@ class Collection:
         from retrieval.services.documents import check_passages, passages
 
         check_passages(max_tokens, around, count_tokens)
-        result = await self.search(
-            query, limit=limit, where=where, min_score=min_score, min_relevance=min_relevance, context=context
-        )
-        return await passages(self._handle, result, max_tokens=max_tokens, around=around, count_tokens=count_tokens)
+        with reading_after(after_write):
+            result = await self.search(
+                query, limit=limit, where=where, min_score=min_score, min_relevance=min_relevance, context=context
+            )
+            return await passages(self._handle, result, max_tokens=max_tokens, around=around, count_tokens=count_tokens)
 
     def unrecorded(self) -> Collection:
         """The same collection without recording, for trials and measurements; its searches explore nothing either."""

@@ -32,6 +32,7 @@ from retrieval.adapters.store.items.collections import (
     set_index_kind,
 )
 from retrieval.adapters.store.records.forgetting import ensure_months
+from retrieval.adapters.store.replicas import token_of
 from retrieval.adapters.store.search.vectors import StoredSpace, register_space
 from retrieval.collection import Collection, handle_of
 from retrieval.domain.checks import check_flags, check_functions
@@ -447,6 +448,13 @@ class Platform:
             raise InvalidRequestError("an actor's name is needed, as it was given with the search or the feedback")
         await self.recorded()
         return await pseudonymise(self.database, self._tenant_id, actor, f"pseudonym-{secrets.token_hex(16)}")
+
+    async def write_token(self) -> str:
+        """The token of all that was written so far, by whomever: a search that shows it (``after_write``) sees it all.
+
+        Only searches that read from replicas need it; see ``docs/how-to/replicas.md``.
+        """
+        return await token_of(self.database)
 
     async def analytics_views(self) -> list[AnalyticsView]:
         """The figures that can be asked for, by name, each with its columns."""

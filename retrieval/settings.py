@@ -88,6 +88,12 @@ class Settings(BaseSettings):
 
     database_url: SecretStr | None = None
     """``postgresql://...``; unset: the embedded PostgreSQL."""
+    read_database_urls: Annotated[tuple[SecretStr, ...] | None, NoDecode] = None
+    """URLs of streaming replicas, by commas, that searches read from; unset: they read from the primary."""
+    read_max_lag_seconds: float = Field(default=5.0, ge=1, le=86400)
+    """How old the state may be that a search reads from a replica; an older replica is passed over."""
+    read_wait_seconds: float = Field(default=0.1, ge=0, le=60)
+    """How long a search that shows a token waits for a replica before it reads from the primary."""
     home: Path | None = None
     """Where the embedded PostgreSQL keeps its data; unset: the user's data directory."""
     database_schema: str = Field(default="retrieval", validation_alias="RETRIEVAL_SCHEMA")
@@ -246,6 +252,21 @@ class Settings(BaseSettings):
     def _usable_url(cls, value: SecretStr | None) -> SecretStr | None:
         if value is not None and not value.get_secret_value().startswith(("postgresql://", "postgres://")):
             raise ValueError("it must be a URL such as postgresql://user:password@host:5432/database")
+        return value
+
+    @field_validator("read_database_urls", mode="before")
+    @classmethod
+    def _read_urls(cls, value: Any) -> Any:
+        if not isinstance(value, str):
+            return value
+        # The hosts of one URL are separated by commas too.
+        return tuple(filter(None, re.split(r",\s*(?=postgres)|\s+", value.strip(" ,\n"))))
+
+    @field_validator("read_database_urls")
+    @classmethod
+    def _usable_read_urls(cls, value: tuple[SecretStr, ...] | None) -> tuple[SecretStr, ...] | None:
+        for url in value or ():
+            cls._usable_url(url)
         return value
 
     @field_validator("database_schema")

@@ -46,12 +46,12 @@ def let_into_the_build() -> set[str]:
     return {line.removeprefix("!") for line in lines if line.startswith("!")}
 
 
-def compose(variables: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """The Compose file with merged keys resolved; with ``variables``, the references in it are replaced too.
+def compose(variables: Mapping[str, str] | None = None, name: str = "compose.yaml") -> dict[str, Any]:
+    """The Compose file of that name, merged keys resolved; with ``variables``, its references are replaced too.
 
     Raises ``KeyError`` for a reference that has to be set and is not.
     """
-    loaded: dict[str, Any] = yaml.safe_load((DOCKER / "compose.yaml").read_text(encoding="utf-8"))
+    loaded: dict[str, Any] = yaml.safe_load((DOCKER / name).read_text(encoding="utf-8"))
     return loaded if variables is None else _replaced(loaded, variables)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import difflib
 import inspect
+import math
 import random
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from copy import copy
@@ -24,6 +25,7 @@ from retrieval.domain.errors import (
     DatabaseError,
     InvalidRequestError,
     MissingPrivilegeError,
+    PoolExhaustedError,
     UnknownCollectionError,
     UnknownFieldError,
 )
@@ -100,6 +102,8 @@ class CollectionHandle:
         self._narrowed: tuple[Profile, tuple[str, ...], Profile] | None = None
         self._read_at = parts.clock()
         self._reading: asyncio.Event | None = None
+        self._elsewhere: dict[Database, CollectionHandle] = {}
+        """The same collection as replicas have it."""
 
     @property
     def name(self) -> str:
@@ -120,6 +124,18 @@ class CollectionHandle:
         same = copy(self)
         same.is_recorded = False
         return same
+
+    async def on(self, replica: Database) -> CollectionHandle | None:
+        """The collection as a replica has it; None where that is searched otherwise than the primary's."""
+        there = self._elsewhere.get(replica)
+        if there is None:
+            decider = replace(self.parts.decider, database=replica)
+            there = CollectionHandle(replace(self.parts, database=replica, decider=decider), self.stored)
+            there._read_at = -math.inf
+            self._elsewhere[replica] = there
+        wanted = _searched_by(self.stored)
+        is_same = _searched_by(await there.fresh()) == wanted or _searched_by(await there.refresh()) == wanted
+        return there if is_same else None
 
     async def refresh(self, *, older_than_seconds: float = 0.0) -> StoredCollection:
         """Read the collection again if it was read longer ago than that. See ``Collection.refresh``."""
@@ -233,6 +249,40 @@ def told_if_gone(
             raise
 
     return told
+
+
+def from_a_replica(
+    call: Callable[Concatenate[CollectionHandle, _Given], Awaitable[_Answer]],
+) -> Callable[Concatenate[CollectionHandle, _Given], Coroutine[Any, Any, _Answer]]:
+    """A call that reads from one replica; from the primary where none is fresh enough, and where the replica fails.
+
+    Searches that are not recorded read from the primary: by them it is measured, or decided what is written.
+    """
+
+    @wraps(call)
+    async def placed(handle: CollectionHandle, /, *given: _Given.args, **named: _Given.kwargs) -> _Answer:
+        replicas = handle.database.replicas if handle.is_recorded else None
+        replica = None if replicas is None else await replicas.chosen()
+        if replicas is None or replica is None:
+            return await call(handle, *given, **named)
+        await handle.fresh()
+        try:
+            there = await handle.on(replica)
+            if there is not None:
+                return await call(there, *given, **named)
+        except PoolExhaustedError:
+            raise  # what is too much for a replica would be too much for the primary
+        except (DatabaseError, UnknownCollectionError, UnknownFieldError) as error:
+            replicas.failed(replica, error)
+        return await call(handle, *given, **named)
+
+    return placed
+
+
+def _searched_by(stored: StoredCollection) -> tuple[object, ...]:
+    """The parts of a collection whose change counts for the next search, wherever that reads from."""
+    learned = (stored.model_version, stored.clustered_at)
+    return (stored.collection_id, stored.profile_version, stored.space, stored.filterable, *learned)
 
 
 OTHER_NAMES: Mapping[str, tuple[str, ...]] = {

@@ -31,7 +31,7 @@ from retrieval.domain.search.profile import DEPTH, LegName, Profile, leg_name
 from retrieval.domain.search.snippet import READ, checked_size, snippet_of
 from retrieval.domain.search.spelling import Completions
 from retrieval.domain.search.synonyms import Synonyms, with_synonyms
-from retrieval.engine.collection_handle import CollectionHandle, parsed_filter, told_if_gone
+from retrieval.engine.collection_handle import CollectionHandle, from_a_replica, parsed_filter, told_if_gone
 from retrieval.engine.reading import with_field
 from retrieval.engine.request import (
     MAX_PREFERRED,
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 
 
 @told_if_gone
+@from_a_replica
 async def search(
     handle: CollectionHandle,
     /,
@@ -116,6 +117,7 @@ async def search(
 
 
 @told_if_gone
+@from_a_replica
 async def search_each(
     handle: CollectionHandle,
     /,
@@ -359,6 +361,7 @@ async def _spelt(handle: CollectionHandle, stored: StoredCollection, term: str, 
 
 
 @told_if_gone
+@from_a_replica
 async def complete(handle: CollectionHandle, text: str, *, where: Where | Filter | None, limit: int) -> Completions:
     """See ``Collection.complete``."""
     stored, bounds = await handle.fresh(), handle.parts.bounds

@@ -71,7 +71,7 @@ MOST_REFUSED = 5
 class AddReport(Told):
     """The outcome of an addition."""
 
-    untold = frozenset({"stopped", "settled"})
+    untold = frozenset({"stopped", "settled", "token"})
 
     added: int = 0
     changed: int = 0
@@ -89,6 +89,8 @@ class AddReport(Told):
     notes: tuple[str, ...] = field(default=())
     settled: Settled | None = field(default=None, compare=False, repr=False)
     """How the collection stands after the last write; None: nothing was written."""
+    token: str | None = field(default=None, compare=False)
+    """A search that shows it (``after_write``) reads what was written, on a replica too; None: there is no replica."""
 
     def __add__(self, other: AddReport) -> AddReport:
         return AddReport(
@@ -102,6 +104,7 @@ class AddReport(Told):
             stopped=self.stopped or other.stopped,
             notes=tuple(dict.fromkeys(self.notes + other.notes)),
             settled=_later(self.settled, other.settled),
+            token=other.token or self.token,
         )
 
 

@@ -27,11 +27,11 @@ from retrieval.domain.json_schema import AttributeSchema
 from retrieval.domain.search.filters import And, Field, Filter, OneOf, Or
 from retrieval.domain.search.hit import SearchResult
 from retrieval.domain.told import Told
-from retrieval.engine.collection_handle import CollectionHandle, told_if_gone
+from retrieval.engine.collection_handle import CollectionHandle, from_a_replica, told_if_gone
 from retrieval.engine.request import checked_item_ids
 from retrieval.services.add import AddReport, Writer, add_in_parts, repeated_among
 from retrieval.services.ingest import embed_pending
-from retrieval.services.items import delete, keep_indexed, writer_of
+from retrieval.services.items import delete, finished, writer_of
 from retrieval.services.textsearch import refresh_weights
 
 if TYPE_CHECKING:
@@ -529,6 +529,7 @@ async def document_of(handle: CollectionHandle, document_id: str) -> StoredDocum
     return await (await _documents(handle)).one(document_id)
 
 
+@from_a_replica
 async def passages(
     handle: CollectionHandle,
     result: SearchResult,
@@ -561,5 +562,4 @@ async def _documents(handle: CollectionHandle, chunking: Chunking = Chunking()) 
 
 async def _indexed(handle: CollectionHandle, report: DocumentsReport) -> DocumentsReport:
     chunks = report.chunks
-    notes = (*chunks.notes, *await keep_indexed(handle, chunks))
-    return replace(report, chunks=replace(chunks, notes=notes))
+    return replace(report, chunks=chunks + await finished(handle, chunks))

@@ -9,6 +9,7 @@ from typing import Any
 from retrieval.adapters.readers import InputLine
 from retrieval.adapters.readers.records import item_from_fields
 from retrieval.adapters.store.items.items import ARCHIVED, BULK_ITEMS, Settled, change_status, remove_items
+from retrieval.adapters.store.replicas import token_of
 from retrieval.domain.checks import check_flags, check_functions
 from retrieval.domain.errors import InvalidRequestError, UnknownItemError
 from retrieval.domain.items.embedding import checked_vectors
@@ -44,7 +45,7 @@ async def add(handle: CollectionHandle, items: Iterable[Item | Mapping[str, Any]
     report = await adding.add_in_parts(await writer_of(handle), batch, vectors)
     report += adding.repeated_among(item.item_id for item in batch)
     told = without_text_notes(batch) if vectors is None else ()
-    return replace(report, notes=(*report.notes, *told, *await keep_indexed(handle, report)))
+    return report + AddReport(notes=told) + await finished(handle, report)
 
 
 @told_if_gone
@@ -54,7 +55,7 @@ async def add_new(handle: CollectionHandle, items: Iterable[Item | Mapping[str, 
     Raises ``InvalidItemError``, also for an id that is there, archived or not. Else as ``Collection.add``.
     """
     report = await adding.add_new(await writer_of(handle), as_items(items))
-    return replace(report, notes=report.notes + await keep_indexed(handle, report))
+    return report + await finished(handle, report)
 
 
 @told_if_gone
@@ -65,8 +66,7 @@ async def add_each(handle: CollectionHandle, items: Sequence[Item | Mapping[str,
     if more:
         return added
     repeated = adding.repeated_among(one.item_id for one in added.outcomes if one.item_id and one.error is None)
-    notes = await keep_indexed(handle, added.report)
-    return replace(added, report=added.report + repeated + AddReport(notes=notes))
+    return replace(added, report=added.report + repeated + await finished(handle, added.report))
 
 
 @told_if_gone
@@ -83,8 +83,7 @@ async def ingest(
     check_flags(prune=prune)
     check_functions(rejected=rejected, progress=progress)
     report = await ingest_lines(await writer_of(handle), lines, rejected=rejected, prune=prune, progress=progress)
-    notes = await keep_indexed(handle, report.items)
-    return replace(report, items=report.items + AddReport(notes=notes))
+    return replace(report, items=report.items + await finished(handle, report.items))
 
 
 async def put(handle: CollectionHandle, item: Item | Mapping[str, Any], version: str | None) -> StoredItem:
@@ -137,10 +136,9 @@ async def change(
     except RemovalError:
         await handle.recorded()  # records could not name the items afterwards
         report = await changing.change(writer, keys, decide, keeps_time=keeps_time)
-    if keeps_time or report.is_nothing:
+    if report.is_nothing:
         return report
-    notes = await keep_indexed(handle, report.written)
-    return replace(report, written=report.written + AddReport(notes=notes))
+    return replace(report, written=report.written + await finished(handle, report.written))
 
 
 @told_if_gone
@@ -186,6 +184,13 @@ async def writer_of(handle: CollectionHandle) -> Writer:
     """A writer into the collection as it is."""
     stored = await handle.fresh()
     return Writer(handle.database, handle.tenant_id, stored, handle.embedder_of(stored))
+
+
+async def finished(handle: CollectionHandle, written: AddReport) -> AddReport:
+    """After a write, the notes about its indexes, and its token where searches read from replicas."""
+    notes = await keep_indexed(handle, written)
+    token = None if handle.database.replicas is None else await token_of(handle.database)
+    return AddReport(notes=notes, token=token)
 
 
 async def keep_indexed(handle: CollectionHandle, written: AddReport) -> tuple[str, ...]:

@@ -216,6 +216,7 @@ class SyncPlatform(Mirror[Platform]):
     retrieval = waiting(Platform.retrieval)
     replay = waiting(Platform.replay)
     pseudonymise = waiting(Platform.pseudonymise)
+    write_token = waiting(Platform.write_token)
     analytics_views = waiting(Platform.analytics_views)
     analytics = waiting(Platform.analytics)
     create_key = waiting(Platform.create_key)

@@ -246,6 +246,30 @@ def test_the_limits_of_the_proxy_fit_those_of_the_service() -> None:
     assert "X-Forwarded-For $remote_addr;" in PROXY
 
 
+def test_the_replica_follows_the_database_and_serves_what_searches(services: dict[str, Any]) -> None:
+    """Its server is the primary's release, its script is there, and the services that search are told of it alone."""
+    added = compose(name="compose.replicas.yaml")
+    replica, primary = added["services"]["replica"], services["database"]
+    variable = {"RETRIEVAL_READ_DATABASE_URLS"}
+
+    assert replica["image"] == primary["image"]
+    assert replica["networks"] == primary["networks"]
+    assert set(added["services"]["database"]["command"]) > set(primary["command"]), "it replaces the other"
+    assert set(added["services"]) - {"database", "replica"} == {"http", "mcp", "platform"}
+    for name in ("http", "mcp", "platform"):
+        told = added["services"][name]["environment"]
+        assert set(told) == variable <= VARIABLES
+        [url] = (
+            Settings.model_validate({"read_database_urls": told["RETRIEVAL_READ_DATABASE_URLS"]}).read_database_urls
+            or ()
+        )
+        assert url.get_secret_value().startswith("postgresql://retrieval@replica:5432/retrieval")
+    for script in ("replica/start.sh", "initdb/20-replication-login.sh"):
+        assert (DOCKER / script).stat().st_mode & 0o111, script
+    for name in ("database", "replica"):
+        assert "${REPLICATION_PASSWORD:?set it in docker/.env}" in added["services"][name]["environment"].values()
+
+
 def test_a_reference_without_a_value_stops_the_start() -> None:
     """The reader of the file names what is missing, as the engine does."""
     with pytest.raises(KeyError, match="MCP_TOKEN"):

@@ -26,6 +26,31 @@ def test_nothing_configured_is_a_working_configuration() -> None:
     assert (settings.database_url, settings.database_schema, settings.tenant) == (None, "retrieval", "default")
 
 
+@pytest.mark.parametrize(
+    ("given", "read"),
+    [
+        ("", []),
+        ("postgresql://a/x", ["postgresql://a/x"]),
+        (
+            "postgresql://a,b/x, postgresql://c/x\n postgres://d/x,",
+            ["postgresql://a,b/x", "postgresql://c/x", "postgres://d/x"],
+        ),
+    ],
+)
+def test_urls_of_replicas_are_separated_by_commas(monkeypatch: pytest.MonkeyPatch, given: str, read: list[str]) -> None:
+    """As are the hosts within one of them."""
+    monkeypatch.setenv("RETRIEVAL_READ_DATABASE_URLS", given)
+    assert [url.get_secret_value() for url in Settings().read_database_urls or ()] == read
+
+
+def test_what_is_no_url_of_a_replica_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the name of its setting, without showing a password."""
+    monkeypatch.setenv("RETRIEVAL_READ_DATABASE_URLS", "postgresql://a/x mysql://user:secret@b/y")
+    with pytest.raises(InvalidRequestError, match="RETRIEVAL_READ_DATABASE_URLS: it must be a URL such as") as refusal:
+        connect()
+    assert "secret" not in str(refusal.value)
+
+
 def test_each_setting_has_its_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     """RETRIEVAL_<NAME>, and OPENAI_API_KEY as everyone has it."""
     monkeypatch.setenv("RETRIEVAL_SCHEMA", "search")

@@ -14,6 +14,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import psycopg
 from opentelemetry.trace import SpanKind
@@ -45,6 +46,9 @@ from retrieval.adapters.store.round_trip import (
 from retrieval.adapters.store.translate import translated
 from retrieval.adapters.tracing import span
 from retrieval.domain.errors import DatabaseUnreachableError, InvalidRequestError
+
+if TYPE_CHECKING:
+    from retrieval.adapters.store.replicas import Replicas
 
 _Pool = AsyncConnectionPool[SessionConnection]
 
@@ -185,6 +189,8 @@ class Database:
         self.facts = facts
         self.loop: asyncio.AbstractEventLoop | None = None
         """The event loop that opened it, which alone can use it; None: not known."""
+        self.replicas: Replicas | None = None
+        """The replicas that searches read from; None: there are none."""
         self._pool = pool
         self._taken = 0
         self._looking: asyncio.Task[None] | None = None

@@ -64,6 +64,7 @@ from retrieval.services.doctor.server import (
     check_connections,
     check_holdups,
     check_pgvector,
+    check_replicas,
     check_revision,
     check_server,
     check_settings,
@@ -254,6 +255,7 @@ async def diagnose(
             connection, database.names, stalled_seconds=settings.worker_stalled_seconds
         )
         seen_at = workplace.now()
+    replicas = [] if is_own else list(await _replica_findings(database, settings))
     if unread is None:
         seen = await _tenants_part(workplace, tenant_id, collection)
     else:
@@ -269,7 +271,7 @@ async def diagnose(
     )
     checks = _own if is_own else _all
     deep = await _deep_findings(workplace, tenant_id, seen.tenant) if is_deep else []
-    return diagnosis_of([*checks(installation, seen, where), *seen.findings, *deep], workplace.now())
+    return diagnosis_of([*checks(installation, seen, where), *replicas, *seen.findings, *deep], workplace.now())
 
 
 async def _deep_findings(workplace: Workplace, tenant_id: int | None, tenant: TenantState | None) -> list[Finding]:
@@ -288,6 +290,15 @@ async def _deep_findings(workplace: Workplace, tenant_id: int | None, tenant: Te
             continue
         findings += or_fine(check_rows(name, rows), "deep", f"{name!r}: all rows agree")
     return findings
+
+
+async def _replica_findings(database: Database, settings: Settings) -> Sequence[Finding]:
+    if database.replicas is None:
+        return ()
+    await database.replicas.look()
+    states = database.replicas.states
+    each = ", ".join(f"{one.server} is at most {one.lag_seconds or 0:.1f} s behind" for one in states)
+    return or_fine(check_replicas(states, settings.read_max_lag_seconds), "replicas", each)
 
 
 async def examine_collection(workplace: Workplace, target: JobTarget, advance: Advance = unheeded) -> dict[str, Any]:

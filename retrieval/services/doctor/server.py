@@ -10,6 +10,7 @@ from retrieval.adapters.store.installation.checks import OLDEST_PGVECTOR, OLDEST
 from retrieval.adapters.store.installation.examination.server_state import Holdup, ServerState, Settings
 from retrieval.adapters.store.installation.revisions import SchemaStatus
 from retrieval.adapters.store.installed_sql import quote_literal
+from retrieval.adapters.store.replicas import ReplicaState
 from retrieval.domain.diagnosis import GIGABYTE, MEGABYTE, Finding, Severity, duration, size
 
 
@@ -130,6 +131,20 @@ def check_revision(status: SchemaStatus) -> Iterator[Finding]:
         found = f"schema {status.schema!r} is at revision {status.current}, which this program does not know"
         mend = f"install the newer program, or run its: retrieval db downgrade {status.head}"
     yield Finding(check="schema", severity=Severity.ERROR, found=found, mend=mend)
+
+
+def check_replicas(replicas: Sequence[ReplicaState], longest: float) -> Iterator[Finding]:
+    """The replicas that searches should read from and do not."""
+    for one in replicas:
+        if one.passed_over:
+            behind = "" if one.lag_seconds is None else f", {duration(one.lag_seconds)} behind"
+            yield Finding(
+                check="replicas",
+                severity=Severity.WARNING,
+                found=f"searches pass over the replica at {one.server}{behind}: {one.passed_over}",
+                mend="see that it runs, streams from the primary and replays; else take it out of "
+                f"RETRIEVAL_READ_DATABASE_URLS, or allow more than RETRIEVAL_READ_MAX_LAG_SECONDS={longest:g}",
+            )
 
 
 def version(text: str) -> tuple[int, ...]:

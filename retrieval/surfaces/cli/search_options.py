@@ -216,6 +216,12 @@ After = Annotated[
     str | None,
     typer.Option("--after", metavar="CURSOR", help="Page by page: '' for the first, then what the page before says."),
 ]
+AfterWrite = Annotated[
+    str | None,
+    typer.Option(
+        "--after-write", metavar="TOKEN", help="Read at least the state of a write's token, on a replica too."
+    ),
+]
 GroupBy = Annotated[
     str | None, typer.Option("--group-by", "-g", metavar="FIELD", help="Only the best hit of each value of the field.")
 ]

@@ -12,7 +12,7 @@ import logging
 import time
 import uuid
 from collections.abc import Callable, Coroutine, Mapping
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from datetime import UTC, datetime
 from hashlib import sha256
 from types import TracebackType
@@ -32,8 +32,9 @@ from retrieval.adapters.store.installation.idempotency import (
     free_key,
     keep_answer,
 )
+from retrieval.adapters.store.replicas import reading_after, token_of
 from retrieval.domain.api_key import EVERY_SCOPE, ApiKey, Caller
-from retrieval.domain.errors import InvalidRequestError, RetrievalError
+from retrieval.domain.errors import DatabaseError, InvalidRequestError, RetrievalError
 from retrieval.engine.stopwatch import Clock
 from retrieval.surfaces.http.authentication import Allowance, Authenticator, RateLimits
 from retrieval.surfaces.http.caller import CALLER, STILL_ALLOWED
@@ -68,9 +69,17 @@ _REPEATABLE = ("/search", "/search/batch", "/passages", "/preview", "/replay", "
 _KEPT_HEADERS = ("content-type", "etag", "last-modified", "location")
 
 
+AFTER_WRITE, WRITE_TOKEN = "retrieval-after-write", b"retrieval-write-token"
+"""A search shows the token of a write in the first, and a write answers with its own in the second."""
+
+
+def _is_write(method: str, path: str) -> bool:
+    return method in _WRITES and not (method == "POST" and path.endswith(_REPEATABLE))
+
+
 def idempotency_key(method: str, path: str, headers: Headers) -> str | None:
     """The key of a write; None where none is given, and for what is no write. Raises ``InvalidRequestError``."""
-    if method not in _WRITES or HEADER not in headers or (method == "POST" and path.endswith(_REPEATABLE)):
+    if HEADER not in headers or not _is_write(method, path):
         return None
     given = headers.getlist(HEADER)
     key = given[0]
@@ -406,13 +415,33 @@ class Admission:
             send = _sending(send, allowance.headers())
         if headers.get("content-encoding", "identity").lower() != "identity":
             raise EncodedBodyError
-        key = idempotency_key(scope["method"], scope["path"], headers)
+        if _is_write(scope["method"], scope["path"]):
+            send = self._with_token(send)
+        with reading_after(headers.get(AFTER_WRITE)):
+            await self._answer(scope, receive, send, caller)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send, caller: Caller) -> None:
+        key = idempotency_key(scope["method"], scope["path"], Headers(scope=scope))
         if key is None:
             await self._app(scope, receive, send)
             return
         platform = await self._access.service.of_tenant(caller.tenant, scope)
         attempt = attempt_of(scope, tenant_id=platform.tenant_id, key_id=caller.key_id, key=key)
         await self._access.once.serve(self._app, scope, receive, send, database=platform.database, attempt=attempt)
+
+    def _with_token(self, send: Send) -> Send:
+        """Adds the token of what was written to the answer, where searches read from replicas."""
+
+        async def with_token(message: Message) -> None:
+            if message["type"] == "http.response.start" and message["status"] < 400:
+                database = (await self._access.service.host()).database
+                if database.replicas is not None:
+                    with suppress(DatabaseError):  # it is written all the same
+                        token = (WRITE_TOKEN, (await token_of(database)).encode())
+                        message["headers"] = [*message.get("headers", ()), token]
+            await send(message)
+
+        return with_token
 
 
 def _single(headers: Headers, name: str) -> str | None:

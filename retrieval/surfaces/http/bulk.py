@@ -344,7 +344,8 @@ def _summary(done: AddReport, told: Mapping[str, int], error: RetrievalError | N
     """The lines that were told each word, and what became of the items besides."""
     counts = {word: told.get(word, 0) for word in (*Became, _REJECTED)}
     left = {"embedded": done.embedded, "pending": done.pending, "repeated": done.repeated, "cut": done.cut}
-    summary = {"summary": {**counts, **left, "notes": list(done.notes)}}
+    token = {} if done.token is None else {"token": done.token}
+    summary = {"summary": {**counts, **left, "notes": list(done.notes), **token}}
     return summary if error is None else {**summary, "error": problem_of(error)}
 
 

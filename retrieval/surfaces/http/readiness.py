@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal
 
@@ -50,6 +51,8 @@ class Readiness:
     embedder: str
     language_model: str
     reranker: str
+    replicas: str = NO_MODEL
+    """How many of them searches pass over; they read from the primary then."""
 
     @property
     def is_ready(self) -> bool:
@@ -58,11 +61,11 @@ class Readiness:
 
     @property
     def status(self) -> Literal["ready", "degraded", "not ready"]:
-        """``ready``, ``degraded`` (by words alone, or without language model or reranker) or ``not ready``."""
+        """``ready``, ``degraded`` (without a model or a replica that is configured) or ``not ready``."""
         if not self.is_ready:
             return "not ready"
         models = {self.language_model, self.reranker}
-        is_whole = self.embedder in (OK, NO_EMBEDDER) and models <= {OK, NO_MODEL}
+        is_whole = self.embedder in (OK, NO_EMBEDDER) and models | {self.replicas} <= {OK, NO_MODEL}
         return "ready" if is_whole else "degraded"
 
 
@@ -91,6 +94,7 @@ class ReadinessCheck:
             embedder=embedder,
             language_model=_model_state(host, LANGUAGE_MODEL, lambda: host.llm),
             reranker=_model_state(host, RERANKER, lambda: host.reranker),
+            replicas=await _replicas_state(host),
         )
 
 
@@ -149,6 +153,17 @@ async def _embedder_state(service: Service) -> _State:
         # That of another space than new collections have.
         return "embedder", _told(EmbedderUnavailableError(""))
     return "embedder", OK if is_there else NO_EMBEDDER
+
+
+async def _replicas_state(host: Platform) -> str:
+    replicas = host.database.replicas
+    if replicas is None:
+        return NO_MODEL
+    with suppress(TimeoutError):
+        async with asyncio.timeout(DATABASE_SECONDS):
+            await replicas.look()
+    away = sum(bool(one.passed_over) for one in replicas.states)
+    return f"{away} of {len(replicas.states)} passed over" if away else OK
 
 
 def _model_state(host: Platform, role: Role, model: Callable[[], object]) -> str:

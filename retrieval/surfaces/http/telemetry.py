@@ -32,6 +32,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from retrieval.adapters.store.database import PoolState
 from retrieval.adapters.store.installation.queue import QueueState, read_queue_state
+from retrieval.adapters.store.replicas import ReplicaState
 from retrieval.adapters.store.search.recall import CollectionRecall, lowest_recalls
 from retrieval.adapters.tracing import started, tracer
 from retrieval.domain.errors import RetrievalError
@@ -230,6 +231,8 @@ class StateMetrics(Collector):
         yield from _of_requests(self._watched.load)
         platforms = self._watched.opened
         yield from _of_pool(platforms[0].database.pool if platforms else _NO_POOL)
+        replicas = platforms[0].database.replicas if platforms else None
+        yield from _of_replicas([] if replicas is None else replicas.states)
         waiting = sum(one.recording.waiting for one in platforms)
         yield GaugeMetricFamily("retrieval_recordings_waiting", "Searches that wait to be recorded.", value=waiting)
         yield from _of_database(self._figures)
@@ -239,6 +242,18 @@ def _of_requests(load: Load) -> Iterator[Metric]:
     yield GaugeMetricFamily("retrieval_http_requests_in_flight", "Requests being answered.", value=load.in_flight)
     yield GaugeMetricFamily("retrieval_http_requests_limit", "Requests answered at once, at most.", value=load.limit)
     yield CounterMetricFamily("retrieval_http_requests_shed", "Requests turned away for want of room.", value=load.shed)
+
+
+def _of_replicas(replicas: Sequence[ReplicaState]) -> Iterator[Metric]:
+    used = GaugeMetricFamily("retrieval_replica_used", "Whether searches read from the replica.", labels=["replica"])
+    lag = GaugeMetricFamily(
+        "retrieval_replica_lag_seconds", "The replica has all that was committed so long ago.", labels=["replica"]
+    )
+    for number, one in enumerate(replicas, 1):
+        used.add_metric([str(number)], float(not one.passed_over))
+        if one.lag_seconds is not None:
+            lag.add_metric([str(number)], one.lag_seconds)
+    yield from (used, lag)
 
 
 def _of_pool(pool: PoolState) -> Iterator[Metric]:

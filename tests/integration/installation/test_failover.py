@@ -6,7 +6,6 @@ import contextlib
 import logging
 import shutil
 import tempfile
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,9 +22,9 @@ from retrieval.adapters.store.installation.schema import upgrade
 from retrieval.domain.errors import DatabaseError, DatabaseUnreachableError
 from retrieval.settings import Settings
 from tests.support.database import SCHEMA, make_fast
+from tests.support.streaming import follow, standby_of
 
 SETTINGS = Settings(embedder="none", database_schema=SCHEMA)
-REPLAYED_SECONDS = 30.0
 
 
 @dataclass(frozen=True)
@@ -45,12 +44,7 @@ class Pair:
 
     def follow(self) -> None:
         """Returns once the standby has all that was committed."""
-        with psycopg.connect(self.primary.url) as there, psycopg.connect(self.standby.url, autocommit=True) as here:
-            committed = there.execute("SELECT pg_current_wal_insert_lsn()").fetchone()
-            until = time.monotonic() + REPLAYED_SECONDS
-            while here.execute("SELECT pg_last_wal_replay_lsn() < %s::pg_lsn", committed).fetchone() == (True,):
-                assert time.monotonic() < until, "the standby does not follow"
-                time.sleep(0.05)
+        follow(self.primary, self.standby)
 
     def kill_primary(self) -> None:
         """Ends the primary as a crash does, once the standby has all that was committed."""
@@ -72,15 +66,7 @@ def pair() -> Iterator[Pair]:
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
         primary = stack.enter_context(start_embedded(folder / "primary"))
         make_fast(primary.url)
-        home = folder / "standby"
-        home.mkdir(mode=0o755)
-        standby = Cluster.at(home)
-        standby.data.mkdir(mode=0o700)
-        standby.binaries.account.own(standby.data)
-        of_primary = ("-h", str(socket_directory(folder / "primary")), "-p", str(PORT), "-U", "postgres")
-        copied = standby.binaries.run("pg_basebackup", *of_primary, "-D", str(standby.data), "-R", "-c", "fast")
-        assert copied.returncode == 0, copied.stdout
-        stack.enter_context(start_embedded(home))
+        standby = stack.enter_context(standby_of(folder / "primary", folder / "standby"))
         both = Pair(Cluster.at(folder / "primary"), standby)
         upgrade(both.url, SCHEMA)
         both.follow()

@@ -6,6 +6,7 @@ It imports no SQLAlchemy: a session's start and the tab key wait for it.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.installation.embedded.place import default_home
 from retrieval.adapters.store.installation.embedded.server import start_embedded
 from retrieval.adapters.store.installation.revisions import status_of
+from retrieval.adapters.store.replicas import Replicas
 from retrieval.adapters.store.translate import server_name
 from retrieval.domain.errors import SchemaRevisionError
 from retrieval.settings import Settings
@@ -37,7 +39,24 @@ async def open_database(settings: Settings, stack: AsyncExitStack) -> Database:
         stack.push_async_callback(asyncio.to_thread, server.close)
         database = await _set_up(settings, server.url, home)
     stack.push_async_callback(database.close)
+    if settings.read_database_urls:
+        urls = [url.get_secret_value() for url in settings.read_database_urls]
+        database.replicas = await _replicas(settings, database, urls, stack)
     return database
+
+
+async def _replicas(settings: Settings, primary: Database, urls: Sequence[str], stack: AsyncExitStack) -> Replicas:
+    """The replicas, asked once; one that does not answer is passed over until it does."""
+    replicas = Replicas(
+        primary,
+        urls,
+        lambda url: _connected(settings, url),
+        max_lag_seconds=settings.read_max_lag_seconds,
+        wait_seconds=settings.read_wait_seconds,
+    )
+    stack.push_async_callback(replicas.aclose)
+    await replicas.look()
+    return replicas
 
 
 async def _set_up(settings: Settings, url: str, home: Path) -> Database:

@@ -160,6 +160,7 @@ def search(
     min_score: options.MinScore = None,
     min_relevance: options.MinRelevance = None,
     after: options.After = None,
+    after_write: options.AfterWrite = None,
     facets: options.Facets = None,
     typos: options.Typos = False,
     snippet: options.SnippetSize = None,
@@ -184,7 +185,7 @@ def search(
         "legs": legs_of(legs), "group_by": group_by, "syntax": not plain, "rewrites": rewrites or (),
         "prefer": where_of(prefer or ()), "entities": entities_of(entities or ()), "tags": tags or (),
         "as_of": moment_of(as_of), "about": vector_of("--about", about), "typos": typos,
-        "snippet": snippet, "facets": facets or (), "after": after,
+        "snippet": snippet, "facets": facets or (), "after": after, "after_write": after_write,
         "min_score": min_score, "min_relevance": min_relevance,
     }  # fmt: skip
     asked["context"] = situation(

@@ -49,6 +49,7 @@ class Checks(BaseModel):
     embedder: str
     language_model: str
     reranker: str
+    replicas: str = "none"
 
 
 class Ready(BaseModel):
@@ -66,6 +67,7 @@ class Ready(BaseModel):
                         "embedder": "ok",
                         "language_model": "none",
                         "reranker": "none",
+                        "replicas": "none",
                     },
                 }
             ]

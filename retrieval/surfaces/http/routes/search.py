@@ -107,6 +107,8 @@ class SearchBody(Sent):
     """Fields, at most 10, whose values are counted among all items that the filter lets through."""
     after: str | None = None
     """For pages of `limit` hits: `""` for the first, then `next` of the page before, with the same question."""
+    after_write: str | None = None
+    """A token of a write, which the header `Retrieval-After-Write` says too: at least its state is read."""
     typos: bool = False
     """Whether words that no item holds are taken for the nearest known words, or for those they begin; see `notes`."""
     context: SentSituation = SentSituation()
@@ -135,6 +137,7 @@ class BatchRequest(Sent):
     syntax: bool = True
     min_score: float | None = None
     min_relevance: LeastRelevance | None = None
+    after_write: str | None = None
     context: SentSituation = SentSituation()
     explain: bool = True
 

@@ -1,0 +1,274 @@
+"""Read replicas: searches read from a standby that is fresh enough, and from the primary where none is.
+
+The primary's position in its log is noted with the time; a replica that has replayed up to there has all that was
+committed by then, whatever its clock says. Both are asked behind the searches, once a second while there are searches.
+
+A write gives a token, the primary's position behind it. A search that shows it reads from a replica that has replayed
+so far.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+
+from retrieval.adapters.store.compiled import Compiled
+from retrieval.adapters.store.database import Database
+from retrieval.adapters.store.deadline import in_background
+from retrieval.adapters.store.translate import server_name
+from retrieval.domain.errors import DatabaseError, DatabaseUnreachableError, InvalidRequestError, RetrievalError
+
+_log = logging.getLogger(__name__)
+
+LOOK_SECONDS = 1.0
+"""How often primary and replica are asked for their positions."""
+
+ANSWER_SECONDS = 5.0
+"""How long a replica may take to answer that before it is passed over."""
+
+_PAUSES = (0.05, 0.25)
+"""Seconds after which a replica is asked again that had not all yet: what just happened is on its way."""
+
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.002, 0.02
+"""Seconds between the questions whether a replica has come to a token."""
+
+_MOST_POSITIONS = 3600
+"""An hour's: a replica that lags further behind is as good as none."""
+
+_POSITION = Compiled("SELECT pg_current_wal_insert_lsn()::text")
+_SYSTEM = Compiled("SELECT system_identifier FROM pg_control_system()")
+_REPLAYED = Compiled(
+    "SELECT pg_is_in_recovery(), pg_last_wal_replay_lsn()::text, (SELECT system_identifier FROM pg_control_system())"
+)
+_TOKEN = re.compile(r"[0-9A-F]{1,8}/[0-9A-F]{1,8}")
+
+_NOT_YET, _NO_STANDBY = "it was not asked yet", "it is no standby"
+_ANOTHER = "it is a copy of another database server than RETRIEVAL_DATABASE_URL names"
+
+_AFTER_WRITE: ContextVar[int] = ContextVar("retrieval_after_write", default=0)
+"""The position that the task's searches have to have."""
+
+
+@contextmanager
+def reading_after(token: str | None) -> Iterator[None]:
+    """Let the searches in the ``with`` block read at least the state of that token; None: nothing is asked.
+
+    Raises ``InvalidRequestError`` for what is no token.
+    """
+    if token is None:
+        yield
+        return
+    before = _AFTER_WRITE.set(checked_token(token))
+    try:
+        yield
+    finally:
+        _AFTER_WRITE.reset(before)
+
+
+def checked_token(token: object) -> int:
+    """The position that a token tells. Raises ``InvalidRequestError``."""
+    if not isinstance(token, str) or not _TOKEN.fullmatch(token):
+        raise InvalidRequestError(
+            f"{token!r:.60} is no token of a write; take the report's token, or write_token() of the platform"
+        )
+    high, low = token.split("/")
+    return (int(high, 16) << 32) + int(low, 16)
+
+
+async def token_of(primary: Database) -> str:
+    """The token of all that was committed so far."""
+    return str((await primary.read(None, _POSITION))[0][0])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaState:
+    """How a replica stands."""
+
+    server: str
+    """Host, port and database."""
+    lag_seconds: float | None
+    """It has all that was committed so long ago; None: not known."""
+    passed_over: str
+    """Why searches pass it over; empty: they read from it."""
+
+
+@dataclass(slots=True, eq=False)
+class _Replica:
+    url: str
+    database: Database | None = None
+    """Open once it was reached."""
+    replayed: int = 0
+    """The position that it has come to."""
+    fresh_at: float = float("-inf")
+    """It has all that was committed at that time of the clock."""
+    positions: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=_MOST_POSITIONS))
+    """Times with the primary's position then, of which it had not all when it was last asked."""
+    fault: str = _NOT_YET
+    """Why it cannot be read from; empty: it can."""
+    looked_at: float = float("-inf")
+    looking: asyncio.Task[None] | None = None
+
+    def has_come_to(self, position: int) -> None:
+        """Note how far it has replayed."""
+        self.replayed = max(self.replayed, position)
+        while self.positions and self.positions[0][1] <= self.replayed:
+            self.fresh_at = self.positions.popleft()[0]
+
+
+class Replicas:
+    """The replicas of one installation, as one process sees them."""
+
+    def __init__(
+        self,
+        primary: Database,
+        urls: Sequence[str],
+        opened: Callable[[str], Awaitable[Database]],
+        *,
+        max_lag_seconds: float,
+        wait_seconds: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._primary = primary
+        self._open = opened
+        self._replicas = [_Replica(url) for url in urls]
+        self._max_lag = max_lag_seconds
+        self._wait = wait_seconds
+        self._clock = clock
+        self._system: int | None = None
+        self._turn = 0
+        self._asked_at = float("-inf")
+
+    @property
+    def states(self) -> list[ReplicaState]:
+        """How each stands, in the order of the setting."""
+        return [self._state(one) for one in self._replicas]
+
+    async def look(self) -> None:
+        """Ask all of them now, and return once each has answered or is passed over."""
+        self._begin_to_look(self._clock(), every=0)
+        await asyncio.wait({one.looking for one in self._replicas if one.looking is not None})
+
+    async def chosen(self) -> Database | None:
+        """The replica to read from, which has what ``reading_after`` wants; None: read from the primary."""
+        needed = _AFTER_WRITE.get()
+        now, before = self._clock(), self._asked_at
+        self._asked_at = now
+        self._begin_to_look(now, every=LOOK_SECONDS)
+        if now - before > 2 * LOOK_SECONDS and not self._usable(now):
+            # After a pause nobody knows how fresh they are.
+            await self._until_one_is_usable()
+        if needed:
+            await self._until_one_has(needed)
+        fresh = [one for one in self._usable(self._clock()) if one.replayed >= needed]
+        if not fresh:
+            return None
+        self._turn += 1
+        return fresh[self._turn % len(fresh)].database
+
+    def failed(self, database: Database, error: RetrievalError) -> None:
+        """Pass a replica over that could not be reached, until it answers again."""
+        if not isinstance(error, DatabaseUnreachableError):
+            return
+        for one in self._replicas:
+            if one.database is database:
+                self._pass_over(one, str(error))
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        for one in self._replicas:
+            if one.looking is not None:
+                one.looking.cancel()
+                await asyncio.wait({one.looking})
+            if one.database is not None:
+                await one.database.close()
+
+    def _usable(self, now: float) -> list[_Replica]:
+        return [one for one in self._replicas if not one.fault and now - one.fresh_at <= self._max_lag]
+
+    def _state(self, one: _Replica) -> ReplicaState:
+        lag = None if one.fault or one.fresh_at == float("-inf") else max(0.0, self._clock() - one.fresh_at)
+        late = "it lags behind" if lag is None or lag > self._max_lag else ""
+        return ReplicaState(server=server_name(one.url), lag_seconds=lag, passed_over=one.fault or late)
+
+    def _pass_over(self, one: _Replica, fault: str) -> None:
+        if one.fault in ("", _NOT_YET):
+            _log.warning("searches pass over the replica at %s: %s", server_name(one.url), fault)
+        one.fault = fault
+
+    def _begin_to_look(self, now: float, every: float) -> None:
+        for one in self._replicas:
+            if now - one.looked_at >= every and (one.looking is None or one.looking.done()):
+                one.looked_at = now
+                one.looking = in_background(self._look_at(one))
+
+    async def _until_one_is_usable(self) -> None:
+        until = self._clock() + self._wait
+        looking = {one.looking for one in self._replicas if one.looking is not None and not one.looking.done()}
+        while looking and not self._usable(now := self._clock()) and now < until:
+            _, looking = await asyncio.wait(looking, timeout=until - now, return_when=asyncio.FIRST_COMPLETED)
+
+    async def _until_one_has(self, needed: int) -> None:
+        until, pause = self._clock() + self._wait, 0.0
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._wait):
+                while usable := self._usable(self._clock()):
+                    nearest = max(usable, key=lambda one: one.replayed)
+                    if nearest.replayed >= needed or self._clock() >= until:
+                        return
+                    await asyncio.sleep(pause)
+                    pause = min(max(2 * pause, _FIRST_PAUSE), _LONGEST_PAUSE)
+                    try:
+                        await self._ask(nearest)
+                    except DatabaseError as error:
+                        self.failed(nearest.database or self._primary, error)
+                        return
+
+    async def _look_at(self, one: _Replica) -> None:
+        await self._note_position(one)
+        try:
+            async with asyncio.timeout(ANSWER_SECONDS):
+                one.database = one.database or await self._open(one.url)
+                fault = await self._ask(one)
+                for pause in _PAUSES:
+                    if fault or not one.positions:
+                        break
+                    await asyncio.sleep(pause)
+                    fault = await self._ask(one)
+        except TimeoutError:
+            fault = f"it did not answer within {ANSWER_SECONDS:g} seconds"
+        except RetrievalError as error:
+            fault = str(error)
+        if fault:
+            self._pass_over(one, fault)
+            return
+        if one.fault not in ("", _NOT_YET):
+            _log.warning("searches read from the replica at %s again", server_name(one.url))
+        one.fault = ""
+
+    async def _note_position(self, one: _Replica) -> None:
+        """Note where the primary is. A primary that cannot be asked is no fault of the replica, which only ages."""
+        now = self._clock()
+        with suppress(DatabaseError, TimeoutError):
+            async with asyncio.timeout(ANSWER_SECONDS):
+                if self._system is None:
+                    self._system = (await self._primary.read(None, _SYSTEM))[0][0]
+                one.positions.append((now, checked_token(await token_of(self._primary))))
+
+    async def _ask(self, one: _Replica) -> str:
+        """Ask how far it has replayed; gives what is wrong with it."""
+        if one.database is None:
+            return _NOT_YET
+        is_standby, replayed, system = (await one.database.read(None, _REPLAYED))[0]
+        if not is_standby or replayed is None:
+            return _NO_STANDBY
+        if self._system not in (None, system):
+            return _ANOTHER
+        one.has_come_to(checked_token(replayed))
+        return ""
