@@ -1,11 +1,11 @@
-"""Does search get better by its users' feedback? Simulated users on SciFact; quality on queries they never ask.
+"""Does search get better by its users' feedback? Simulated users on judged collections; quality on what they never ask.
 
-    python benchmarks/learning_curve.py DATA [--seeds 3] [--feedback 2000] [--combination logit_stack] [--quick]
+    python benchmarks/learning_curve.py DATA [--tasks …] [--seeds 3] [--feedback 2000] [--wrong 0 0.1 0.3] [--quick]
 
-DATA holds the folder scifact in BEIR's format; without it there is nothing to do. The users ask the train queries; the
-quality is nDCG@10 on the test queries, none of which is asked. Everything goes the way that it goes in use: searches
-are recorded, feedback is given by the platform's call, and the jobs ``clusters`` and ``learn`` run every 100 verdicts.
-Writes ``benchmarks/results/learning_curve.json`` and ``.md``.
+DATA holds the test collections in BEIR's format; without them there is nothing to do. The users ask some of a
+collection's questions; the quality is nDCG@10 on others, none of which is asked. Everything goes the way that it goes
+in use: searches are recorded, feedback is given by the platform's call, and the jobs ``clusters`` and ``learn`` run
+every 250 verdicts. Writes ``benchmarks/results/learning_curve.json`` and ``.md``.
 """
 
 from __future__ import annotations
@@ -13,49 +13,97 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import random
 import sys
 import time
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
-from hybrid_quality import embedded
 from server import running
 from simulated_users import Users
-from tasks import SCIFACT, SCIFACT_TRAIN
+from tasks import CRANFIELD, LOCOMO, SCIFACT, SCIFACT_TRAIN, TICKETS, VASWANI, Task
 
-from retrieval import Collection, Item, Platform, connect, read_items
+from retrieval import Collection, Platform, connect, read_items
 from retrieval.domain.learning.feedback import Feedback
 from retrieval.domain.search.profile_parts import Combination, Learned
 from retrieval.jobs.registry import job_named
 from retrieval.jobs.run import run_job
 from retrieval.services.evaluate import measure as score
 from retrieval.services.evaluate import parse_metrics
-from retrieval.services.judgements import JudgedQuery, Qrels
+from retrieval.services.judgements import JudgedQuery, Qrels, where_for, without_item
 from retrieval.services.workplace import JobTarget
 
 FOLDER = Path(__file__).parent
-RESULTS, CACHE = FOLDER / "results", FOLDER / ".cache"
-EVERY = 100
+RESULTS = FOLDER / "results"
+EVERY = 250
 """Verdicts from one look at the quality to the next."""
+_HELD_OUT = 300
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """A collection with the questions that users ask, and those that nobody asks."""
+
+    name: str
+    task: Task
+    asked: Sequence[JudgedQuery]
+    held_out: Sequence[JudgedQuery]
+    qrels: Qrels
+
+    def where(self, query: JudgedQuery) -> dict[str, Any] | None:
+        """The filter of a question, which never finds the item that it was made from."""
+        leaves_out = self.task.self_id()
+        where = where_for(query, self.task.filters())
+        return without_item(where, leaves_out.exclude_for(query)) if leaves_out else where
+
+
+def _scifact(data: Path) -> World:
+    asked, relevant = SCIFACT_TRAIN.queries(data)
+    held_out, qrels = SCIFACT.queries(data)
+    return World("scifact", SCIFACT, asked, held_out, {**relevant, **qrels})
+
+
+def _halves(task: Task, data: Path) -> World:
+    queries, qrels = task.queries(data)
+    random.Random(0).shuffle(queries)  # noqa: S311 - a split keeps no secret
+    half = len(queries) // 2
+    return World(task.name, task, queries[:half], queries[half:][:_HELD_OUT], qrels)
+
+
+def _other_conversations(data: Path) -> World:
+    queries, qrels = LOCOMO.queries(data)
+    names = sorted({str(query.metadata["conversation"]) for query in queries})
+    asked = [query for query in queries if query.metadata["conversation"] in names[::2]]
+    others = [query for query in queries if query.metadata["conversation"] not in names[::2]]
+    random.Random(0).shuffle(others)  # noqa: S311 - a sample keeps no secret
+    return World("locomo, other conversations", LOCOMO, asked, others[:_HELD_OUT], qrels)
+
+
+WORLDS = {
+    "scifact": _scifact,
+    "cranfield": lambda data: _halves(CRANFIELD, data),
+    "tickets_hadoop": lambda data: _halves(TICKETS, data),
+    "vaswani": lambda data: _halves(VASWANI, data),
+    "locomo": lambda data: _halves(LOCOMO, data),
+    "locomo-others": _other_conversations,
+}
 
 
 async def curve(
-    platform: Platform, data: Path, items: Sequence[Item], vectors: Any, *, seed: int, feedback: int, learned: Learned,
-    wrong: float,
-) -> list[dict[str, Any]]:  # fmt: skip
+    platform: Platform, data: Path, world: World, *, seed: int, feedback: int, learned: Learned, wrong: float
+) -> list[dict[str, Any]]:
     """The quality after so much feedback, for one crowd of users."""
-    collection = await platform.collection(f"scifact {seed} {learned.combination} {wrong}")
-    await collection.add(items, embeddings=vectors)
+    collection = await platform.collection(f"{world.name} {seed} {learned.combination} {wrong}")
+    await collection.ingest(read_items(data / world.task.collection / "corpus.jsonl.gz"))
     await collection.set_profile(replace(collection.profile, learned=learned), note="learns")
-    queries, relevant = SCIFACT_TRAIN.queries(data)
-    test, qrels = SCIFACT.queries(data)
-    users = Users(queries, relevant, seed, wrong=wrong)
-    points = [await _point(collection, test, qrels, given=0, searches=0)]
+    users = Users(world.asked, world.qrels, seed, wrong=wrong)
+    points = [await _point(collection, world, given=0, searches=0)]
     given, due = 0, EVERY
     for searches, query in enumerate(users, 1):
-        result = await collection.search(query.text)
+        result = await collection.search(query.text, where=world.where(query), syntax=False)
         said = users.verdicts(query, result)
         events = [
             Feedback(retrieval_id=result.retrieval_id, item_id=item, helpful=helped) for item, helped in said.items()
@@ -65,8 +113,8 @@ async def curve(
         if given >= due:
             due += EVERY
             outcome = await _learn(platform, collection)
-            points.append(await _point(collection, test, qrels, given=given, searches=searches) | outcome)
-            print(f"seed {seed}, {learned.combination}: {points[-1]}", file=sys.stderr, flush=True)
+            points.append(await _point(collection, world, given=given, searches=searches) | outcome)
+            print(f"{world.name}, seed {seed}, {wrong:.0%} wrong: {points[-1]}", file=sys.stderr, flush=True)
         if given >= feedback:
             return points
     return points
@@ -87,74 +135,76 @@ async def _learn(platform: Platform, collection: Collection) -> dict[str, Any]:
     }
 
 
-async def _point(
-    collection: Collection, test: Sequence[JudgedQuery], qrels: Qrels, *, given: int, searches: int
-) -> dict[str, Any]:
-    found = await collection.unrecorded().search_each([query.text for query in test], limit=10, syntax=False)
-    run = {query.query_id: [hit.item_id for hit in hits] for query, hits in zip(test, found, strict=True)}
-    ndcg = score(run, qrels, parse_metrics("nDCG@10")).means["nDCG@10"]
+async def _point(collection: Collection, world: World, *, given: int, searches: int) -> dict[str, Any]:
+    unrecorded, run = collection.unrecorded(), {}
+    for query in world.held_out:
+        hits = await unrecorded.search(query.text, where=world.where(query), limit=10, syntax=False)
+        run[query.query_id] = [hit.item_id for hit in hits]
+    judged = {query.query_id: world.qrels[query.query_id] for query in world.held_out}
+    ndcg = score(run, judged, parse_metrics("nDCG@10")).means["nDCG@10"]
     return {"feedback": given, "searches": searches, "ndcg_at_10": round(ndcg, 4)}
 
 
 async def run(given: argparse.Namespace, url: str) -> dict[str, Any]:
     """Every crowd's curve."""
-    lines = read_items(given.data / SCIFACT.collection / "corpus.jsonl.gz")
-    items = [line.item for line in lines if line.item is not None]
-    CACHE.mkdir(exist_ok=True)
-    queries, _ = SCIFACT.queries(given.data)
-    vectors, _ = await embedded(items, queries, CACHE, lambda text: print(text, file=sys.stderr))
     curves = []
     async with connect(url) as platform:
-        for seed in range(given.seeds):
-            for combination in given.combination:
+        for name in given.tasks:
+            world = WORLDS[name](given.data)
+            for seed in range(given.seeds):
                 for wrong in given.wrong:
+                    learned = Learned(combination=Combination(given.combination))
                     points = await curve(
-                        platform, given.data, items, vectors, seed=seed, feedback=given.feedback, wrong=wrong,
-                        learned=Learned(combination=Combination(combination)),
-                    )  # fmt: skip
-                    curves.append({"seed": seed, "combination": combination, "wrong": wrong, "points": points})
-    return {"collection": "scifact", "noise": 0.3, "curves": curves, "summary": summary(curves)}
+                        platform, given.data, world, seed=seed, feedback=given.feedback, learned=learned, wrong=wrong
+                    )
+                    curves.append({"collection": world.name, "seed": seed, "wrong": wrong, "points": points})
+    return {"combination": given.combination, "noise": 0.3, "curves": curves, "summary": summary(curves)}
 
 
-def summary(curves: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The gain at the end and the worst moment on the way, against the start, by combination."""
+def summary(curves: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The gain after 500 verdicts and at the end, and the worst moment on the way, by collection and wrong verdicts."""
     rows = []
-    for combination, wrong in sorted({(one["combination"], one["wrong"]) for one in curves}):
-        chosen = [one["points"] for one in curves if (one["combination"], one["wrong"]) == (combination, wrong)]
+    for collection, wrong in dict.fromkeys((one["collection"], one["wrong"]) for one in curves):
+        chosen = [one["points"] for one in curves if (one["collection"], one["wrong"]) == (collection, wrong)]
         start = chosen[0][0]["ndcg_at_10"]
-        gains = [points[-1]["ndcg_at_10"] / start - 1 for points in chosen]
-        worst = min(point["ndcg_at_10"] / start - 1 for points in chosen for point in points)
+        gains = [[point["ndcg_at_10"] / start - 1 for point in points] for points in chosen]
+        early = [
+            gain[max(place for place, point in enumerate(points) if point["feedback"] < 500 + EVERY)]
+            for gain, points in zip(gains, chosen, strict=True)
+        ]
+        published = [next((p["feedback"] for p in points if p.get("published")), None) for points in chosen]
         rows.append(
             {
-                "combination": combination,
+                "collection": collection,
                 "wrong_verdicts": wrong,
                 "seeds": len(chosen),
                 "start": start,
-                "end_mean": round(sum(points[-1]["ndcg_at_10"] for points in chosen) / len(chosen), 4),
-                "gain_mean": round(sum(gains) / len(gains), 4),
-                "gain_least": round(min(gains), 4),
-                "worst_on_the_way": round(worst, 4),
+                "gain_early": round(fmean(early), 4),
+                "gain_mean": round(fmean(gain[-1] for gain in gains), 4),
+                "gain_least": round(min(gain[-1] for gain in gains), 4),
+                "worst_on_the_way": round(min(map(min, gains)), 4),
+                "published_after": published,
             }
         )
     return rows
 
 
-def written(result: dict[str, Any]) -> str:
+def written(result: Mapping[str, Any]) -> str:
     """The summary as a page."""
     lines = [
         "# Learning curve",
         "",
-        "Simulated users on SciFact (`benchmarks/learning_curve.py`): they ask train queries, click by position and",
-        "relevance with 30 % noise, and say whether what they clicked on helped. nDCG@10 on test queries,",
-        "which nobody asks.",
+        "Simulated users (`benchmarks/learning_curve.py`) ask some of a collection's questions, click by position and",
+        "relevance with 30 % noise, and say whether what they clicked on helped, which is wrong for the share below.",
+        f"nDCG@10 on questions that nobody asks, with the combination `{result['combination']}`.",
         "",
-        "| combination | wrong verdicts | seeds | start | end | gain | least gain | worst moment |",
-        "|---|---|---|---|---|---|---|---|",
+        "| collection | wrong | seeds | start | gain after 500 | at the end | least gain | worst moment | first model after |",
+        "|---|---|---|---|---|---|---|---|---|",
     ]
     lines += [
-        f"| {row['combination']} | {row['wrong_verdicts']:.0%} | {row['seeds']} | {row['start']:.4f} "
-        f"| {row['end_mean']:.4f} | {row['gain_mean']:+.1%} | {row['gain_least']:+.1%} "
-        f"| {row['worst_on_the_way']:+.1%} |"
+        f"| {row['collection']} | {row['wrong_verdicts']:.0%} | {row['seeds']} | {row['start']:.4f} "
+        f"| {row['gain_early']:+.1%} | {row['gain_mean']:+.1%} | {row['gain_least']:+.1%} "
+        f"| {row['worst_on_the_way']:+.1%} | {', '.join(str(one or '–') for one in row['published_after'])} |"
         for row in result["summary"]
     ]
     return "\n".join(lines) + "\n"
@@ -164,17 +214,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """The command."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path)
+    parser.add_argument("--tasks", nargs="+", choices=tuple(WORLDS), default=list(WORLDS))
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--feedback", type=int, default=2000)
-    parser.add_argument("--combination", nargs="+", default=["logit_stack", "sum"])
-    parser.add_argument("--wrong", nargs="+", type=float, default=[0.0], help="share of verdicts that are wrong")
+    parser.add_argument("--combination", choices=tuple(Combination), default=Combination.LOGIT_STACK)
+    parser.add_argument("--wrong", nargs="+", type=float, default=[0.0, 0.1, 0.3], help="share of wrong verdicts")
     parser.add_argument("--quick", action="store_true", help="one crowd and 300 verdicts; nothing is written")
     given = parser.parse_args(arguments)
-    if not (given.data / "scifact").is_dir():
-        print(f"error: {given.data} holds no scifact folder; name the folder of the test collections", file=sys.stderr)
+    missing = [name for name in ("scifact", "cranfield") if not (given.data / name).is_dir()]
+    if missing:
+        print(f"error: {given.data} holds no {missing[0]}; name the folder of the test collections", file=sys.stderr)
         return 1
     if given.quick:
-        given.seeds, given.feedback = 1, 300
+        given.seeds, given.feedback, given.wrong = 1, 300, [0.0]
     with running() as server:
         result = asyncio.run(run(given, server.database("learning_curve", platform=True)))
     if not given.quick:

@@ -158,18 +158,18 @@ def _short(text: str) -> str:
 
 
 def _learning(theme: Theme) -> None:
-    result = _results("learning_curve.json")
-    curves = result["curves"]
+    curves = [curve for curve in _results("learning_curve.json")["curves"] if not curve["wrong"]]
     _, axis = plt.subplots(figsize=(7.2, 2.8))
-    for wrong in sorted({curve["wrong"] for curve in curves}):
-        own = [curve["points"] for curve in curves if curve["wrong"] == wrong]
-        steps = [[point["ndcg_at_10"] for point in step] for step in zip(*own, strict=False)]
+    for collection in dict.fromkeys(curve["collection"] for curve in curves):
+        own = [curve["points"] for curve in curves if curve["collection"] == collection]
+        gains = [[100 * (point["ndcg_at_10"] / points[0]["ndcg_at_10"] - 1) for point in points] for points in own]
         given = [fmean(point["feedback"] for point in step) for step in zip(*own, strict=False)]
-        axis.plot(given, [fmean(step) for step in steps], label=f"{100 * wrong:.0f} % of the verdicts are wrong")
+        steps = list(zip(*gains, strict=False))
+        axis.plot(given, [fmean(step) for step in steps], label=collection)
         axis.fill_between(given, [min(step) for step in steps], [max(step) for step in steps], alpha=0.18)
     axis.set_xlabel("verdicts given")
-    axis.set_ylabel("nDCG@10 of questions nobody asked")
-    axis.legend(loc="lower right")
+    axis.set_ylabel("gain of nDCG@10, %")
+    axis.legend(loc="upper left")
     axis.grid(axis="y", color=theme.faint, alpha=0.25)
 
 

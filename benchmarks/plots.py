@@ -204,23 +204,23 @@ def _growth(result: Mapping[str, Any], folder: Path) -> None:
 
 def _learning_curve(result: Mapping[str, Any], folder: Path) -> None:
     figure, axis = plt.subplots(figsize=(6.4, 3.6))
-    colours = {"logit_stack": COLOURS["ours"], "sum": COLOURS["langchain-postgres"]}
+    collections = list(dict.fromkeys(curve["collection"] for curve in result["curves"]))
     named: set[str] = set()
     for curve in result["curves"]:
-        name = f"{curve['combination']}, {curve['wrong']:.0%} wrong verdicts"
+        name = f"{curve['collection']}, {curve['wrong']:.0%} wrong verdicts"
         points = curve["points"]
         axis.plot(
             [point["feedback"] for point in points],
-            [point["ndcg_at_10"] for point in points],
-            color=colours.get(curve["combination"]),
+            [100 * (point["ndcg_at_10"] / points[0]["ndcg_at_10"] - 1) for point in points],
+            color=f"C{collections.index(curve['collection'])}",
             linestyle="-" if not curve["wrong"] else ":",
             label=None if name in named else name,
         )
         named.add(name)
     axis.set_xlabel("verdicts given by simulated users")
-    axis.set_ylabel("nDCG@10 on questions nobody asked")
-    axis.set_title("SciFact: one line a crowd of users", fontsize=10)
-    axis.legend(frameon=False, fontsize=8)
+    axis.set_ylabel("gain of nDCG@10 on questions nobody asked, %")
+    axis.set_title("One line a crowd of users", fontsize=10)
+    axis.legend(frameon=False, fontsize=6)
     _finish(figure, None, folder / "learning_curve.png")
 
 

@@ -54,7 +54,7 @@ class LangChainStore:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StoredDocument:
+class LangChainDocument:
     """A document as the store has it."""
 
     id: str
@@ -83,7 +83,7 @@ class _Layout:
     parameters: dict[str, Any] = field(default_factory=dict)
 
 
-async def stored_documents(url: str, store: LangChainStore, *, page: int) -> AsyncGenerator[list[StoredDocument]]:
+async def stored_documents(url: str, store: LangChainStore, *, page: int) -> AsyncGenerator[list[LangChainDocument]]:
     """The documents, by pages of ``page``. ``url`` may be SQLAlchemy's, with the name of a driver.
 
     Raises ``NotFoundError`` for a store that is not there, ``InvalidRequestError`` for a column that is not, and the
@@ -129,15 +129,15 @@ def _without_driver(url: str) -> str:
     return f"{scheme.partition('+')[0]}://{rest}"
 
 
-def _document(row: TupleRow) -> StoredDocument:
+def _document(row: TupleRow) -> LangChainDocument:
     _, shown, text, vector, json, others = row
     metadata = {name: value for name, value in (others or {}).items() if value is not None}
     if isinstance(json, Mapping):
         metadata |= json
-    return StoredDocument(id=shown, text=text or "", metadata=metadata, vector=vector)
+    return LangChainDocument(id=shown, text=text or "", metadata=metadata, vector=vector)
 
 
-def _own_id(document: StoredDocument, row: TupleRow, seen: set[str]) -> StoredDocument:
+def _own_id(document: LangChainDocument, row: TupleRow, seen: set[str]) -> LangChainDocument:
     """The document, under its row's key where one before it, in the order of the keys, has its id."""
     if document.id in seen:
         return replace(document, id=row[0], is_renamed=True)

@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from retrieval.adapters.readers.langchain_postgres import LangChainStore, StoredDocument, stored_documents
+from retrieval.adapters.readers.langchain_postgres import LangChainStore, LangChainDocument, stored_documents
 from retrieval.adapters.readers.records import document_item
 from retrieval.collection import Collection
 from retrieval.domain.errors import InvalidItemError, InvalidRequestError, InvalidVectorError, WrongDimensionError
@@ -85,7 +85,9 @@ async def copy_store(
     return report
 
 
-async def _copied(collection: Collection, documents: Sequence[StoredDocument], rejected: Rejected | None) -> CopyReport:
+async def _copied(
+    collection: Collection, documents: Sequence[LangChainDocument], rejected: Rejected | None
+) -> CopyReport:
     items, refused = _items(documents, rejected)
     vectors = await _usable(collection, documents, items)
     waiting = await _changed(collection, items, vectors)
@@ -105,7 +107,7 @@ async def _copied(collection: Collection, documents: Sequence[StoredDocument], r
     )
 
 
-def _items(documents: Sequence[StoredDocument], rejected: Rejected | None) -> tuple[dict[str, Item], int]:
+def _items(documents: Sequence[LangChainDocument], rejected: Rejected | None) -> tuple[dict[str, Item], int]:
     """The items by id, and how many documents cannot be one."""
     items: dict[str, Item] = {}
     refused = 0
@@ -121,7 +123,7 @@ def _items(documents: Sequence[StoredDocument], rejected: Rejected | None) -> tu
 
 
 async def _usable(
-    collection: Collection, documents: Sequence[StoredDocument], items: dict[str, Item]
+    collection: Collection, documents: Sequence[LangChainDocument], items: dict[str, Item]
 ) -> dict[str, Vector]:
     """The vectors by id, of unit length; of another length than the collection's they are an error."""
     space = await collection.space()

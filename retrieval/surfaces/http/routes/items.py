@@ -386,7 +386,9 @@ class DocumentTold(AnswerPart, of=StoredDocument):
 
     model_config = ConfigDict(
         json_schema_extra={
-            "examples": [{**_DOCUMENT, "text": "It is asked for by mail.", "item_ids": ["handbook/leave.md#0c5a2f9d31be"]}]
+            "examples": [
+                {**_DOCUMENT, "text": "It is asked for by mail.", "item_ids": ["handbook/leave.md#0c5a2f9d31be"]}
+            ]
         }
     )
 
@@ -848,7 +850,7 @@ async def remove_document(collection: NamedCollection, document_id: DocumentId) 
 
 
 def _no_document(document_id: str) -> UnknownItemError:
-    return UnknownItemError(f"there is no document {document_id!r:.80}; see GET .../documents", item_id=document_id)
+    return UnknownItemError(f"there is no document {document_id!r:.80}; see GET .../documents")
 
 
 def _format_sent(content_type: str, document_id: str) -> str:

@@ -105,7 +105,9 @@ async def test_documents_are_listed_page_by_page(client: AsyncClient) -> None:
 async def test_a_document_is_read_with_its_text(client: AsyncClient) -> None:
     """What chunks repeat of one another stands once; a document that is not there is a 404 that says where to look."""
     path = await _handbook(client, "read")
-    long = " ".join(f"Rule {number} is about matter {number * 7} and what follows of it in every case." for number in range(700))
+    long = " ".join(
+        f"Rule {number} is about matter {number * 7} and what follows of it in every case." for number in range(700)
+    )
     given = {"id": "a/rules", "text": long, "format": "text", "metadata": {"year": 2024}}
     await client.post(path, json={"documents": [given], "max_tokens": 32, "overlap": 8})
     found = (await client.get(f"{path}/a/rules")).json()

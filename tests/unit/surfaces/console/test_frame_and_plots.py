@@ -12,7 +12,7 @@ from starlette.requests import Request
 from retrieval.domain.search.profile import Profile
 from retrieval.surfaces.console import VIEWS, frame, plots
 from retrieval.surfaces.console.search import weighted
-from retrieval.surfaces.http.openapi import CONSOLE_FILES, FRONT_PATHS
+from retrieval.surfaces.http.openapi import CONSOLE_FILES, FRONT_PATHS, SIGN_IN
 
 STATIC = Path(frame.__file__).parent / "static"
 
@@ -29,7 +29,7 @@ def test_only_the_sign_in_and_the_files_need_no_key() -> None:
     """Whatever shows or changes data comes by a route that a caller was let in for."""
     opened = {path for path in FRONT_PATHS if path.startswith("/console")}
 
-    assert opened == {frame.SIGN_IN, *CONSOLE_FILES}
+    assert opened == {SIGN_IN, *CONSOLE_FILES}
     assert {f"/console/static/{file.name}" for file in STATIC.iterdir()} == CONSOLE_FILES
     assert not {route.path for one in VIEWS for route in one.ROUTES} & opened
 
