@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from retrieval.adapters.readers.langchain_postgres import LangChainStore, LangChainDocument, stored_documents
+from retrieval.adapters.readers.langchain_postgres import LangChainDocument, LangChainStore, stored_documents
 from retrieval.adapters.readers.records import document_item
 from retrieval.collection import Collection
 from retrieval.domain.errors import InvalidItemError, InvalidRequestError, InvalidVectorError, WrongDimensionError
