@@ -222,7 +222,7 @@ def written(result: Mapping[str, Any]) -> str:
         "relevance with 30 % noise, and say whether what they clicked on helped, which is wrong for the share below.",
         f"nDCG@10 on questions that nobody asks, with the combination `{result['combination']}`.",
         "",
-        "| collection | wrong | seeds | start | gain after 500 | gain at the end | least | worst moment | model after |",
+        "| collection | wrong | seeds | start | gain after 500 | gain at the end | least | worst | model after |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
     lines += [
