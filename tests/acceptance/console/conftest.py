@@ -113,9 +113,9 @@ def address(console_settings: Settings, ask: Ask) -> Iterator[str]:
         yield served
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """A browser of this machine."""
+    """A browser of this machine. It goes with its module: its event loop keeps this thread from `async` tests."""
     if CHROMIUM is None:
         pytest.skip("NO BROWSER: the console is not tried; install one, such as: apt-get install chromium")
     with sync_playwright() as playwright:
