@@ -115,6 +115,11 @@ FILL = (
     FROM collections AS c, generate_series(1, @items@, 2) AS n, unnest(ARRAY['', 'domain=a', 'domain=b']) AS bucket
     """,
     "INSERT INTO recording_losses SELECT collection_id, current_date - 1, 'overflow', 3 FROM collections",
+    """
+    INSERT INTO recall_measurements (collection_id, space_id, bucket, samples, recall, short_pages, effort)
+    SELECT collection_id, register_embedding_space('none', 'none', '1', 3, 'cosine', '', ''), 'all', 20, 0.99, 0, 40
+    FROM collections
+    """,
     "DROP TABLE asked",
 )
 

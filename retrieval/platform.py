@@ -552,6 +552,7 @@ class Platform:
         """
         from retrieval.services.doctor import diagnose
 
+        check_flags(deep=deep)
         if collection is not None:
             await self.collection(collection, create=False)
         return await diagnose(self.workplace, self._tenant_id, collection, is_deep=deep)

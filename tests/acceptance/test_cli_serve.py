@@ -16,6 +16,7 @@ def test_it_serves_until_it_is_told_to_end(program: Program) -> None:
         assert process.stdout is not None
         url = process.stdout.readline().split()[2]
         assert url.startswith("http://127.0.0.1:")
+        assert process.stdout.readline() == f"in a browser: {url}/console\n"
         place = program.variables["RETRIEVAL_HOME"]
         assert process.stdout.readline().startswith(
             f"from the embedded PostgreSQL in {place}; collections of the tenant "
