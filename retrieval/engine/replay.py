@@ -270,6 +270,7 @@ def _stacked(
             legs=leg_features_again(signals["legs"], bests),
             logits=[mean or 0.0 for mean in signals["logit_mean"]],
             cosines=signals["cosine"],
+            lengths=signals.get("length") or [None] * len(relevances),
         )
     ).tolist()
     told = zip(relevances, scores, signals["logit_mean"], strict=True)

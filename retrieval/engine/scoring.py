@@ -20,7 +20,7 @@ from retrieval.learning.arm_table import Floats
 from retrieval.learning.learned_model import LearnedModel
 from retrieval.learning.ranked import Ranked, is_eligible
 from retrieval.learning.shrinkage import Prediction
-from retrieval.learning.stack import AFFINITY, LEARNED, RELEVANCE, LogitStack, affinity_signal
+from retrieval.learning.stack import AFFINITY, LEARNED, LENGTH, RELEVANCE, LogitStack, affinity_signal, length_signal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +76,13 @@ def combined(pool: Pool, model: LearnedModel, learned: Learned, predicted: Seque
 def pool_signals(pool: Pool, predicted: Sequence[Prediction]) -> dict[str, Floats]:
     """The stack's signals of the pool, by name."""
     logits = [prediction.logit_mean for prediction in predicted]
-    return stack_signals(relevance=pool.relevance, legs=pool.legs, logits=logits, cosines=pool.cosines)
+    lengths = _lengths(pool)
+    return stack_signals(relevance=pool.relevance, legs=pool.legs, logits=logits, cosines=pool.cosines, lengths=lengths)
+
+
+def _lengths(pool: Pool) -> Sequence[float]:
+    lengths: list[float] = length_signal([item.octets for item in pool.arms]).tolist()
+    return lengths
 
 
 def learned_signals(pool: Pool, predicted: Sequence[Prediction]) -> dict[str, dict[str, float | None]]:
@@ -86,6 +92,7 @@ def learned_signals(pool: Pool, predicted: Sequence[Prediction]) -> dict[str, di
         "effective_sample_size": {prediction.item_id: prediction.effective_sample_size for prediction in predicted},
         "logit_mean": {prediction.item_id: prediction.logit_mean for prediction in predicted},
         "cosine": {one.item_id: cosine for one, cosine in zip(pool.ranked, pool.cosines, strict=True)},
+        LENGTH: {one.item_id: length for one, length in zip(pool.ranked, _lengths(pool), strict=True)},
     }
 
 
@@ -95,10 +102,12 @@ def stack_signals(
     legs: Mapping[str, Sequence[float]],
     logits: Sequence[float],
     cosines: Sequence[float | None],
+    lengths: Sequence[float | None],
 ) -> dict[str, Floats]:
-    """The signals of the stack by name, each of shape (candidates,)."""
+    """The signals of the stack by name, each of shape (candidates,); a length that is not known counts 0."""
     named = {RELEVANCE: np.array(relevance, dtype=np.float64), LEARNED: np.array(logits, dtype=np.float64)}
     named[AFFINITY] = affinity_signal(cosines)
+    named[LENGTH] = np.array([length or 0.0 for length in lengths], dtype=np.float64)
     return named | {leg: np.array(scores, dtype=np.float64) for leg, scores in legs.items()}
 
 

@@ -170,6 +170,7 @@ def _stacked(
         },
         logits=known,
         cosines=[_at(pool.cosine, candidate.place) for candidate in candidates],
+        lengths=[_at(pool.length, candidate.place) for candidate in candidates],
     )
     scores = model.stack.score(signals).tolist()
     chances = model.stack.probability(signals, np.ones(len(candidates)))

@@ -43,6 +43,7 @@ from retrieval.adapters.store.learning.training import (
     count_learnable,
     count_new_verdicts,
     read_item_clusters,
+    read_item_octets,
     read_rated_searches,
     read_verdicts,
     space_fitted_in,
@@ -80,11 +81,14 @@ async def read_examples(workplace: Workplace, target: JobTarget, *, until: datet
         searches |= {one.retrieval_id: _reduced(one, rated[one.retrieval_id], space_id) for one in page}
     vectors = await _vectors(workplace, target, searches)
     half_life = timedelta(days=(await read_decay(database, tenant_id, collection_id)).half_life_days)
-    seen = {item for search in searches.values() for item in search.shown} | {verdict.item_id for verdict in verdicts}
+    seen = sorted(
+        {item for search in searches.values() for item in search.shown} | {verdict.item_id for verdict in verdicts}
+    )
     return Examples(
         rated=_rated(verdicts, searches, vectors, until, half_life),
         slates=_slates(verdicts, searches, vectors),
-        clusters=await read_item_clusters(database, tenant_id, collection_id, sorted(seen)),
+        clusters=await read_item_clusters(database, tenant_id, collection_id, seen),
+        octets=await read_item_octets(database, tenant_id, collection_id, seen),
     )
 
 

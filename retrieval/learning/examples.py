@@ -142,6 +142,8 @@ class Examples:
     slates: Sequence[Slate]
     clusters: Mapping[str, int]
     """The embedding cluster by item, where it is known."""
+    octets: Mapping[str, int] = field(default_factory=dict)
+    """The length of title and body in UTF-8, by item, where it is known."""
 
     def of(self, questions: frozenset[str], *, wanted: bool) -> Examples:
         """The examples of these questions, or of all others; a verdict without a search is there to fit on.
@@ -153,6 +155,7 @@ class Examples:
             rated=[example for example in known if (example.question in questions) == wanted],
             slates=[slate for slate in self.slates if (slate.question in questions) == wanted],
             clusters=self.clusters,
+            octets=self.octets,
         )
 
 

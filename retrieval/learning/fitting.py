@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -14,7 +14,16 @@ from retrieval.learning import shrinkage
 from retrieval.learning.arm_table import Floats
 from retrieval.learning.examples import Direction, Example, Examples, arms_of, columns, directions, without_own
 from retrieval.learning.learned_model import LearnedReward, learn
-from retrieval.learning.stack import AFFINITY, LEARNED, RELEVANCE, LogitStack, affinity_signal, fit_stack
+from retrieval.learning.stack import (
+    AFFINITY,
+    LEARNED,
+    LENGTH,
+    RELEVANCE,
+    LogitStack,
+    affinity_signal,
+    fit_stack,
+    length_signal,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,14 +34,14 @@ class Fitted:
     by_item: LearnedReward
     stack: LogitStack
     arms: Mapping[str, ItemArms]
-    """The arms of the examples alone, by item; and every item of a known cluster."""
+    """The arms of the examples alone, by item; and every item of a known cluster or length."""
     directions: Mapping[str, Direction]
 
 
 def fit(examples: Examples) -> Fitted:
     """Learn from the examples."""
     events = [example.event for example in examples.rated]
-    arms = arms_of(events, examples.clusters)
+    arms = [replace(item, octets=examples.octets.get(item.item_id)) for item in arms_of(events, examples.clusters)]
     known = directions(examples.rated)
     by_item = learn(events, arms, kind=shrinkage.KIND)
     shown = [example for example in examples.rated if example.event.relevance is not None]
@@ -41,7 +50,10 @@ def fit(examples: Examples) -> Fitted:
         by_item=by_item,
         stack=fit_stack(_signals(examples, shown, known, by_item), *columns(shown)) if shown else LogitStack(),
         arms={
-            **{item: ItemArms(item_id=item, cluster=cluster) for item, cluster in examples.clusters.items()},
+            **{
+                item: ItemArms(item_id=item, cluster=examples.clusters.get(item), octets=examples.octets.get(item))
+                for item in {**examples.clusters, **examples.octets}
+            },
             **{item.item_id: item for item in arms},
         },
         directions=known,
@@ -57,6 +69,7 @@ def _signals(
         RELEVANCE: np.array([example.event.relevance or 0.0 for example in shown]),
         LEARNED: _logits_without_own(examples, shown, by_item),
         AFFINITY: affinity_signal(without_own(shown, known)),
+        LENGTH: length_signal([examples.octets.get(example.event.item_id) for example in shown]),
     }
     return signals | {leg: np.array([example.event.signals.get(leg, 0.0) for example in shown]) for leg in legs}
 

@@ -19,13 +19,26 @@ from retrieval.learning.calibration import log_losses
 from retrieval.learning.examples import Direction, Examples, Slate, columns, cosine, directions
 from retrieval.learning.fitting import Fitted, fit
 from retrieval.learning.learned_model import LearnedModel, LearnedReward
-from retrieval.learning.stack import AFFINITY, LEARNED, RELEVANCE, LogitStack, affinity_signal, fit_stack
+from retrieval.learning.stack import (
+    AFFINITY,
+    LEARNED,
+    LENGTH,
+    RELEVANCE,
+    LogitStack,
+    affinity_signal,
+    fit_stack,
+    length_signal,
+)
 
 FOLDS = 5
 LEAST_QUESTIONS = 30
 """Questions with something rewarded; fewer say too little."""
 
-ONE_SIDED_95 = 1.645
+ONE_SIDED_975 = 1.96
+"""The standard errors of a one-sided 97.5 % bound: a trial is held again with every fit, and each may err."""
+
+_EXAMINATION = -0.5, 1.0
+"""Mean and precision of the prior of the exponent by which attention sinks with the rank."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,10 +90,11 @@ def trial(
 
     The off-policy estimate is that of ranking what was shown anew: each reward counts 1 / log2(1 + new rank), and as
     much more as its old rank made it less likely to be seen (inverse propensities of the position, Joachims et al.,
-    WSDM 2017). A combination passes when the 95 % lower bounds of both differences, over questions, are above 0.
+    WSDM 2017). A combination passes when the 97.5 % lower bounds of both differences, over questions, are above 0.
     ``incumbent``: None: relevance alone. ``share`` is that of the learned reward in the sum.
     """
     tallies = {Combination.SUM: _Tally(), Combination.LOGIT_STACK: _Tally()}
+    attention = examination(examples.slates)
     for questions in _folds(examples, seed):
         known, unseen = examples.of(questions, wanted=False), examples.of(questions, wanted=True)
         fitted, alone = fit(known), relevance_alone(known)
@@ -88,7 +102,7 @@ def trial(
         for combination, tally in tallies.items():
             before = _before(incumbent, combination, known, fitted.arms, share)
             before = before or _Way(_relevance, partial(_chances, alone))
-            _compare(tally, ways[combination], before, unseen.slates, _examination(fitted.stack))
+            _compare(tally, ways[combination], before, unseen.slates, attention)
     return {combination: _outcome(tally) for combination, tally in tallies.items()}
 
 
@@ -154,12 +168,14 @@ def _stack_way(
     stack: LogitStack, by_item: LearnedReward, arms: Mapping[str, ItemArms], known: Mapping[str, Direction]
 ) -> _Way:
     def signals(slate: Slate) -> dict[str, Floats]:
-        predicted = by_item.predict(slate.buckets, _items(slate, arms))
+        items = _items(slate, arms)
+        predicted = by_item.predict(slate.buckets, items)
         totals = [known[item].total if item in known else None for item in slate.item_ids]
         return {
             RELEVANCE: np.array(slate.relevance),
             LEARNED: np.array([prediction.logit_mean for prediction in predicted]),
             AFFINITY: affinity_signal([cosine(slate.vector, total) for total in totals]),
+            LENGTH: length_signal([item.octets for item in items]),
         } | {leg: np.array(scores) for leg, scores in slate.legs.items()}
 
     return _Way(
@@ -176,9 +192,33 @@ def _items(slate: Slate, arms: Mapping[str, ItemArms]) -> list[ItemArms]:
     return [arms.get(item) or ItemArms(item_id=item) for item in slate.item_ids]
 
 
-def _examination(stack: LogitStack) -> float:
-    """The exponent by which attention sinks with the rank: 1 / rank to this power, 0 to 1."""
-    return min(1.0, max(0.0, -stack.position))
+def examination(slates: Sequence[Slate]) -> float:
+    """The exponent by which attention sinks with the rank: 1 / rank to this power, 0 to 1.
+
+    It is read from where verdicts fall, not from what they say: ln(verdicts at a rank) = a - exponent × ln(rank) +
+    b × relevance, a Poisson regression over all that was shown with a normal prior.
+    """
+    from scipy.optimize import minimize
+
+    rows = [
+        (1.0, math.log(place), relevance, float(reward is not None))
+        for slate in slates
+        for place, (relevance, reward) in enumerate(zip(slate.relevance, slate.rewards, strict=True), 1)
+    ]
+    if not rows:
+        return 0.0
+    design, is_rated = np.array(rows)[:, :3], np.array(rows)[:, 3]
+    mean, precision = np.array([0.0, _EXAMINATION[0], 0.0]), np.array([0.0, _EXAMINATION[1], 1.0])
+
+    def loss(coefficients: Floats) -> tuple[float, Floats]:
+        logs = np.minimum(design @ coefficients, 3.0)
+        rates, off = np.exp(logs), coefficients - mean
+        return float(np.sum(rates - is_rated * logs) + 0.5 * precision @ off**2), (
+            design.T @ (rates - is_rated) + precision * off
+        )
+
+    found = minimize(loss, mean - np.array([0.5, 0.0, 0.0]), jac=True, method="L-BFGS-B").x
+    return min(1.0, max(0.0, -float(found[1])))
 
 
 def _compare(tally: _Tally, candidate: _Way, before: _Way, slates: Sequence[Slate], examination: float) -> None:
@@ -229,8 +269,8 @@ def _outcome(tally: _Tally) -> TrialOutcome:
 
 
 def _bounded(differences: Mapping[str, Sequence[float]]) -> tuple[float, float]:
-    """The mean over questions, and its 95 % lower bound."""
+    """The mean over questions, and its 97.5 % lower bound."""
     means = [float(np.mean(of_question)) for of_question in differences.values()]
     mean = float(np.mean(means))
     error = float(np.std(means, ddof=1)) / math.sqrt(len(means))
-    return mean, mean - ONE_SIDED_95 * error
+    return mean, mean - ONE_SIDED_975 * error

@@ -62,6 +62,8 @@ class RecordedPool:
     """The learned rewards on the logit scale."""
     cosine: Optional = ()
     """The cosine of the query and those that each item was rewarded for."""
+    length: Optional = ()
+    """The logarithm of each item's length, as the logit stack weighs it; empty: it was not recorded."""
     model_version: int = 0
     """0: nothing learned counted."""
     combination: Combination | None = None
@@ -82,7 +84,8 @@ class RecordedPool:
 
 def columns_of(signals: Mapping[str, Any]) -> dict[str, Any]:
     """The columns of a pool, by the names of their fields, from the ``pool_signals`` of a record."""
-    names = (RERANK, "learned", "effective_sample_size", "logit_mean", "cosine", "eligible", "uses", "raw_successes")
+    learned = ("learned", "effective_sample_size", "logit_mean", "cosine", "length")
+    names = (RERANK, *learned, "eligible", "uses", "raw_successes")
     return {
         "scores": signals.get("legs", {}),
         "ranks": signals.get("ranks", {}),

@@ -123,8 +123,8 @@ class SearchRecord:
     """Other facts about the candidates: where a reranker answered ``rerank`` (its score; None: it was not sent the
     candidate) and ``score``; where arms were read ``eligible`` (1 or 0), ``uses``, ``raw_successes``; where something
     was learned ``learned``, ``effective_sample_size``, ``logit_mean``, ``cosine`` (of the query and those that the item
-    was rewarded for) and ``score``; where a policy drew ``propensity``. Of an answer that an application put together
-    ``relevance`` and ``score``."""
+    was rewarded for), ``length`` (ln(octets / 1000)) and ``score``; where a policy drew ``propensity``. Of an answer
+    that an application put together ``relevance`` and ``score``."""
     pool_values: Matrix = ()
     """The values of the pool's candidates, by measure."""
     shown_items: Sequence[str] = ()

@@ -111,7 +111,7 @@ async def test_every_column_is_filled_and_tells_searches_apart(platform: Platfor
     assert {name for name in names if len(_values(shown, name)) == 1} == set()
     assert set().union(*(one.pool_signals for one in found)) == {
         *("legs", "ranks", "bests", "relevance", "scaled", "score", "eligible", "uses", "raw_successes"),
-        *("learned", "effective_sample_size", "logit_mean", "cosine", "propensity"),
+        *("learned", "effective_sample_size", "logit_mean", "cosine", "length", "propensity"),
     }
 
 

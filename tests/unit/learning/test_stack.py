@@ -8,7 +8,16 @@ import numpy as np
 import pytest
 
 from retrieval.learning.arm_table import Floats
-from retrieval.learning.stack import AFFINITY, LEARNED, RELEVANCE, LogitStack, affinity_signal, fit_stack
+from retrieval.learning.stack import (
+    AFFINITY,
+    LEARNED,
+    LENGTH,
+    RELEVANCE,
+    LogitStack,
+    affinity_signal,
+    fit_stack,
+    length_signal,
+)
 
 EVENTS = 4000
 
@@ -35,8 +44,8 @@ def test_it_finds_the_weights_that_rewards_follow() -> None:
 def test_without_events_the_order_is_that_of_relevance() -> None:
     """What is not known yet weighs little beside it."""
     none = np.zeros(0)
-    stack = fit_stack({RELEVANCE: none, LEARNED: none, AFFINITY: none}, none, none, none)
-    assert stack.weights == pytest.approx({RELEVANCE: 3.0, LEARNED: 0.5, AFFINITY: 1.0})
+    stack = fit_stack({RELEVANCE: none, LEARNED: none, AFFINITY: none, LENGTH: none}, none, none, none)
+    assert stack.weights == pytest.approx({RELEVANCE: 10.0, LEARNED: 0.2, AFFINITY: 3.0, LENGTH: 0.0})
 
 
 def test_better_by_a_measure_is_never_worse_by_the_blend() -> None:
@@ -44,6 +53,18 @@ def test_better_by_a_measure_is_never_worse_by_the_blend() -> None:
     signals, rewards, ranks = _world(2, **{RELEVANCE: -2.0, LEARNED: -1.0, AFFINITY: -1.0})
     stack = fit_stack(signals, rewards, np.ones(EVENTS), ranks)
     assert min(stack.weights.values()) >= 0
+
+
+def test_length_may_count_for_an_item_or_against_it() -> None:
+    """Where longer items help, and where shorter ones do."""
+    for weight in (1.5, -1.5):
+        signals, rewards, ranks = _world(4, **{RELEVANCE: 8.0, LENGTH: weight})
+        assert fit_stack(signals, rewards, np.ones(EVENTS), ranks).weights[LENGTH] == pytest.approx(weight, abs=0.4)
+
+
+def test_a_length_is_a_logarithm() -> None:
+    """Of so many thousand octets; one that is not known counts nothing."""
+    assert length_signal([1000, 2718, 0, None]) == pytest.approx([0.0, 1.0, 0.0, 0.0], abs=1e-3)
 
 
 def test_an_event_without_weight_changes_nothing() -> None:

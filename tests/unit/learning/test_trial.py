@@ -13,7 +13,7 @@ from retrieval.domain.search.profile_parts import Combination
 from retrieval.learning.examples import Event, Example, Examples, Slate, cosine, directions, without_own
 from retrieval.learning.fitting import fit
 from retrieval.learning.learned_model import LearnedModel
-from retrieval.learning.trial import Incumbent, trial
+from retrieval.learning.trial import Incumbent, examination, trial
 
 ITEMS = [f"i{number}" for number in range(30)]
 GOOD = set(ITEMS[::3])
@@ -119,3 +119,50 @@ def test_a_verdict_whose_question_is_not_known_is_in_no_fit_of_a_trial() -> None
     for wanted in (True, False):
         part = forgotten.of(frozenset({"q1"}), wanted=wanted)
         assert None not in {one.question for one in part.rated}
+
+
+def _looked_at(exponent: float) -> list[Slate]:
+    """What was clicked on with probability 0.5 / rank ** exponent, whatever it is."""
+    rng = np.random.default_rng(1)
+    return [
+        Slate(
+            question=f"q{number}",
+            vector=None,
+            buckets=(ANYWHERE,),
+            item_ids=ITEMS[:10],
+            relevance=[1.0 - 0.05 * place for place in range(10)],
+            legs={},
+            rewards=[1.0 if rng.random() < 0.5 / rank**exponent else None for rank in range(1, 11)],
+        )
+        for number in range(2000)
+    ]
+
+
+def test_attention_is_read_from_where_verdicts_fall() -> None:
+    """Not from what they say: all of these are good."""
+    assert examination(_looked_at(0.8)) == pytest.approx(0.8, abs=0.15)
+    assert examination(_looked_at(0.0)) == pytest.approx(0.0, abs=0.1)
+    assert examination([]) == 0.0
+
+
+def test_a_model_learns_that_long_items_help() -> None:
+    """Of items that nobody asked for yet, too: it is a property that all items have."""
+    rng = np.random.default_rng(1)
+    octets = {f"i{number}": 200 if number % 2 else 2000 for number in range(1200)}
+    rated, slates = [], []
+    for number in range(120):
+        shown = [f"i{number * 10 + place}" for place in range(10)]
+        relevance = sorted(rng.random(10).tolist(), reverse=True)
+        rewards = [float(octets[item] > 1000) for item in shown]
+        for rank, (item, fits, reward) in enumerate(zip(shown, relevance, rewards, strict=True), 1):
+            event = Event(item_id=item, buckets=(ANYWHERE,), reward=reward, relevance=fits, rank=rank)
+            rated.append(Example(event=event, question=f"q{number}"))
+        slates.append(
+            Slate(
+                question=f"q{number}", vector=None, buckets=(ANYWHERE,), item_ids=shown, relevance=relevance, legs={},
+                rewards=rewards,
+            )
+        )  # fmt: skip
+    known = Examples(rated=rated, slates=slates, clusters={}, octets=octets)
+    assert trial(known, None, share=0.6)[Combination.LOGIT_STACK].passed
+    assert not trial(replace(known, octets={}), None, share=0.6)[Combination.LOGIT_STACK].passed

@@ -63,6 +63,11 @@ _CLUSTERS = Compiled("""
     WHERE k.collection_id = %(collection_id)s AND k.item_id = ANY(%(item_ids)s)
 """)
 
+_OCTETS = Compiled("""
+    SELECT i.item_id, octet_length(i.title) + octet_length(i.body) FROM items AS i
+    WHERE i.collection_id = %(collection_id)s AND i.item_id = ANY(%(item_ids)s)
+""")
+
 
 class Rated(NamedTuple):
     """A verdict that counts."""
@@ -135,6 +140,13 @@ async def read_item_clusters(
 ) -> dict[str, int]:
     """The clusters of those items that have one, by item id."""
     return dict(await database.read(tenant_id, _CLUSTERS.bind(collection_id=collection_id, item_ids=list(item_ids))))
+
+
+async def read_item_octets(
+    database: Database, tenant_id: int, collection_id: int, item_ids: Sequence[str]
+) -> dict[str, int]:
+    """The lengths of title and body in UTF-8, by item id; an item that is gone is missing."""
+    return dict(await database.read(tenant_id, _OCTETS.bind(collection_id=collection_id, item_ids=list(item_ids))))
 
 
 def _search(row: Row, profiles: Mapping[int, Profile]) -> RatedSearch:
