@@ -169,7 +169,7 @@ def _learning(theme: Theme) -> None:
         axis.fill_between(given, [min(step) for step in steps], [max(step) for step in steps], alpha=0.18)
     axis.set_xlabel("verdicts given")
     axis.set_ylabel("gain of nDCG@10, %")
-    axis.legend(loc="upper left")
+    axis.legend(loc="upper left", bbox_to_anchor=(1.01, 1))
     axis.grid(axis="y", color=theme.faint, alpha=0.25)
 
 
