@@ -335,7 +335,7 @@ async def _one_edit_away(
 
 
 async def _two_edits_away(whose: tuple[Database, int, StoredCollection], words: Sequence[str]) -> dict[str, str]:
-    """For each word the likeliest term two edits away that begins alike."""
+    """Find for each word the likeliest term two edits away that begins alike."""
     beginnings = list({word[: spelling.BEGINNING] for word in words})
     found = await terms_beginning(*whose, beginnings, most=_MOST_ALIKE)
     instead: dict[str, str] = {}

@@ -175,11 +175,12 @@ class _Catcher(Recorder):
 
     def __init__(self, database: Database, tenant_id: int) -> None:
         super().__init__(database, tenant_id)
-        self.caught: list[Recordable | WrittenDown] = []
+        self.caught: list[Answered] = []
 
     def ready(self, answered: Answered) -> Recordable:
         return answered
 
     def offer(self, answered: Recordable | WrittenDown) -> bool:
-        self.caught.append(answered)
+        if isinstance(answered, Answered):  # as all are, for ``ready`` writes none down
+            self.caught.append(answered)
         return True

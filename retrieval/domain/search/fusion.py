@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Hashable, Iterable, Mapping, Sequence
-from operator import itemgetter
-from typing import NamedTuple
+from functools import partial
+from itertools import count, repeat
+from operator import itemgetter, neg
+from typing import Any, NamedTuple
 
 from retrieval.domain.search.hit import Contribution
 from retrieval.domain.search.profile import Fusion, FusionKind, Profile, leg_of
@@ -32,6 +34,8 @@ class Fused(NamedTuple):
 
 
 _ITEM_ID, _SCORE = itemgetter(1), itemgetter(3)
+
+_candidate: Callable[[tuple[Any, ...]], Candidate] = partial(tuple.__new__, Candidate)
 
 Rankings = Mapping[str, Sequence[Candidate]]
 """Candidates by leg, best first."""
@@ -87,9 +91,11 @@ def refined(
     if not pool.intersection(own):
         return found
     values = likenesses(vectors.of_items(own), [item_id in pool for item_id in own])
-    by_likeness = sorted(zip(own, values, strict=False), key=lambda one: (-one[1], one[0]))
-    alike = [Candidate(REFINING, item_id, rank, score) for rank, (item_id, score) in enumerate(by_likeness, 1)]
-    return {**found, REFINING: alike} if alike else found
+    if not values:
+        return found
+    opposites, item_ids = zip(*sorted(zip(map(neg, values), own, strict=True)), strict=True)
+    alike = map(_candidate, zip(repeat(REFINING), item_ids, count(1), map(neg, opposites), strict=False))
+    return {**found, REFINING: list(alike)}
 
 
 def scaled_parts(one: Fused, total: float) -> tuple[Contribution, ...]:
