@@ -140,7 +140,9 @@ def _load(connection: psycopg.Connection[Any], layout: str, corpus: Corpus) -> f
 
 def _bytes(connection: psycopg.Connection[Any], layout: str) -> float:
     tables = [f"{table}_{layout}" for table in ("items", "vectors", "terms")]
-    row = connection.execute("SELECT sum(pg_total_relation_size(one::regclass)) FROM unnest(%s::text[]) AS one", (tables,))
+    row = connection.execute(
+        "SELECT sum(pg_total_relation_size(one::regclass)) FROM unnest(%s::text[]) AS one", (tables,)
+    )
     [total] = row.fetchone() or (0,)
     return float(total)
 
@@ -186,7 +188,7 @@ def _in_turn(call: Callable[[str, int], None], times: int) -> dict[str, float]:
     """The median of each layout in milliseconds; the first tenth is not counted."""
     taken: dict[str, list[float]] = {layout: [] for layout in LAYOUTS}
     for number in range(times):
-        for layout in LAYOUTS if number % 2 else reversed(LAYOUTS):
+        for layout in sorted(LAYOUTS, reverse=bool(number % 2)):
             started = time.perf_counter()
             call(layout, number)
             taken[layout].append((time.perf_counter() - started) * 1e3)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Hashable, Iterable, Mapping, Sequence
 from functools import partial
-from itertools import count, repeat
-from operator import itemgetter, neg
+from itertools import compress, count, repeat
+from operator import add, itemgetter, neg
 from typing import Any, NamedTuple
 
 from retrieval.domain.search.hit import Contribution
@@ -60,10 +60,9 @@ def fuse(rankings: Rankings, weights: Mapping[str, float], fusion: Fusion, *, li
     # Only what is wanted is explained: that costs more than finding out which it is.
     parts: dict[str, list[Contribution]] = {item_id: [] for item_id, _ in best}
     for leg, candidates, values in valued:
-        for candidate, value in zip(candidates, values, strict=True):
-            if candidate.item_id in parts:
-                part = Contribution(leg, candidate.rank, candidate.score, weights.get(leg, 0.0), value)
-                parts[candidate.item_id].append(part)
+        weight, is_wanted = weights.get(leg, 0.0), map(parts.__contains__, map(_ITEM_ID, candidates))
+        for (_, item_id, rank, score), value in compress(zip(candidates, values, strict=True), is_wanted):
+            parts[item_id].append(Contribution(leg, rank, score, weight, value))
     return [Fused(item_id, score, tuple(parts[item_id])) for item_id, score in best]
 
 
@@ -132,12 +131,9 @@ def _summed(valued: Sequence[_Valued]) -> list[tuple[str, float]]:
     """Each item with its score, best first; equal scores are ordered by item id."""
     scores: dict[str, float] = {}
     known = scores.get
-    for _, candidates, values in valued:
-        if not scores:
-            scores.update(zip(map(_ITEM_ID, candidates), values, strict=True))
-            continue
-        for item_id, value in zip(map(_ITEM_ID, candidates), values, strict=True):
-            scores[item_id] = known(item_id, 0.0) + value
+    for _, candidates, values in valued:  # no line of Python runs for each of the hundreds
+        item_ids = list(map(_ITEM_ID, candidates))
+        scores.update(zip(item_ids, map(add, map(known, item_ids, repeat(0.0)), values), strict=True))
     are_apart = len(set(scores.values())) == len(scores)
     order = sorted(scores if are_apart else sorted(scores), key=scores.__getitem__, reverse=True)
     return list(zip(order, map(scores.__getitem__, order), strict=True))

@@ -75,7 +75,7 @@ def likenesses(rows: NDArray[np.float32], is_in_pool: Sequence[bool]) -> list[fl
     """
     pool = np.array(is_in_pool, dtype=np.float32)
     apart = rows - pool @ rows / pool.sum()
-    lengths = np.sqrt((apart * apart).sum(axis=1))
+    lengths = np.sqrt(np.einsum("ij,ij->i", apart, apart))
     if lengths[0] < _NO_DIRECTION:
         return []
     is_apart = lengths >= _NO_DIRECTION
