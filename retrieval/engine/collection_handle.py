@@ -12,7 +12,7 @@ from copy import copy
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import wraps
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from retrieval.adapters.aside import LONG, MANY_CONDITIONS, aside
 from retrieval.adapters.embedders.cached import CachedEmbedder
@@ -40,6 +40,9 @@ from retrieval.engine.recorder import Recorder, Sampler
 from retrieval.engine.request import check_fields, check_filter, check_orders
 from retrieval.engine.shared_calls import RewriteCache, SharedCalls
 from retrieval.engine.stopwatch import Clock
+
+if TYPE_CHECKING:
+    from retrieval.engine.search import Searcher
 
 _MOST_ADVISED = 50_000
 """Most items of a collection whose attributes are looked for before they are named in advice."""
@@ -99,6 +102,8 @@ class CollectionHandle:
         self.embedder = parts.embedders(stored.space)
         self.is_recorded = True
         """Whether its searches are kept, counted and told to the observer."""
+        self.searcher: Searcher | None = None
+        """The searcher of the last search: the next one of the same state of the collection has it too."""
         self._narrowed: tuple[Profile, tuple[str, ...], Profile] | None = None
         self._read_at = parts.clock()
         self._reading: asyncio.Event | None = None
@@ -122,7 +127,7 @@ class CollectionHandle:
     def unrecorded(self) -> CollectionHandle:
         """A handle of the same collection whose searches are not recorded."""
         same = copy(self)
-        same.is_recorded = False
+        same.is_recorded, same.searcher = False, None
         return same
 
     async def on(self, replica: Database) -> CollectionHandle | None:
@@ -159,6 +164,8 @@ class CollectionHandle:
 
     async def fresh(self) -> StoredCollection:
         """The collection, read ``FRESH_SECONDS`` ago at most."""
+        if self.parts.clock() - self._read_at <= FRESH_SECONDS:
+            return self.stored
         return await self.refresh(older_than_seconds=FRESH_SECONDS)
 
     async def with_held_fields(self) -> StoredCollection:

@@ -90,7 +90,8 @@ async def search(
             **asked,
         )
 
-    first = request = await aside(lambda: make(query), is_long=_is_long(query, asked.get("rewrites")))
+    is_long = _is_long(query, asked.get("rewrites"))
+    first = request = await aside(lambda: make(query), is_long=True) if is_long else make(query)
     notes: tuple[str, ...] = ()
     if typos and query:
         synonyms = (chosen or stored.profile).synonyms
@@ -334,7 +335,7 @@ async def _one_edit_away(
 
 
 async def _two_edits_away(whose: tuple[Database, int, StoredCollection], words: Sequence[str]) -> dict[str, str]:
-    """For each word the likeliest term two edits away that begins alike."""
+    """Find for each word the likeliest term two edits away that begins alike."""
     beginnings = list({word[: spelling.BEGINNING] for word in words})
     found = await terms_beginning(*whose, beginnings, most=_MOST_ALIKE)
     instead: dict[str, str] = {}
@@ -424,8 +425,10 @@ async def _asked(
 
 
 def _searcher(handle: CollectionHandle, stored: StoredCollection) -> Searcher:
+    if handle.searcher is not None and handle.searcher.collection is stored:
+        return handle.searcher
     parts, is_recorded = handle.parts, handle.is_recorded
-    return Searcher(
+    handle.searcher = Searcher(
         database=parts.database,
         tenant_id=parts.tenant_id,
         collection=stored,
@@ -439,6 +442,7 @@ def _searcher(handle: CollectionHandle, stored: StoredCollection) -> Searcher:
         clock=parts.clock,
         wall_clock=parts.wall_clock,
     )
+    return handle.searcher
 
 
 def _chosen(

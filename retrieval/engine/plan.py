@@ -15,6 +15,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.items.composed import facet_share
@@ -135,6 +136,7 @@ def _way_by_facets(index: AnnIndex, depth: int, limit: int, documents: int, shar
     )
 
 
+@lru_cache(maxsize=1024)
 def few_by_facets(index: AnnIndex, limit: int, documents: int) -> int:
     """Up to that many matches, found by their facets, comparing them all is as cheap as a walk, or safer.
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
+from itertools import repeat
 from operator import itemgetter
 from types import MappingProxyType
 from typing import Any, Protocol
@@ -95,7 +97,7 @@ def ranking(found: Found, profile: Profile, limit: int | None = None) -> list[Fu
     if len(found.rankings) > 1 or profile.signals:
         weights = profile.weights_of(found.rankings)
         return _good_enough(fuse(found.rankings, weights, profile.fusion, limit=limit), profile)
-    return [_alone(candidate) for candidates in found.rankings.values() for candidate in candidates[:limit]]
+    return [one for candidates in found.rankings.values() for one in _alone(candidates[:limit])]
 
 
 def reranked(
@@ -137,13 +139,13 @@ def merged(each: Sequence[Found], *preferred: Sequence[Found]) -> Found:
     ``lexical:preferred``, ``lexical:1:preferred``, and of what is preferred in the second place
     ``lexical:preferred:2``, ``lexical:1:preferred:2``.
     """
+    if not preferred and len(each) == 1:
+        return each[0]
     first, *others = each
     named = [(f":{number}", one) for number, one in enumerate(others, 1)]
     for place, brought in enumerate(preferred, 1):
         suffix = PREFERRED if place == 1 else f"{PREFERRED}:{place}"
         named += [(f":{number}{suffix}" if number else suffix, part) for number, part in enumerate(brought)]
-    if not named:
-        return first
     rankings = dict(first.rankings)
     for suffix, one in named:
         for leg, candidates in one.rankings.items():
@@ -197,9 +199,17 @@ def _good_enough(ranked: list[Fused], profile: Profile) -> list[Fused]:
     return ranked if least is None else [candidate for candidate in ranked if candidate.score >= least - _ROUNDING]
 
 
-def _alone(candidate: Candidate) -> Fused:
-    part = Contribution(candidate.leg, candidate.rank, candidate.score, 1.0, candidate.score)
-    return Fused(candidate.item_id, candidate.score, (part,))
+def _alone(candidates: Sequence[Candidate]) -> list[Fused]:
+    """The candidates of the only leg, each with its own score. No line of Python runs for each of them."""
+    if not candidates:
+        return []
+    legs, item_ids, ranks, scores = zip(*candidates, strict=True)
+    parts = map(_contribution, zip(legs, ranks, scores, repeat(1.0), scores, strict=False))
+    return list(map(_fused, zip(item_ids, scores, zip(parts, strict=True), strict=True)))
+
+
+_contribution: Callable[[tuple[Any, ...]], Contribution] = partial(tuple.__new__, Contribution)
+_fused: Callable[[tuple[Any, ...]], Fused] = partial(tuple.__new__, Fused)
 
 
 Columns = Mapping[str, tuple[Any, ...]]
@@ -223,34 +233,27 @@ def hits(
     ``slate`` says why items stand where they stand; of one that it does not name, the score alone brought it there.
     ``relevance``: the probability by item id that it is relevant, where it is told.
     """
-    placed = {place.item_id: place for place in slate}
+    placed = {place.item_id: {"slot": place.slot, "propensity": place.propensity} for place in slate}
     return tuple(
-        _hit(
-            candidate,
-            columns[candidate.item_id],
-            rank,
-            fusion,
-            placed=placed.get(candidate.item_id) or Placed(candidate.item_id),
-            relevance=relevance.get(candidate.item_id),
-        )
-        for rank, candidate in enumerate(ranked, 1)
+        [
+            Hit(
+                item_id=item_id,
+                score=score,
+                rank=rank,
+                explanation=Explanation(fusion, contributions),
+                relevance=relevance.get(item_id),
+                **placed.get(item_id, _AS_USUAL),
+                **{**dict(zip(HIT_COLUMNS, row := columns[item_id], strict=True)), "tags": tuple(row[_TAGS])},
+            )
+            for rank, (item_id, score, contributions) in enumerate(ranked, 1)
+        ]
     )
 
 
-def _hit(
-    one: Fused, columns: tuple[Any, ...], rank: int, fusion: str, *, placed: Placed, relevance: float | None
-) -> Hit:
-    parts = dict(zip(HIT_COLUMNS, columns, strict=True))
-    return Hit(
-        item_id=one.item_id,
-        score=one.score,
-        rank=rank,
-        explanation=Explanation(fusion, one.contributions),
-        relevance=relevance,
-        slot=placed.slot,
-        propensity=placed.propensity,
-        **{**parts, "tags": tuple(parts["tags"])},
-    )
+_TAGS = HIT_COLUMNS.index("tags")
+
+_AS_USUAL: dict[str, Any] = {}
+"""Where a hit stands for its score alone: as the fields of a hit are by themselves."""
 
 
 def calibration_of(collection: StoredCollection, profile: Profile) -> Calibration | None:

@@ -144,7 +144,7 @@ class Recordable(Protocol):
 
     @property
     def retrieval_id(self) -> UUID:
-        """Under which it is recorded."""
+        """The identifier of the record."""
 
     @property
     def collection_id(self) -> int:

@@ -118,9 +118,9 @@ class Recorder:
         """The state of recording."""
         return RecordingState(recorded=self._recorded, waiting=len(self._queue), lost=dict(self._lost))
 
-    def ready(self, answered: Answered, *, is_long: bool) -> Recordable | WrittenDown:
-        """Prepares the record to be queued: it is encoded first if it is long."""
-        return answered.written_down() if is_long else answered
+    def ready(self, answered: Answered) -> Recordable | WrittenDown:
+        """The record of a long answer, to be queued: it is written down first, which takes less room."""
+        return answered.written_down()
 
     def offer(self, answered: Recordable | WrittenDown) -> bool:
         """Have the search recorded behind its answer; False: there is no room."""

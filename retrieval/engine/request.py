@@ -330,10 +330,9 @@ def _with_conditions(condition: Filter | None, asked: ParsedQuery) -> Filter | N
 def check_vector(vector: Vector, space: EmbeddingSpace) -> Vector:
     """The vector at unit length. Raises ``WrongDimensionError`` or ``InvalidVectorError``."""
     if vector.shape == (space.dimensions,):
-        exact = vector.astype(np.float64)
-        length = math.sqrt(float(np.dot(exact, exact)))
+        length = math.sqrt(vector.dot(vector))
         if _USUAL_LENGTHS[0] < length < _USUAL_LENGTHS[1]:
-            unit: Vector = (exact / length).astype(np.float32)
+            unit: Vector = vector / np.float32(length)
             return unit
     row: Vector = checked_vectors([vector], space, ["the query vector"])[0]
     return row
@@ -484,6 +483,8 @@ def checked_words(
 
 
 def _flat(vector: object) -> Vector:
+    if type(vector) is np.ndarray and vector.dtype == np.float32 and vector.ndim == 1:
+        return vector
     try:
         exact = np.asarray(vector, dtype=np.float64)
     except (TypeError, ValueError):

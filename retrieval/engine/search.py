@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
-from itertools import compress
 from typing import Any
 
 from opentelemetry.trace import Span
@@ -22,7 +21,7 @@ from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.items.items import read_hit_rows
 from retrieval.adapters.store.search.candidate_request import CandidateRequest, Query
 from retrieval.adapters.store.search.candidates import Found, find_candidates_of_each, settings
-from retrieval.adapters.tracing import part, span
+from retrieval.adapters.tracing import span
 from retrieval.domain.items.embedding import Vector
 from retrieval.domain.learning.context import Context
 from retrieval.domain.observer import Observer
@@ -52,7 +51,7 @@ from retrieval.engine.ranking import (
     reranked,
     with_refining,
 )
-from retrieval.engine.record import Answered, Decided
+from retrieval.engine.record import Answered, Decided, Recordable, WrittenDown
 from retrieval.engine.recorder import Recorder, Sampler
 from retrieval.engine.request import (
     QueryVectors,
@@ -62,7 +61,7 @@ from retrieval.engine.request import (
     check_orders,
     query_vectors,
 )
-from retrieval.engine.stopwatch import Clock, Stopwatch
+from retrieval.engine.stopwatch import Clock, Stages
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +177,10 @@ _DEEPEST = 50_000
 """The most candidates a leg is asked for when groups leave too few: of one with more items the page may be short."""
 
 
+_UNDECIDED = Decided()
+
+_MOST_PLANS = 100
+
 _FEWER_REWRITES = "rewrites that have no vector were left out: {}"
 
 _NOT_RERANKED = "the hits were not reranked: {}"
@@ -210,6 +213,8 @@ class Searcher:
     clock: Clock = time.perf_counter
     wall_clock: Clock = time.time
     """Seconds since 1970: when a search was."""
+    _plans: dict[Hashable, SearchPlan] = field(default_factory=dict)
+    """Plans of searches without a filter, which differ in little but their words: the same come again and again."""
 
     async def search(self, request: SearchRequest, context: Context = Context()) -> SearchResult:
         """The best hits for a request, each explained.
@@ -235,47 +240,39 @@ class Searcher:
     async def _search_each(
         self, requests: Sequence[SearchRequest], context: Context, traced: Span | None
     ) -> list[SearchResult]:
-        watch = Stopwatch(self.clock)
-        with part(traced, "retrieval.embed"):
+        is_long = self._is_long(requests)
+        with Stages(self.clock, traced) as stages:
+            stages.begin("retrieval.embed", "embed")
             wordings = [wording for request in requests for wording in request.wordings]
             vectors = await query_vectors(self.collection, self.embedder, wordings)
-        with part(traced, "retrieval.plan"):
-            is_long = self._is_long(requests)
-            asked = await aside(lambda: self._asked_each(requests, vectors), is_long=is_long)
-        watch.lap("embed")
-        with part(traced, "retrieval.candidates") as finding:
+            stages.begin("retrieval.plan", "embed")
+            plan = partial(self._asked_each, requests, vectors)
+            asked = await aside(plan, is_long=True) if is_long else plan()
+            finding = stages.begin("retrieval.candidates", "candidates")
             each = await self._find_each(asked, is_long)
             tell_candidates(finding, asked, each)
-        watch.lap("candidates")
-        if self.sampler is not None:
-            for one, found in zip(asked, each, strict=True):
-                self.sampler.offer(one.plan.request, one.query, found)
-        with part(traced, "retrieval.rank"):
+            if self.sampler is not None:
+                for one, found in zip(asked, each, strict=True):
+                    self.sampler.offer(one.plan.request, one.query, found)
+            stages.begin("retrieval.rank", "learn")
             each = await self._signalled(asked, each)
             rankings = [await self._ranked(search, found, is_long) for search, found in zip(asked, each, strict=True)]
-        if (rerank := asked[0].plan.profile.rerank) is not None:  # the searches of one call have one profile
-            watch.lap("learn")
-            with part(traced, "retrieval.rerank"):
+            if (rerank := asked[0].plan.profile.rerank) is not None:  # the searches of one call have one profile
+                stages.begin("retrieval.rerank", "rerank")
                 asked, rankings = await self._reranked(asked, rankings, rerank)
-            watch.lap("rerank")
-        with part(traced, "retrieval.learn"):
+            stages.begin("retrieval.learn", "learn")
             finals = await self._finals(asked, rankings, context)
             finals = [self._sure(*one) for one in zip(asked, finals, strict=True)]
-        watch.lap("learn")
-        with part(traced, "retrieval.items"):
+            stages.begin("retrieval.items", "items")
             columns = await self._columns(asked, each, [final.shown for final in finals])
-        watch.lap("items")
-        timings = watch.total()
-        with part(traced, "retrieval.record"):
-            answers = await aside(
-                lambda: [self._answer(*one, columns, context, timings) for one in zip(asked, finals, strict=True)],
-                is_long=is_long,
-            )
-            answered = [answer for answer, _ in answers]
-            kept = await self._recorded(answered, [search.is_recorded for search in asked], is_long)
+            stages.begin("retrieval.record")
+            timings = stages.timings()
+            answer = partial(self._answers, asked, finals, columns, context, timings)
+            answers = await aside(answer, is_long=True) if is_long else answer()
+            kept = await self._recorded([answered for answered, _ in answers], asked, is_long)
         results = [
-            self._result(answer, shown, first, is_kept, final)
-            for (answer, shown), first, is_kept, final in zip(answers, each, kept, finals, strict=True)
+            self._result(answered, shown, first, is_kept, final)
+            for (answered, shown), first, is_kept, final in zip(answers, each, kept, finals, strict=True)
         ]
         if self.observer is not None:
             self.observer.searched(results)
@@ -323,8 +320,20 @@ class Searcher:
 
     def _plan(self, request: SearchRequest, why_no_vector: str | None) -> SearchPlan:
         self._check(request)
-        is_final = self.decider is None or not may_decide(self.collection, request.profile or self.collection.profile)
-        return make_plan(self.collection, request, why_no_vector, is_final=is_final)
+        profile = request.profile or self.collection.profile
+        key: Hashable = None
+        if request.condition is None and not request.preferred:
+            asked = (request.limit, request.group_by, bool(request.query), request.vector is None, why_no_vector)
+            key = (id(profile), *asked, bool(request.rewrites), bool(request.entities), bool(request.tags))
+            if (kept := self._plans.get(key)) is not None:
+                return kept
+        is_final = self.decider is None or not may_decide(self.collection, profile)
+        plan = make_plan(self.collection, request, why_no_vector, is_final=is_final)
+        if key is not None:
+            if len(self._plans) >= _MOST_PLANS:
+                self._plans.clear()
+            self._plans[key] = plan  # which holds the profile: no other one gets its identity
+        return plan
 
     def _planned_preferred(
         self, narrowed: SearchRequest, why_no_vector: str | None, plan: SearchPlan
@@ -333,20 +342,29 @@ class Searcher:
         return plan_preferred(self.collection, narrowed, why_no_vector, plan)
 
     def _check(self, request: SearchRequest) -> None:
+        check_calibrated(self.collection, request)
+        if request.condition is None and request.group_by is None:
+            return
         if self.collection.documents:  # of an empty collection no field is known yet, and every filter finds nothing
             check_fields(request.condition, self.collection.attributes, also=request.group_by)
             check_orders(request.condition, self.collection.attributes)
         check_filter(request.condition, self.collection.filterable)
-        check_calibrated(self.collection, request)
 
-    async def _find(self, one: PlannedSearch, requests: Sequence[CandidateRequest]) -> Found:
+    async def _find(
+        self,
+        one: PlannedSearch,
+        requests: Sequence[CandidateRequest],
+        is_long: bool,  # noqa: FBT001 - of one call
+    ) -> Found:
         each = [
             await find_candidates_of_each(self.database, self.tenant_id, request, one.queries) for request in requests
         ]
-        return merged(*each)
+        return await aside(partial(merged, *each), is_long=True) if is_long else merged(*each)
 
     async def _find_each(self, asked: Sequence[PlannedSearch], is_long: bool) -> list[Found]:  # noqa: FBT001 - of one call
         """Finds candidates: searches with the same plan share a round trip; the plan depends on words and vector."""
+        if len(asked) == 1:
+            return [await self._find(asked[0], asked[0].requests, is_long)]
         answers: list[list[list[Found]]] = [[] for _ in asked]
         for request in dict.fromkeys(request for search in asked for request in search.requests):
             places = [place for place, search in enumerate(asked) if request in search.requests]
@@ -358,14 +376,14 @@ class Searcher:
 
     async def _signalled(self, asked: Sequence[PlannedSearch], each: list[Found]) -> list[Found]:
         """The candidates that have not expired, with the profile's signals; the searches of one call have one."""
-        profile, queries, now = asked[0].plan.profile, [search.query for search in asked], self._now()
+        profile = asked[0].plan.profile
         if not profile.signals and not self.collection.has_expiring:
             return each
         from retrieval.engine.signals import Signaller
 
-        signaller = Signaller(self.database, self.tenant_id, self.collection)
+        signaller, now = Signaller(self.database, self.tenant_id, self.collection), self._now()
         if profile.signals:
-            return await signaller.signalled(each, profile, queries, now)
+            return await signaller.signalled(each, profile, [search.query for search in asked], now)
         return await signaller.unexpired(each, now)
 
     def _now(self) -> datetime:
@@ -373,23 +391,25 @@ class Searcher:
 
     async def _ranked(self, one: PlannedSearch, found: Found, is_long: bool) -> RankedSearch:  # noqa: FBT001 - of one call
         """The hits to be, best first; the legs go deeper until there are enough, or no more candidates."""
-        requests, diversity = one.requests, one.plan.profile.diversity
+        requests, profile, limit = one.requests, one.plan.profile, one.request.limit
+        is_diverse, pool = not profile.diversity.is_off, self._pool_size(one)
         # Signals are told of every candidate, one by one.
-        deepest = _DEEPEST if diversity.is_off and not one.plan.profile.signals else MAX_DEPTH
+        deepest = MAX_DEPTH if is_diverse or profile.signals else _DEEPEST
         # What will not be passed over need not be ranked further than it is shown.
-        wanted = self._pool_size(one) if diversity.is_off and one.request.group_by is None else None
+        wanted = None if is_diverse or one.request.group_by is not None else pool
         while True:
-            found = with_refining(found, one.plan.profile)
-            ranked = await aside(partial(_in_order, one, found, wanted), is_long=is_long)
-            shown = _diverse(diversity, found, ranked, one.request.limit)
+            found = with_refining(found, profile)
+            in_order = partial(_in_order, one, found, wanted)
+            ranked = await aside(in_order, is_long=True) if is_long else in_order()
+            shown = _diverse(profile.diversity, found, ranked, limit) if is_diverse else ranked[:limit]
             request = requests[0]
-            is_full = len(shown) >= one.request.limit or _is_exhausted(one, found, request.depth)
+            is_full = len(shown) >= limit or _is_exhausted(one, found, request.depth)
             may_rise = _could_rise(one, found, shown) and request.least_depth < MAX_DEPTH
             if (is_full and not may_rise) or request.least_depth >= deepest:
-                return RankedSearch(shown, ranked[: self._pool_size(one)], found)
+                return RankedSearch(shown, ranked[:pool], found)
             most = MAX_DEPTH if is_full else deepest
             requests = tuple(each.deeper(_DEEPER, most) for each in requests)
-            [found] = await self._signalled([one], [await self._find(one, requests)])
+            [found] = await self._signalled([one], [await self._find(one, requests, is_long)])
 
     async def _reranked(
         self, asked: Sequence[PlannedSearch], rankings: Sequence[RankedSearch], rerank: Rerank
@@ -456,10 +476,8 @@ class Searcher:
         found, shown = final.ranked.found, final.shown
         relevance = relevance_by_id(self.collection, one.plan, one.query.words, found, shown)
         places, why_none = good_enough(one.request, shown, relevance)
-        if places is None:
-            return Final(final.ranked, final.slate, final.decided, shown, relevance)
-        slate, kept = [final.slate[place] for place in places], [shown[place] for place in places]
-        return Final(final.ranked, slate, final.decided, kept, relevance, why_none)
+        kept = shown if places is None else [shown[place] for place in places]
+        return Final(final.ranked, final.slate, final.decided, kept, relevance, why_none)
 
     async def _columns(
         self, asked: Sequence[PlannedSearch], each: Sequence[Found], rankings: Sequence[Sequence[Fused]]
@@ -477,6 +495,16 @@ class Searcher:
             set_already = settings(asked[0].plan.request)
             columns |= await read_hit_rows(self.database, self.tenant_id, collection_id, list(missing), set_already)
         return columns
+
+    def _answers(
+        self,
+        asked: Sequence[PlannedSearch],
+        finals: Sequence[Final],
+        columns: Columns,
+        context: Context,
+        timings: Mapping[str, float],
+    ) -> list[tuple[Answered, tuple[Hit, ...]]]:
+        return [self._answer(*one, columns, context, timings) for one in zip(asked, finals, strict=True)]
 
     def _answer(
         self, one: PlannedSearch, final: Final, columns: Columns, context: Context, timings: Mapping[str, float]
@@ -509,20 +537,22 @@ class Searcher:
     async def _recorded(
         self,
         answered: Sequence[Answered],
-        is_wanted: Sequence[bool],
+        asked: Sequence[PlannedSearch],
         is_long: bool,  # noqa: FBT001 - of one call
     ) -> list[bool | None]:
         """Tells whether each search is recorded, or will be after its answer; None: no record is wanted."""
-        if self.recorder is None or not any(is_wanted):
+        recorder = self.recorder
+        wanted = [one for one, search in zip(answered, asked, strict=True) if search.is_recorded]
+        if recorder is None or not wanted:
             return [None] * len(answered)
-        wanted, recorder = list(compress(answered, is_wanted)), self.recorder
-        ready = await aside(lambda: [recorder.ready(one, is_long=is_long) for one in wanted], is_long=is_long)
+        ready: Sequence[Recordable | WrittenDown] = wanted
+        if is_long:
+            ready = await aside(lambda: [recorder.ready(one) for one in wanted], is_long=True)
         if wanted[0].plan.profile.recording.wait:  # the searches of one call have one profile
-            kept = await recorder.store(ready)
+            kept = iter(await recorder.store(ready))
         else:
-            kept = [recorder.offer(record) for record in ready]
-        outcome = {one.retrieval_id: is_kept for one, is_kept in zip(wanted, kept, strict=True)}
-        return [outcome.get(answer.retrieval_id) for answer in answered]
+            kept = iter([recorder.offer(one) for one in ready])
+        return [next(kept) if search.is_recorded else None for search in asked]
 
     def _is_wanted(self, recording: Recording) -> bool:
         return recording.rate >= 1 or (recording.rate > 0 and self.chance.random() < recording.rate)
@@ -647,4 +677,4 @@ def _could_rise(one: PlannedSearch, found: Found, shown: Sequence[Fused]) -> boo
 
 def _as_ranked(ranked: RankedSearch) -> Final:
     """The hits as relevance has them."""
-    return Final(ranked, [Placed(candidate.item_id) for candidate in ranked.shown], Decided(), ranked.shown)
+    return Final(ranked, (), _UNDECIDED, ranked.shown)

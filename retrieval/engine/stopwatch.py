@@ -1,32 +1,62 @@
-"""Measures the time of each stage of a search."""
+"""The stages of a search: how long each takes, and a span for each where spans are kept."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Self
+
+from opentelemetry.trace import Span
+
+from retrieval.adapters.tracing import Traced, span
 
 Clock = Callable[[], float]
 """Seconds that only ever rise."""
 
 
 @dataclass(slots=True)
-class Stopwatch:
-    """Milliseconds by stage."""
+class Stages:
+    """Milliseconds by stage, for a ``with``; a stage ends where the next one begins."""
 
     clock: Clock
+    traced: Span | None
+    """The span of the search; None: no spans are kept."""
     laps: dict[str, float] = field(default_factory=dict)
     started: float = field(init=False)
     last: float = field(init=False)
+    _lap: str = ""
+    _open: Traced | None = None
 
-    def __post_init__(self) -> None:
+    def __enter__(self) -> Self:
         self.started = self.last = self.clock()
+        return self
 
-    def lap(self, stage: str) -> None:
-        """The stage ends now; a stage that comes again adds up."""
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._open is not None:
+            self._open.__exit__(kind, error, trace)
+
+    def begin(self, name: str, lap: str = "") -> Span | None:
+        """The stage before ends, and the one of that span begins; gives its span, None where spans are not kept.
+
+        ``lap``: the time that it counts for; stages of the same one add up. Empty: it is not timed.
+        """
         now = self.clock()
-        self.laps[stage] = round(self.laps.get(stage, 0.0) + (now - self.last) * 1e3, 3)
-        self.last = now
+        if self._lap:
+            self.laps[self._lap] = self.laps.get(self._lap, 0.0) + (now - self.last) * 1e3
+            self.last = now
+        self._lap = lap
+        if self.traced is None:
+            return None
+        if self._open is not None:
+            self._open.__exit__(None, None, None)
+        self._open = span(name)
+        return self._open.__enter__()
 
-    def total(self) -> Mapping[str, float]:
-        """Every stage, and all together."""
-        return {**self.laps, "total": round((self.last - self.started) * 1e3, 3)}
+    def timings(self) -> Mapping[str, float]:
+        """The milliseconds of every stage that has ended, and of all together."""
+        told = {lap: round(milliseconds, 3) for lap, milliseconds in self.laps.items()}
+        told["total"] = round((self.last - self.started) * 1e3, 3)
+        return told

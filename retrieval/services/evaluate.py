@@ -190,7 +190,7 @@ class SearchFunction(Protocol):
     """One search as the evaluation needs it."""
 
     async def __call__(self, text: str, *, where: dict[str, Any] | None, limit: int, variant: str) -> Sequence[str]:
-        """At most ``limit`` item ids, best first; ``variant`` is a leg's name or ``fused``."""
+        """The item ids, best first, ``limit`` of them at most; ``variant`` is a leg's name or ``fused``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -185,7 +185,7 @@ class Pace:
 async def cost_of(
     workplace: Workplace, target: JobTarget, space: StoredSpace, pace: Pace, price: float | None
 ) -> ReembeddingCost:
-    """What filling that space would cost now. It reads every text that has no vector there, and asks no embedder."""
+    """The cost of filling that space now. It reads every text that has no vector there, and asks no embedder."""
     if price is not None and not (is_finite(price) and price >= 0):
         raise InvalidRequestError(f"price is {price!r:.80}; it must be a number, 0 or more")
     place = _Place(workplace, target.tenant_id, target.collection.collection_id)

@@ -199,7 +199,7 @@ class _Header:
 
     @property
     def schema(self) -> AttributeSchema | None:
-        """What every item fits."""
+        """The rules that every item fits."""
         return AttributeSchema.checked(self.fields["schema"])
 
 

@@ -83,7 +83,7 @@ class Setting(Told):
         object.__setattr__(self, "legs", MappingProxyType(dict(self.legs)))
 
     def describe(self) -> str:
-        """For people: ``lexical alone``, ``RRF (k = 60) of lexical 2, dense 1``."""
+        """Words for people: ``lexical alone``, ``RRF (k = 60) of lexical 2, dense 1``."""
         used = {leg: weight for leg, weight in self.legs.items() if weight}
         if len(used) == 1:
             return f"{next(iter(used))} alone"

@@ -12,7 +12,7 @@ import select
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -35,6 +35,7 @@ from retrieval.adapters.store.round_trip import (
     Answer,
     Row,
     SessionConnection,
+    has_long_list,
     rows_of,
     run_together,
     server_of,
@@ -63,8 +64,10 @@ async def wait_for_connection(
     ``PoolTimeout`` and ``TooManyRequests`` as the pool does.
     """
     if pool._pool:  # noqa: SLF001 - the pool's own count comes with all of its others
-        with suppress(PoolTimeout):
+        try:
             return await pool.getconn(min(every, pool.timeout))
+        except PoolTimeout:
+            pass  # others took them meanwhile
     until = time.monotonic() + pool.timeout
     while True:
         if _gave_up(pool):
@@ -296,10 +299,14 @@ class Database:
         self, tenant_id: int | None, statements: Sequence[Compiled], settings: Mapping[str, str] | None
     ) -> list[list[Row]]:
         with translated(self.url), span(ROUND_TRIP, SpanKind.CLIENT) as traced:
-            statements = await written(statements)
-            async with self._acquire() as connection:
+            if any(map(has_long_list, statements)):
+                statements = await written(statements)
+            connection = await self.take()
+            try:
                 tell_connected(traced, self._server, statements)
                 answers = await self._run(connection, tenant_id, settings or {}, statements)
+            finally:
+                await self.give_back(connection)
             rows = await rows_of(answers)
             tell_rows(traced, rows)
             return rows
@@ -502,9 +509,7 @@ def _was_closed(connection: Connection) -> bool:
     """Whether the server said something on an idle connection, which is how it takes its leave; costs no round trip."""
     if sys.platform == "win32":
         return bool(select.select([connection.pgconn.socket], [], [], 0)[0])
-    poll = select.poll()
-    poll.register(connection.pgconn.socket, select.POLLIN)
-    return bool(poll.poll(0))
+    return bool(connection.poll.poll(0))
 
 
 async def _vector_types(connection: Connection, schema: str) -> tuple[TypeInfo, TypeInfo]:

@@ -69,7 +69,7 @@ def current_deadline() -> Deadline | None:
 
 
 def seconds_left() -> float:
-    """Until the deadline of the running task, at least 0; infinite without one."""
+    """The seconds until the deadline of the running task, at least 0; infinite without one."""
     until = current_deadline()
     return math.inf if until is None else max(0.0, until.until - until.clock())
 

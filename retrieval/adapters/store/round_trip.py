@@ -14,11 +14,12 @@ from __future__ import annotations
 
 import asyncio
 import re
+import select
 import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
 from typing import Any, NamedTuple
 
 import psycopg
@@ -112,6 +113,13 @@ class SessionConnection(psycopg.AsyncConnection[tuple[Any, ...]]):
         super().__init__(*arguments, **options)
         self.session = Session()
 
+    @cached_property
+    def poll(self) -> select.poll:
+        """Tells whether the server has sent something."""
+        poll = select.poll()
+        poll.register(self.pgconn.socket, select.POLLIN)
+        return poll
+
 
 def set_statement(values: Mapping[str, str], *, is_local: bool = False) -> Compiled:
     """The statement that sets these values; ``is_local``: until its transaction ends."""
@@ -154,8 +162,9 @@ class Answer:
 
 async def rows_of(answers: Sequence[Answer]) -> list[list[Row]]:
     """The rows of each answer; many are read aside."""
-    many = sum(answer.result.ntuples for answer in answers) >= LONG
-    return await aside(lambda: [answer.rows() for answer in answers], is_long=many)
+    if sum([answer.result.ntuples for answer in answers]) < LONG:
+        return [answer.rows() for answer in answers]
+    return await aside(lambda: [answer.rows() for answer in answers], is_long=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,12 +181,11 @@ async def written(statements: Sequence[Compiled]) -> Sequence[Compiled]:
 
     Where a statement has many parameters, all its lists are written so.
     """
-    if not any(_has_long_list(statement) for statement in statements):
-        return statements
     return await aside(lambda: _with_lists_written(statements), is_long=True)
 
 
-def _has_long_list(statement: Compiled) -> bool:
+def has_long_list(statement: Compiled) -> bool:
+    """Whether the statement has a list whose writing down takes long."""
     least = _least_size(statement)
     for value in statement.parameters.values():
         if (type(value) is list and len(value) >= least) or (type(value) is Jsonb and _size(value) >= least):

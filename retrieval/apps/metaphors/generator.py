@@ -212,7 +212,7 @@ def _name(value: object) -> str:
 
 
 def _text(value: object, most: int) -> str:
-    """On one line, cut; empty where it is none that can be shown."""
+    """The text on one line, cut; empty where it is none that can be shown."""
     # What is cut away in the end need not be looked at.
     text = " ".join(value[: 2 * most].split()) if isinstance(value, str) else ""
     if (

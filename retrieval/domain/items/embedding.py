@@ -79,7 +79,10 @@ class EmbeddingSpace:
 
 
 def cache_key(space: EmbeddingSpace, role: TextRole, text: str) -> bytes:
-    """Under which a text's vector is cached, 32 bytes. An embedder may treat queries differently without any prefix."""
+    """The key that a text's vector is cached under, 32 bytes.
+
+    An embedder may treat queries differently without any prefix.
+    """
     return text_hash(f"{role.value}: {space.prefix(role)}{text}")
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Hashable, Iterable, Mapping, Sequence
-from operator import itemgetter
-from typing import NamedTuple
+from functools import partial
+from itertools import compress, count, repeat
+from operator import add, itemgetter, neg
+from typing import Any, NamedTuple
 
 from retrieval.domain.search.hit import Contribution
 from retrieval.domain.search.profile import Fusion, FusionKind, Profile, leg_of
@@ -33,6 +35,8 @@ class Fused(NamedTuple):
 
 _ITEM_ID, _SCORE = itemgetter(1), itemgetter(3)
 
+_candidate: Callable[[tuple[Any, ...]], Candidate] = partial(tuple.__new__, Candidate)
+
 Rankings = Mapping[str, Sequence[Candidate]]
 """Candidates by leg, best first."""
 
@@ -56,10 +60,9 @@ def fuse(rankings: Rankings, weights: Mapping[str, float], fusion: Fusion, *, li
     # Only what is wanted is explained: that costs more than finding out which it is.
     parts: dict[str, list[Contribution]] = {item_id: [] for item_id, _ in best}
     for leg, candidates, values in valued:
-        for candidate, value in zip(candidates, values, strict=True):
-            if candidate.item_id in parts:
-                part = Contribution(leg, candidate.rank, candidate.score, weights.get(leg, 0.0), value)
-                parts[candidate.item_id].append(part)
+        weight, is_wanted = weights.get(leg, 0.0), map(parts.__contains__, map(_ITEM_ID, candidates))
+        for (_, item_id, rank, score), value in compress(zip(candidates, values, strict=True), is_wanted):
+            parts[item_id].append(Contribution(leg, rank, score, weight, value))
     return [Fused(item_id, score, tuple(parts[item_id])) for item_id, score in best]
 
 
@@ -87,9 +90,11 @@ def refined(
     if not pool.intersection(own):
         return found
     values = likenesses(vectors.of_items(own), [item_id in pool for item_id in own])
-    by_likeness = sorted(zip(own, values, strict=False), key=lambda one: (-one[1], one[0]))
-    alike = [Candidate(REFINING, item_id, rank, score) for rank, (item_id, score) in enumerate(by_likeness, 1)]
-    return {**found, REFINING: alike} if alike else found
+    if not values:
+        return found
+    opposites, item_ids = zip(*sorted(zip(map(neg, values), own, strict=True)), strict=True)
+    alike = map(_candidate, zip(repeat(REFINING), item_ids, count(1), map(neg, opposites), strict=False))
+    return {**found, REFINING: list(alike)}
 
 
 def scaled_parts(one: Fused, total: float) -> tuple[Contribution, ...]:
@@ -126,12 +131,9 @@ def _summed(valued: Sequence[_Valued]) -> list[tuple[str, float]]:
     """Each item with its score, best first; equal scores are ordered by item id."""
     scores: dict[str, float] = {}
     known = scores.get
-    for _, candidates, values in valued:
-        if not scores:
-            scores.update(zip(map(_ITEM_ID, candidates), values, strict=True))
-            continue
-        for item_id, value in zip(map(_ITEM_ID, candidates), values, strict=True):
-            scores[item_id] = known(item_id, 0.0) + value
+    for _, candidates, values in valued:  # no line of Python runs for each of the hundreds
+        item_ids = list(map(_ITEM_ID, candidates))
+        scores.update(zip(item_ids, map(add, map(known, item_ids, repeat(0.0)), values), strict=True))
     are_apart = len(set(scores.values())) == len(scores)
     order = sorted(scores if are_apart else sorted(scores), key=scores.__getitem__, reverse=True)
     return list(zip(order, map(scores.__getitem__, order), strict=True))

@@ -156,7 +156,10 @@ class Profile(Told):
         Refining weighs its share of the score.
         """
         weights = {**self.weights, REFINING: self.refining.share}
-        return {name: weights.get(leg_of(name), 0.0) / _preference(name) for name in names}
+        return {
+            name: weights.get(leg_of(name), 0.0) / _preference(name) if ":" in name else weights.get(name, 0.0)
+            for name in names
+        }
 
     def taking_part(self, asked: Question) -> Profile:
         """The same profile for one question: signals that it gives nothing to compare weigh 0.

@@ -1,4 +1,4 @@
-"""For LangChain and LangGraph: a vector store, a retriever, embeddings, tools and nodes on collections.
+"""Parts for LangChain and LangGraph: a vector store, a retriever, embeddings, tools and nodes on collections.
 
 Each name is imported when it is first asked for. Needs the extra ``langchain``; without it the import raises
 ``MissingExtraError``.

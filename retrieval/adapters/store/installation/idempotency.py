@@ -59,7 +59,7 @@ class Attempt:
     """The hash of method and path."""
 
     def parameters(self) -> dict[str, object]:
-        """For a statement."""
+        """The parameters of a statement."""
         return {
             "tenant_id": self.tenant_id,
             "key_id": self.key_id,

@@ -91,9 +91,9 @@ FACET_ROWS = 100_000
 async def facet_counts(
     database: Database, tenant_id: int, collection: StoredCollection, fields: Sequence[Field], wanted: Filter | None
 ) -> list[tuple[dict[str, int], bool]]:
-    """For each field the counts by value, the most frequent first, and whether all that the filter lets through count.
+    """Count each field's values, the most frequent first, and tell whether all that the filter lets through count.
 
-    In one round trip. Archived items, and those without a value, are left out.
+    It takes one round trip. Archived items, and those without a value, are left out.
     """
     rows = await database.read_each(tenant_id, [_facet(collection, field, wanted) for field in fields])
     return [({row[0]: row[1] for row in each if row[0]}, not each or each[0][2] <= FACET_ROWS) for each in rows]

@@ -130,7 +130,7 @@ def tag_keys(wanted: OneOf, collection_id: int) -> Keys:
 
 
 def every_tag_keys(wanted: AllTags, collection_id: int) -> list[Keys]:
-    """For each of the tags, the items that have it."""
+    """The items that have each of the tags, apart by tag."""
     return [_tag_keys_at(wanted, place, collection_id) for place in range(len(wanted.tags))]
 
 

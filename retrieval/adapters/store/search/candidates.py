@@ -18,7 +18,7 @@ import numpy as np
 import sqlalchemy as sa
 
 from retrieval.adapters.aside import LONG, MANY_CONDITIONS, aside
-from retrieval.adapters.store.arrays import half_vector
+from retrieval.adapters.store.arrays import half_vector, texts
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.items.composed import KeptStatements
@@ -44,7 +44,8 @@ from retrieval.domain.search.hit import Path
 from retrieval.domain.search.profile import LegName
 from retrieval.domain.search.refining import NO_VECTORS, PoolVectors
 
-_LEG_NAMES = frozenset(leg.value for leg in LegName)
+_NAME_OF = {leg: leg.value for leg in LegName}
+_LEG_NAMES = frozenset(_NAME_OF.values())
 _LEGS = {
     LegName.DENSE: dense_leg,
     LegName.RECENT: recent_leg,
@@ -54,6 +55,9 @@ _LEGS = {
     LegName.TAGGED: tagged_leg,
     LegName.RATED: rated_leg,
 }
+_BY_QUESTION = frozenset({LegName.DENSE, LegName.LEXICAL})
+"""The legs that go by the words and the vector of the question alone."""
+
 _EVERY = 2**62
 """More matching items than there can be."""
 
@@ -110,9 +114,12 @@ async def find_candidates_of_each(
 
 
 async def _find(database: Database, tenant_id: int, request: CandidateRequest, queries: Sequence[Query]) -> list[Found]:
-    statements = await aside(lambda: bound_each(request, queries), is_long=_is_large(request.condition))
+    bind = partial(bound_each, request, queries)
+    statements = await aside(bind, is_long=True) if _is_large(request.condition) else bind()
     answers = await database.read_each(tenant_id, statements, settings(request))
-    return await aside(lambda: [found(rows, request) for rows in answers], is_long=sum(map(len, answers)) >= LONG)
+    if sum(map(len, answers)) < LONG:
+        return [found(rows, request) for rows in answers]
+    return await aside(lambda: [found(rows, request) for rows in answers], is_long=True)
 
 
 def _is_large(condition: Filter | None) -> bool:
@@ -136,24 +143,28 @@ def bound_each(request: CandidateRequest, queries: Sequence[Query]) -> list[Comp
 
 
 def _values(request: CandidateRequest, query: Query) -> dict[str, Any]:
-    entities = tuple(dict.fromkeys(query.entities))
     values: dict[str, Any] = {
         "query": query.words,
+        "prefixes": texts(query.prefixes),
         "depth": request.depth,
         "few": request.few,
+        "enough": request.depth if request.enough is None else request.enough,
         **walk_values(request),
-        "prefixes": list(query.prefixes),
+    }
+    if query.vector is not None:
+        values["vector"] = half_vector(query.vector)
+    if request.standing is None and _BY_QUESTION.issuperset(request.legs):
+        return values
+    entities = tuple(dict.fromkeys(query.entities))
+    values |= {
         "entity_types": [kind for kind, _ in entities],
         "entity_ids": [entity_id for _, entity_id in entities],
         "as_of": query.as_of,
         "now": query.now,
-        "enough": request.depth if request.enough is None else request.enough,
         **tag_values(query.tags, request.depth),
     }
     if request.standing is not None:
         values |= standing_values(request.standing, entities=len(entities))
-    if query.vector is not None:
-        values["vector"] = half_vector(query.vector)
     return values
 
 
@@ -179,7 +190,7 @@ def found(rows: Sequence[Row], request: CandidateRequest) -> Found:
     if _MOVED in by_name:
         raise SpaceMovedError
     account = {name: found_rows[0][2] for name, found_rows in by_name.items() if name not in _LEG_NAMES}
-    brought = {leg.value: by_name.get(leg.value, []) for leg in request.legs}
+    brought = {_NAME_OF[leg]: by_name.get(leg, []) for leg in request.legs}
     rankings = {leg: _ranked(leg, [*rows, *by_name.get(f"{leg}{_LOOKED_UP}", [])]) for leg, rows in brought.items()}
     path = _path(request, account)
     return Found(

@@ -89,7 +89,7 @@ class AnnIndex:
     """Microseconds that comparing one vector takes, looked up by its key."""
     walk_row_us: float = 6.0
     """Microseconds that one more row of a filtered walk takes, with its look-up."""
-    common_facets: Mapping[str, float] = field(default_factory=dict)
+    common_facets: Mapping[str, float] = field(default_factory=dict, hash=False)
     """The share of the items that have a facet, by facet. Rare facets are missing."""
 
     @property

@@ -179,7 +179,7 @@ async def cache_vectors(
 
 
 def _unit(vector: Vector) -> Vector:
-    """At length 1: half precision has rounded it a little."""
+    """The vector at length 1: half precision has rounded it a little."""
     unit: Vector = vector / np.linalg.norm(vector)
     return unit
 

@@ -146,7 +146,7 @@ async def known_spellings(
 async def terms_beginning(
     database: Database, tenant_id: int, collection: StoredCollection, beginnings: Sequence[str], *, most: int
 ) -> dict[str, dict[str, int]]:
-    """For each of the beginnings the collection's terms that begin so, ``most`` of them, with the number of items."""
+    """Find ``most`` of the collection's terms with each of the beginnings, and the number of items that hold each."""
     parameters = {**_whose(collection), "beginnings": list(beginnings), "most": most}
     found: dict[str, dict[str, int]] = {one: {} for one in beginnings}
     for beginning, term, items in await database.read(tenant_id, Compiled(_BEGINNING, parameters)):

@@ -318,13 +318,13 @@ def server_pid(data: Path) -> int | None:
 
 
 def hanging_seconds(data: Path) -> float | None:
-    """For how many seconds the server that runs there has been stopping, if that is ``HUNG_SECONDS`` or longer."""
+    """The seconds for which the server that runs there has been stopping, if that is ``HUNG_SECONDS`` or longer."""
     seconds = _stopping_seconds(data)
     return seconds if seconds is not None and seconds >= HUNG_SECONDS else None
 
 
 def _stopping_seconds(data: Path) -> float | None:
-    """For how many seconds the server that runs there has been stopping; None where it is not."""
+    """The seconds for which the server that runs there has been stopping; None where it is not."""
     try:
         lines, since = (data / _PID_FILE).read_text().splitlines(), (data / _PID_FILE).stat().st_mtime
     except OSError:
