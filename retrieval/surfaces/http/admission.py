@@ -11,7 +11,7 @@ import asyncio
 import logging
 import time
 import uuid
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack, suppress
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -22,7 +22,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from retrieval.adapters.store.database import Database
-from retrieval.adapters.store.deadline import Deadline, current_deadline, in_background, set_deadline
+from retrieval.adapters.store.deadline import Deadline, current_deadline, in_background, late, set_deadline
 from retrieval.adapters.store.installation.access import StoredKey, find_key, note_key_used
 from retrieval.adapters.store.installation.idempotency import (
     Attempt,
@@ -38,7 +38,8 @@ from retrieval.domain.errors import DatabaseError, InvalidRequestError, Retrieva
 from retrieval.engine.stopwatch import Clock
 from retrieval.surfaces.http.authentication import Allowance, Authenticator, RateLimits
 from retrieval.surfaces.http.caller import CALLER, STILL_ALLOWED
-from retrieval.surfaces.http.limits import PLACE, RequestRoom, is_stream
+from retrieval.surfaces.http.connection import Exchange
+from retrieval.surfaces.http.limits import RequestRoom, is_stream
 from retrieval.surfaces.http.openapi import FRONT_PATHS
 from retrieval.surfaces.http.problems import (
     AuthenticationError,
@@ -58,7 +59,7 @@ LONGEST_ANSWER = 64 * 1024
 """Bytes of an answer that are kept."""
 
 FINISH_SECONDS = 5.0
-"""How much longer than its request a write may take, whose client is told meanwhile that it is late."""
+"""How much longer than another request a write with an ``Idempotency-Key`` may take."""
 
 HOLD_MORE_SECONDS = FINISH_SECONDS + 5.0
 """How much longer than its deadline a request holds its key: until nothing of it can be going on any more."""
@@ -77,11 +78,11 @@ def _is_write(method: str, path: str) -> bool:
     return method in _WRITES and not (method == "POST" and path.endswith(_REPEATABLE))
 
 
-def idempotency_key(method: str, path: str, headers: Headers) -> str | None:
-    """The key of a write; None where none is given, and for what is no write. Raises ``InvalidRequestError``."""
-    if HEADER not in headers or not _is_write(method, path):
-        return None
+def idempotency_key(headers: Headers) -> str | None:
+    """The key of a write; None: none is given. Raises ``InvalidRequestError``."""
     given = headers.getlist(HEADER)
+    if not given:
+        return None
     key = given[0]
     if len(given) > 1 or not 1 <= len(key) <= LONGEST_KEY or not (key.isascii() and key.isprintable()):
         raise InvalidRequestError(f"an Idempotency-Key has 1 to {LONGEST_KEY} printable ASCII characters, and is one")
@@ -103,7 +104,6 @@ class OnceOnly:
     """Has writes done once; close it when the application ends. A request may take ``deadline_seconds``."""
 
     def __init__(self, *, deadline_seconds: float) -> None:
-        self._deadline_seconds = deadline_seconds
         self._hold_seconds = deadline_seconds + HOLD_MORE_SECONDS
         self._background: set[asyncio.Task[None]] = set()
 
@@ -116,92 +116,74 @@ class OnceOnly:
     ) -> None:
         """Answer a write by the application, or as it was answered before.
 
-        Raises ``IdempotencyMismatchError``, ``IdempotencyConflictError``, ``DatabaseError``, and what the application
-        raises.
+        It is ended while its body is awaited, and not by its deadline or a client that hangs up afterwards. Raises
+        ``IdempotencyMismatchError``, ``IdempotencyConflictError``, ``DatabaseError``, and what the application raises.
         """
         earlier = await begin_write(database, attempt, hold_seconds=self._hold_seconds)
         if earlier is not None:
             kept = _kept(earlier, attempt)
-            if await _body_hash(receive, has_body=_has_body(scope)) != kept.body_hash:
+            if await _body_hash(receive) != kept.body_hash:
                 raise IdempotencyMismatchError
             await _answer_again(kept, send)
             return
-        exchange = _Recorded(receive, send, has_body=_has_body(scope))
-        free = self._attempted(free_key, database, attempt)
-        writing, is_cut_off = await self._written(app, scope, exchange)
-        if writing.cancelled():
-            if exchange.is_awaiting_body:
-                _ = free()  # not awaited, for the request is to end
-            # Else nobody knows how far it came: the key stays held for its time.
-            raise asyncio.CancelledError
-        error = writing.exception()
-        if error is not None or exchange.has_failed:
-            await asyncio.shield(free())
-        elif (answer := writing.result()) is not None:
-            # The client may hang up meanwhile; what was done is kept all the same.
-            await asyncio.shield(self._attempted(keep_answer, database, attempt, answer)())
-        if is_cut_off:
-            raise asyncio.CancelledError
-        if error is not None:
-            raise error
+        exchange = _Recorded(receive, send)
+        writing = asyncio.create_task(self._written(app, scope, exchange, database, attempt))
+        while not writing.done():
+            try:
+                await asyncio.wait([writing])
+            except asyncio.CancelledError:
+                if exchange.is_awaiting_body:
+                    writing.cancel()
+        await writing
         await exchange.flush()
 
     async def _written(
-        self, app: ASGIApp, scope: Scope, exchange: _Recorded
-    ) -> tuple[asyncio.Task[KeptAnswer | None], bool]:
-        """The write, done with, and whether its request was ended before; it ends early while its body is awaited."""
+        self, app: ASGIApp, scope: Scope, exchange: _Recorded, database: Database, attempt: Attempt
+    ) -> None:
+        """Have it written, and keep what became of it."""
         given = current_deadline()
-        left = self._deadline_seconds if given is None else given.until - given.clock()
-
-        async def write() -> KeptAnswer | None:
-            if given is not None:
-                set_deadline(Deadline(given.until + FINISH_SECONDS, given.clock))
-            await app(scope, exchange.receive, exchange.send)
-            return await exchange.answer()
-
-        loop, is_cut_off = asyncio.get_running_loop(), False
-        writing = loop.create_task(write())
-        last = loop.time() + left + FINISH_SECONDS
-        timer = loop.call_at(last, writing.cancel)
+        answer = None
         try:
-            while not writing.done():
-                try:
-                    await asyncio.wait([writing])
-                except asyncio.CancelledError:
-                    is_cut_off = True
-                    if exchange.is_awaiting_body or loop.time() >= last:
-                        writing.cancel()
-        finally:
-            timer.cancel()
-        return writing, is_cut_off
+            async with asyncio.timeout(None if given is None else given.until - given.clock() + FINISH_SECONDS):
+                if given is not None:
+                    set_deadline(Deadline(given.until + FINISH_SECONDS, given.clock))
+                await app(scope, exchange.receive, exchange.send)
+                answer = await exchange.answer()
+        except asyncio.CancelledError:
+            await self._told(free_key(database, attempt))
+            raise
+        except TimeoutError:
+            raise late() from None  # nobody knows how far it came: the key stays held for its time
+        except Exception:
+            await self._told(free_key(database, attempt))
+            raise
+        if answer is not None:
+            await self._told(keep_answer(database, attempt, answer))
+        elif exchange.has_failed:
+            await self._told(free_key(database, attempt))
 
-    def _attempted(
-        self, work: Callable[..., Coroutine[Any, Any, None]], *arguments: Any
-    ) -> Callable[[], asyncio.Task[None]]:
-        """Starts the work behind the request, whose deadline does not count for it; it raises nothing."""
+    async def _told(self, work: Coroutine[Any, Any, None]) -> None:
+        """Tell the database, beyond the deadline of the request; it raises nothing."""
 
-        async def attempt() -> None:
+        async def tell() -> None:
             try:
-                await work(*arguments)
+                await work
             except RetrievalError as error:
                 _log.warning("what became of a write with an idempotency key was not kept: %s", error)
 
-        def start() -> asyncio.Task[None]:
-            task = in_background(attempt())
-            self._background.add(task)
-            task.add_done_callback(self._background.discard)
-            return task
-
-        return start
+        task = in_background(tell())
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+        await asyncio.shield(task)
 
 
 class _Recorded:
     """A request and its answer as they pass, the answer held back until it is complete or too long to be kept."""
 
-    def __init__(self, receive: Receive, send: Send, *, has_body: bool) -> None:
+    def __init__(self, receive: Receive, send: Send) -> None:
         self._receive, self._send = receive, send
         self._digest = sha256()
-        self._is_body_read = not has_body
+        self._is_body_read = False
         self._held: list[Message] = []
         self._length = 0
         self._status = 0
@@ -290,18 +272,13 @@ async def _answer_again(answer: KeptAnswer, send: Send) -> None:
     await send({"type": "http.response.body", "body": answer.body})
 
 
-async def _body_hash(receive: Receive, *, has_body: bool) -> bytes:
-    digest = sha256()
-    while has_body:
+async def _body_hash(receive: Receive) -> bytes:
+    digest, is_more = sha256(), True
+    while is_more:
         message = await receive()
         digest.update(message.get("body", b""))
-        has_body = message["type"] == "http.request" and message.get("more_body", False)
+        is_more = message["type"] == "http.request" and message.get("more_body", False)
     return digest.digest()
-
-
-def _has_body(scope: Scope) -> bool:
-    headers = Headers(scope=scope)
-    return "transfer-encoding" in headers or headers.get("content-length", "0") != "0"
 
 
 def _request_hash(scope: Scope) -> bytes:
@@ -388,53 +365,43 @@ class Access:
     async def _used(self, found: StoredKey, at: datetime) -> None:
         await note_key_used((await self.service.host()).database, found.tenant_id, found.key.key_id, at)
 
+    async def serve(self, app: ASGIApp, scope: Scope, exchange: Exchange, room: RequestRoom) -> None:
+        """Have a request answered whose key lets in, and a write that bears an ``Idempotency-Key`` done once.
 
-class Admission:
-    """Middleware of ASGI. What it raises is for the middleware around it to answer."""
-
-    def __init__(self, app: ASGIApp, access: Access) -> None:
-        self._app = app
-        self._access = access
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one connection of ASGI."""
-        if scope["type"] != "http" or scope["path"] in OPEN_PATHS:
-            await self._app(scope, receive, send)
-            return
+        Raises the errors of ``caller`` and ``OnceOnly.serve``, ``OverloadedError``, ``EncodedBodyError``,
+        ``InvalidRequestError``, and what the application raises.
+        """
         headers = Headers(scope=scope)
         address = (scope.get("client") or ("",))[0]
-        caller, allowance = await self._access.caller(headers, address)
+        caller, allowance = await self.caller(headers, address)
         state = scope.setdefault("state", {})
         state[CALLER] = caller
         if is_stream(scope):
-            state[STILL_ALLOWED] = lambda: self._access.check(headers, address)
-        place: RequestRoom | None = state.get(PLACE)
-        if place is not None and not place.belongs_to(caller.key_id):
+            state[STILL_ALLOWED] = lambda: self.check(headers, address)
+        if not room.belongs_to(caller.key_id):
             raise OverloadedError("too many requests of this API key are being answered; try again in a moment")
         if allowance is not None:
-            send = _sending(send, allowance.headers())
+            exchange.headers += [(name.lower().encode(), value.encode()) for name, value in allowance.headers().items()]
         if headers.get("content-encoding", "identity").lower() != "identity":
             raise EncodedBodyError
-        if _is_write(scope["method"], scope["path"]):
-            send = self._with_token(send)
         with reading_after(headers.get(AFTER_WRITE)):
-            await self._answer(scope, receive, send, caller)
-
-    async def _answer(self, scope: Scope, receive: Receive, send: Send, caller: Caller) -> None:
-        key = idempotency_key(scope["method"], scope["path"], Headers(scope=scope))
-        if key is None:
-            await self._app(scope, receive, send)
-            return
-        platform = await self._access.service.of_tenant(caller.tenant, scope)
-        attempt = attempt_of(scope, tenant_id=platform.tenant_id, key_id=caller.key_id, key=key)
-        await self._access.once.serve(self._app, scope, receive, send, database=platform.database, attempt=attempt)
+            if not _is_write(scope["method"], scope["path"]):
+                await app(scope, exchange.receive, exchange.send)
+                return
+            send = self._with_token(exchange.send)
+            if (key := idempotency_key(headers)) is None:
+                await app(scope, exchange.receive, send)
+                return
+            platform = await self.service.of_tenant(caller.tenant, scope)
+            attempt = attempt_of(scope, tenant_id=platform.tenant_id, key_id=caller.key_id, key=key)
+            await self.once.serve(app, scope, exchange.receive, send, database=platform.database, attempt=attempt)
 
     def _with_token(self, send: Send) -> Send:
         """Adds the token of what was written to the answer, where searches read from replicas."""
 
         async def with_token(message: Message) -> None:
             if message["type"] == "http.response.start" and message["status"] < 400:
-                database = (await self._access.service.host()).database
+                database = (await self.service.host()).database
                 if database.replicas is not None:
                     with suppress(DatabaseError):  # it is written all the same
                         token = (WRITE_TOKEN, (await token_of(database)).encode())
@@ -453,15 +420,3 @@ def _single(headers: Headers, name: str) -> str | None:
     if len(found) > 1:
         raise AuthenticationError
     return found[0] if found else None
-
-
-def _sending(send: Send, headers: Mapping[str, str]) -> Send:
-    """Adds the headers to the answer."""
-    more = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
-
-    async def with_headers(message: Message) -> None:
-        if message["type"] == "http.response.start":
-            message["headers"] = [*message.get("headers", ()), *more]
-        await send(message)
-
-    return with_headers

@@ -7,12 +7,10 @@ import contextlib
 import gc
 import importlib.util
 import math
-import re
 import socket
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from functools import lru_cache
 
 import uvicorn
 from fastapi import FastAPI
@@ -20,134 +18,24 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.telemetry import TelemetryConfig
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
-from starlette.requests import ClientDisconnect
-from starlette.types import ASGIApp, Receive, Scope, Send
 
-from retrieval.adapters.store.deadline import reset_deadline, set_deadline
 from retrieval.domain.errors import ConfigurationError, RetrievalError
 from retrieval.domain.items.embedding import Embedder
 from retrieval.domain.llm import LLM
 from retrieval.settings import Settings
-from retrieval.surfaces.http import telemetry as ids
-from retrieval.surfaces.http.admission import OPEN_PATHS, Access, Admission
-from retrieval.surfaces.http.answers import answer_to, on_error, on_invalid, on_status
+from retrieval.surfaces.http.admission import Access
+from retrieval.surfaces.http.answers import on_error, on_invalid, on_status
 from retrieval.surfaces.http.authentication import RATE_HEADERS
 from retrieval.surfaces.http.caller import Handles
-from retrieval.surfaces.http.connection import Connection, Exchange
-from retrieval.surfaces.http.json_bodies import LARGE_AT_ONCE, KeysInPaths
-from retrieval.surfaces.http.limits import PLACE, TIMEOUT_HEADER, Limits, Load, check_length, is_stream
+from retrieval.surfaces.http.connection import Connection
+from retrieval.surfaces.http.door import Door
+from retrieval.surfaces.http.json_bodies import LARGE_AT_ONCE
+from retrieval.surfaces.http.limits import Limits
 from retrieval.surfaces.http.openapi import add_front, describe, operation_id
-from retrieval.surfaces.http.problems import MisdirectedError, OverloadedError
 from retrieval.surfaces.http.readiness import ReadinessCheck
 from retrieval.surfaces.http.routes import ROUTERS
 from retrieval.surfaces.http.service import Service
-from retrieval.surfaces.http.telemetry import Telemetry
 from retrieval.surfaces.listening import installed_version, is_local, listening, server_of, url_of
-from retrieval.surfaces.tenants import begin_holding, give_back
-
-_HOST, _ORIGIN = b"host", b"origin"
-_HOST_AND_PORT = rb"(?P<host>\[[0-9A-Fa-f:.]+\]|[0-9A-Za-z.-]+)(:[0-9]*)?"
-_WRITTEN = {_HOST: re.compile(_HOST_AND_PORT), _ORIGIN: re.compile(rb"https?://" + _HOST_AND_PORT)}
-"""How a host is written, and nothing else: parsers do not agree on what ``a@b`` or ``a/b`` is."""
-
-_REFUSALS = {
-    _HOST: "this service serves this machine alone: call it as 127.0.0.1 or localhost",
-    _ORIGIN: "this service serves this machine alone, and no pages of other hosts",
-}
-
-
-class LocalOnly:
-    """Refuses requests that name another host than this machine, or come from a page of another.
-
-    A page can have its own name lead to this machine's address; the name still stands in what its browser sends.
-    """
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one connection of ASGI."""
-        if scope["type"] == "http":
-            found = [(name, value) for name, value in scope["headers"] if name in _REFUSALS]
-            for name, refusal in _REFUSALS.items():
-                values = [value for one, value in found if one == name]
-                if len(values) > 1 or not (_is_local(name, values[0]) if values else name == _ORIGIN):
-                    await answer_to(MisdirectedError(refusal), scope)(scope, receive, send)
-                    return
-        await self._app(scope, receive, send)
-
-
-@lru_cache(maxsize=64)
-def _is_local(name: bytes, value: bytes) -> bool:
-    found = _WRITTEN[name].fullmatch(value)
-    return found is not None and is_local(found["host"].strip(b"[]").decode("ascii"))
-
-
-_LENGTH, _ENCODING = b"content-length", b"transfer-encoding"
-_WANTED = frozenset({ids.HEADER, TIMEOUT_HEADER, _LENGTH, _ENCODING})
-
-
-class Frame:
-    """Middleware of ASGI; costs each request some microseconds, and no task."""
-
-    def __init__(self, app: ASGIApp, *, limits: Limits, load: Load) -> None:
-        self._app = app
-        self._limits = limits
-        self._load = load
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one connection of ASGI."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        found = {name: value for name, value in scope["headers"] if name in _WANTED}
-        request_id = ids.request_id_of(found.get(ids.HEADER))
-        token = ids.set_request_id(request_id)
-        exchange = Exchange(scope, receive, send, request_id)
-        try:
-            if scope["path"] in OPEN_PATHS:
-                # How the service is has to be told also when there is too much to do; and none of them needs a place.
-                await self._limited(exchange, scope, found)
-            elif place := self._load.enter():
-                exchange.on_answer = place.leave
-                scope.setdefault("state", {})[PLACE] = place
-                begin_holding(scope)
-                try:
-                    await self._limited(exchange, scope, found)
-                finally:
-                    place.leave()
-                    give_back(scope)
-            else:
-                await exchange.refuse(OverloadedError())
-        finally:
-            ids.reset_request_id(token)
-
-    async def _limited(self, exchange: Exchange, scope: Scope, found: dict[bytes, bytes]) -> None:
-        try:
-            body_limit = self._limits.body_of(scope)
-            check_length(found.get(_LENGTH), body_limit)
-            seconds = self._limits.seconds_of(found.get(TIMEOUT_HEADER))
-        except RetrievalError as refusal:
-            await exchange.refuse(refusal)
-            return
-        has_body = _ENCODING in found or found.get(_LENGTH, b"0") != b"0"
-        token = set_deadline(
-            exchange.begin(seconds=seconds, body_limit=body_limit, has_body=has_body, flows=is_stream(scope))
-        )
-        try:
-            await self._app(scope, exchange.receive, exchange.send)
-        except asyncio.CancelledError:
-            if not exchange.ended_by_itself():
-                raise
-            await exchange.tell_end()
-        except ClientDisconnect:
-            pass  # in the middle of its body: nobody is there to be answered
-        except Exception as error:  # noqa: BLE001 - this is where every error ends
-            await (exchange.refuse(error) if exchange.ended is None else exchange.tell_end())
-        finally:
-            exchange.end()
-            reset_deadline(token)
-
 
 _NO_TELEMETRY: TelemetryConfig = {
     "tracing": False,
@@ -209,18 +97,14 @@ def create_app(
     app.add_exception_handler(RetrievalError, on_error)
     app.add_exception_handler(RequestValidationError, on_invalid)
     app.add_exception_handler(HTTPException, on_status)
-    _surround(app, access, insecure_local=insecure_local, is_shown=is_shown)
+    _surround(app, access, is_shown=is_shown)
     return app
 
 
-def _surround(app: FastAPI, access: Access, *, insecure_local: bool, is_shown: bool) -> None:
+def _surround(app: FastAPI, access: Access, *, is_shown: bool) -> None:
     """Put around the routes what happens to each request; what is added last is met first."""
     service = access.service
-    app.add_middleware(KeysInPaths)
-    app.add_middleware(Admission, access=access)
-    if insecure_local:
-        app.add_middleware(LocalOnly)
-    app.add_middleware(Frame, limits=Limits.of(service.settings), load=service.load)
+    app.add_middleware(Door, access=access, limits=Limits.of(service.settings))
     if service.settings.http_cors_origins:
         app.add_middleware(
             CORSMiddleware,
@@ -234,7 +118,6 @@ def _surround(app: FastAPI, access: Access, *, insecure_local: bool, is_shown: b
         from retrieval.surfaces.console.frame import ConsoleDoor
 
         app.add_middleware(ConsoleDoor)
-    app.add_middleware(Telemetry, metrics=service.metrics)
 
 
 KEEP_ALIVE_SECONDS = 75
@@ -242,6 +125,11 @@ KEEP_ALIVE_SECONDS = 75
 
 SWITCH_SECONDS = 0.001
 """How long a thread that computes keeps the interpreter from the event loop; Python's own 5 ms add up."""
+
+YOUNG_OBJECTS = 50_000
+"""The objects that are made before the garbage collector looks at them: what the requests in flight hold, and more.
+
+No request leaves garbage that only the collector frees; Python's own 700 make it look ten times a search."""
 
 LAST_ANSWERS_SECONDS = 2
 """How much longer than a request may take the last ones may take, once the service is told to end."""
@@ -303,6 +191,7 @@ def _make_way() -> None:
     """
     gc.collect()
     gc.freeze()
+    gc.set_threshold(YOUNG_OBJECTS, *gc.get_threshold()[1:])
     sys.setswitchinterval(SWITCH_SECONDS)
 
 

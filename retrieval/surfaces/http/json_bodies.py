@@ -26,7 +26,7 @@ from pydantic_core import to_json
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Scope
 
 from retrieval.adapters.aside import LONG_BODY, aside, uncollected
 from retrieval.adapters.readers import item_from_record
@@ -295,25 +295,19 @@ _STAND_INS = {b"%2f": chr(0xDC2F), b"%0a": chr(0xDC0A)}
 _RESTORED = {0xDC2F: "/", 0xDC0A: "\n"}
 
 
-class KeysInPaths:
-    """Middleware of ASGI: an encoded slash of a name is no slash between two parts of the path.
+def path_of_names(scope: Scope) -> str | None:
+    """The path, where an encoded slash of a name is no slash between two of its parts; None: it is as it is.
 
-    The server gives the path decoded, where nobody can tell the two apart, and as it came.
+    The server gives the path decoded, where nobody can tell the two apart, and as it came. Raises
+    ``InvalidRequestError`` for what is no UTF-8.
     """
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one connection of ASGI. Raises ``InvalidRequestError`` for what is no UTF-8."""
-        raw_path = scope.get("raw_path")
-        if raw_path is not None and b"%" in raw_path:
-            check_text(raw_path, "path")
-            if _ENCODED.search(raw_path):
-                scope = {**scope, "path": told_apart(raw_path)}
-        if query := scope.get("query_string"):
-            check_text(query, "query")
-        await self._app(scope, receive, send)
+    raw_path: bytes | None = scope.get("raw_path")
+    if query := scope.get("query_string"):
+        check_text(query, "query")
+    if raw_path is None or b"%" not in raw_path:
+        return None
+    check_text(raw_path, "path")
+    return told_apart(raw_path) if _ENCODED.search(raw_path) else None
 
 
 def check_text(encoded: bytes, part: str) -> None:

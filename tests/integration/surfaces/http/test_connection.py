@@ -10,7 +10,6 @@ import pytest_asyncio
 from pydantic import SecretStr
 
 from retrieval import Settings
-from retrieval.surfaces.http import connection
 from retrieval.surfaces.http.app import create_app
 from retrieval.surfaces.http.connection import HEAD_BYTES
 from tests.support.serving import Served, served
@@ -84,23 +83,3 @@ async def test_what_is_no_http_is_refused(service: Served) -> None:
     answer = await answers(service, b"\x16\x03\x01 hello\r\n\r\n", ends=False)
     assert answer.startswith(b"HTTP/1.1 400 ")
     assert b"application/problem+json" in answer
-
-
-@pytest.mark.parametrize("said", [b"", b"\r\n", GET])
-async def test_who_does_not_go_on_is_left(service: Served, monkeypatch: pytest.MonkeyPatch, said: bytes) -> None:
-    """Nothing came, or half a head."""
-    monkeypatch.setattr(connection, "FIRST_SECONDS" if not said else "HEAD_SECONDS", 0.0)
-    async with asyncio.timeout(60):
-        assert await answers(service, said, ends=False) == b""
-
-
-async def test_half_a_head_behind_an_answer_is_not_waited_for(service: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is complete is answered before."""
-    monkeypatch.setattr(connection, "HEAD_SECONDS", 0.0)
-    reader, writer = await asyncio.open_connection("127.0.0.1", service.port)
-    async with asyncio.timeout(60):
-        writer.write(GET + b"\r\n")
-        assert (await reader.readuntil(b"}")).startswith(b"HTTP/1.1 200 ")
-        writer.write(GET)
-        assert await reader.read() == b""
-    writer.close()
