@@ -31,7 +31,7 @@ _TOO_LARGE = encoded(problem_of_status(431, f"the request's line and headers hav
 _UNREADABLE = encoded(problem_of_status(400, "this is no request of HTTP"))
 
 
-class Line(Protocol):
+class Wire(Protocol):
     """The connection of a request, as an exchange needs it."""
 
     is_lost: bool
@@ -43,9 +43,9 @@ class Line(Protocol):
         """Drop the connection at once, with what is not sent yet."""
 
 
-def extensions(line: Line) -> dict[str, Any]:
+def extensions(wire: Wire) -> dict[str, Any]:
     """The extensions in the scope of a request on that connection."""
-    return {_EXTENSION: {"line": line}}
+    return {_EXTENSION: {"wire": wire}}
 
 
 class Connection(HttpToolsProtocol):
@@ -141,7 +141,7 @@ class Exchange(AbstractAsyncContextManager["Exchange"]):
         self.on_start: Callable[[], None] = lambda: None
         """Called when the answer begins, unless it is a stream: a client may take its time to read it."""
         self.is_gone = self._is_complete = self._flows = False
-        self._line: Line | None = scope.get("extensions", {}).get(_EXTENSION, {}).get("line")
+        self._wire: Wire | None = scope.get("extensions", {}).get(_EXTENSION, {}).get("wire")
         self._read = 0
 
     def limit(self, *, seconds: float, body_bytes: int, has_body: bool, flows: bool) -> Self:
@@ -155,17 +155,17 @@ class Exchange(AbstractAsyncContextManager["Exchange"]):
         self._token = set_deadline(self.deadline)
         self._timeout = asyncio.timeout_at(self.deadline.until + GRACE_SECONDS)
         await self._timeout.__aenter__()
-        if self._line is not None:
-            self._line.on_lost = self._hang_up
-            if self._line.is_lost:
+        if self._wire is not None:
+            self._wire.on_lost = self._hang_up
+            if self._wire.is_lost:
                 self._hang_up()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._line is not None:
-            self._line.on_lost = None
+        if self._wire is not None:
+            self._wire.on_lost = None
         reset_deadline(self._token)
         await self._timeout.__aexit__(kind, error, trace)
 
@@ -210,8 +210,8 @@ class Exchange(AbstractAsyncContextManager["Exchange"]):
 
     async def tell_late(self) -> None:
         """Answer that the request took too long; an answer that has begun is broken off."""
-        if self.status and self._line is not None:
-            self._line.abort()
+        if self.status and self._wire is not None:
+            self._wire.abort()
         await self.refuse(late() if self._is_body_read else BodyTimeoutError())
 
     def _go_on(self) -> None:

@@ -18,8 +18,8 @@ from retrieval.domain.api_key import EVERY_SCOPE, Caller
 from retrieval.domain.errors import DatabaseUnreachableError, RetrievalError, UnknownCollectionError
 from retrieval.surfaces.http.admission import Access
 from retrieval.surfaces.http.answers import on_error
+from retrieval.surfaces.http.app import Frame
 from retrieval.surfaces.http.connection import extensions
-from retrieval.surfaces.http.door import Door
 from retrieval.surfaces.http.limits import Limits
 from retrieval.surfaces.http.service import Service
 from retrieval.surfaces.http.telemetry import current_request_id
@@ -46,7 +46,7 @@ class World:
         self.app = FastAPI()
         self.app.add_exception_handler(RetrievalError, on_error)
         self.app.add_middleware(
-            Door,
+            Frame,
             access=access(service),
             limits=Limits(body_bytes=LIMIT, search_bytes=LIMIT, bulk_bytes=10 * LIMIT, seconds=seconds),
         )
@@ -228,7 +228,7 @@ async def test_what_needs_no_key_takes_no_place() -> None:
         await waiting
 
 
-class Wire:
+class Cut:
     """The connection of a request, without a socket."""
 
     def __init__(self) -> None:
@@ -243,7 +243,7 @@ class Wire:
 
 async def test_an_answer_that_nobody_reads_holds_no_place_and_is_dropped_in_time() -> None:
     """The place is free once the answer begins; the connection ends with the time of the request."""
-    world, line, reading = World(seconds=0.01), Wire(), asyncio.Event()
+    world, line, reading = World(seconds=0.01), Cut(), asyncio.Event()
     sent: list[str] = []
 
     async def send(message: MutableMapping[str, object]) -> None:
@@ -266,7 +266,7 @@ async def never() -> dict[str, object]:
 @pytest.mark.parametrize("is_lost", [False, True])
 async def test_a_client_that_hangs_up_ends_its_request(world: World, *, is_lost: bool) -> None:
     """While it is answered, or before that began; nothing is sent any more, and its body need not be read."""
-    line = Wire()
+    line = Cut()
     line.is_lost = is_lost
 
     async def send(message: MutableMapping[str, object]) -> None:

@@ -26,12 +26,11 @@ from retrieval.domain.errors import UnknownKeyError
 from retrieval.jobs.registry import JOBS
 from retrieval.jobs.run import run_job
 from retrieval.services.add import AddedEach
-from retrieval.surfaces.http import authentication
-from retrieval.surfaces.http import once as once_only
+from retrieval.surfaces.http import admission, authentication
+from retrieval.surfaces.http.admission import LONGEST_ANSWER
 from retrieval.surfaces.http.app import create_app
 from retrieval.surfaces.http.caller import CurrentCaller, CurrentPlatform, needs
 from retrieval.surfaces.http.connection import GRACE_SECONDS
-from retrieval.surfaces.http.once import LONGEST_ANSWER
 from tests.support.database import SCHEMA
 from tests.support.jobs import target_of
 
@@ -395,7 +394,7 @@ async def test_a_write_that_takes_much_too_long_is_told_to_be_late(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nobody knows how far it came: its key stays taken for a while."""
-    monkeypatch.setattr(once_only, "FINISH_SECONDS", 0.5)
+    monkeypatch.setattr(admission, "FINISH_SECONDS", 0.5)
     key = await world.key("write")
     world.things.go_on.clear()
     headers = {**bearing(key), "Idempotency-Key": "too late", "X-Request-Timeout": "0.1"}

@@ -15,9 +15,8 @@ from pydantic import SecretStr
 from retrieval import Settings
 from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.surfaces.http.admission import Access
-from retrieval.surfaces.http.app import create_app
+from retrieval.surfaces.http.app import Frame, create_app
 from retrieval.surfaces.http.caller import CurrentPlatform
-from retrieval.surfaces.http.door import Door
 from retrieval.surfaces.http.limits import Limits
 from retrieval.surfaces.http.telemetry import Redaction, ServiceFormatter
 from tests.support.database import SCHEMA
@@ -179,7 +178,7 @@ async def test_a_client_that_hangs_up_is_told_as_499(app: FastAPI, said: Lines) 
     scope = {"type": "http", "method": "GET", "path": "/x", "headers": [(b"host", b"localhost")]}
     service = app.state.service
     access, limits = Access(service, insecure_local=True), Limits.of(service.settings)
-    await Door(nothing, access=access, limits=limits)(scope, never, unheard)
+    await Frame(nothing, access=access, limits=limits)(scope, never, unheard)
 
     assert told == ["called"]
     assert [one["status"] for one in said.of("retrieval.access")] == [499]

@@ -7,7 +7,7 @@ from httpx2 import ASGITransport, AsyncClient
 from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
 
-from retrieval.surfaces.http.door import check_local
+from retrieval.surfaces.http.app import check_local
 from retrieval.surfaces.http.problems import MisdirectedError
 
 
