@@ -164,7 +164,8 @@ class Exchange(AbstractAsyncContextManager["Exchange"]):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._wire is not None:
+        # The next request of the connection may have begun, once this one was answered.
+        if self._wire is not None and self._wire.on_lost == self._hang_up:
             self._wire.on_lost = None
         reset_deadline(self._token)
         await self._timeout.__aexit__(kind, error, trace)

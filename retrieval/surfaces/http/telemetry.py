@@ -294,7 +294,12 @@ _PASSWORD = re.compile(r"(://[^\s:/@]*:)[^\s/@]+@")
 _PARAMETER = re.compile(r"((?:^|[?&;\s])(?:ssl)?password=)('[^']*'|[^\s&;'\"]+)", re.IGNORECASE)
 
 
-_TOLD = ((_KEY, rf"\1{SECRET}"), (_PASSWORD, rf"\1{SECRET}@"), (_PARAMETER, rf"\1{SECRET}"))
+_TOLD = (
+    ("rtv_", _KEY, rf"\1{SECRET}"),
+    ("://", _PASSWORD, rf"\1{SECRET}@"),
+    ("password=", _PARAMETER, rf"\1{SECRET}"),
+)
+"""What a text with such a secret holds in lower case, how the secret is found, and what is told in its place."""
 
 
 class Redaction:
@@ -319,8 +324,10 @@ class Redaction:
         """The text without them."""
         if self._known is not None:
             text = self._known.sub(SECRET, text)
-        for secret, told in _TOLD:
-            text = secret.sub(told, text)
+        lower = text.lower()
+        for sign, secret, told in _TOLD:
+            if sign in lower:
+                text = secret.sub(told, text)
         return text
 
 
