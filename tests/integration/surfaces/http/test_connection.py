@@ -83,3 +83,15 @@ async def test_what_is_no_http_is_refused(service: Served) -> None:
     answer = await answers(service, b"\x16\x03\x01 hello\r\n\r\n", ends=False)
     assert answer.startswith(b"HTTP/1.1 400 ")
     assert b"application/problem+json" in answer
+
+
+async def test_a_body_that_never_comes_is_given_up_in_the_time_of_its_request(service: Served) -> None:
+    """Clients that are slow within their time are the proxy's."""
+    request = (
+        b"POST /v1/collections/docs/search HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        b"Content-Length: 100\r\nX-Request-Timeout: 0.05\r\n\r\n{"
+    )
+    async with asyncio.timeout(60):
+        answer = await answers(service, request)
+    assert answer.startswith(b"HTTP/1.1 408 ")
+    assert b"/problems/body-timeout" in answer
