@@ -1,6 +1,6 @@
 """The two services that ``http_load.py`` presses, each in a process of its own: ``python http_services.py NAME URL``.
 
-``ours`` is ``retrieval serve``'s application. ``bare`` is one FastAPI route that runs the very statements of our search
+``ours`` is what ``retrieval serve`` runs. ``bare`` is one FastAPI route that runs the very statements of our search
 by psycopg, as one would by hand: role, tenant and search path set once on each connection, the candidates of both legs
 in one round trip, the fusion in a few lines, the items in a second round trip, the same JSON by the same encoder. It
 checks no keys and no limits, knows neither filters nor profiles, and records nothing.
@@ -30,7 +30,7 @@ from pydantic import BaseModel, SecretStr
 
 from retrieval import Settings
 from retrieval.adapters.store.compiled import Compiled
-from retrieval.surfaces.http.app import create_app
+from retrieval.surfaces.http.app import run_service
 from retrieval.surfaces.http.json_bodies import JSONAnswer
 from retrieval.surfaces.http.telemetry import configure_service_logging
 from retrieval.surfaces.listening import listening, new_loop, url_of
@@ -193,18 +193,21 @@ def _answer(
     }
 
 
-def ours(url: str) -> FastAPI:
-    """The service as it is, its limits as they are by default."""
+async def serve_ours(url: str) -> None:
+    """Serve as ``retrieval serve`` does, its limits as they are by default, until SIGTERM."""
     settings = Settings(
         embedder="none", tenant=TENANT, pool_size=POOL, database_schema="retrieval", database_url=SecretStr(url)
     )
     # As the command does; its lines go nowhere.
     configure_service_logging(settings, as_json=True)
-    return create_app(settings, insecure_local=True)
+    stop = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+    await run_service(settings, "127.0.0.1", 0, stop, lambda said: print(said, flush=True), insecure_local=True)
 
 
-async def serve(app: FastAPI) -> None:
-    """Serve on a free port, and say where, until SIGTERM."""
+async def serve_bare(url: str) -> None:
+    """Serve the bare route on a free port, and say where, until SIGTERM."""
+    app = bare(url, await statements_of(url))
     config = uvicorn.Config(
         app, log_config=None, lifespan="off", loop="none", access_log=False, server_header=False, ws="none"
     )
@@ -223,8 +226,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     with asyncio.Runner(loop_factory=new_loop) as runner:
-        app = ours(given.url) if given.name == "ours" else bare(given.url, runner.run(statements_of(given.url)))
-        runner.run(serve(app))
+        runner.run(serve_ours(given.url) if given.name == "ours" else serve_bare(given.url))
     return 0
 
 

@@ -27,6 +27,9 @@ LONG_TEXT = 4096
 LONG_BODY = 32 * 1024
 """The same of the bytes of a body that is read."""
 
+_MANY_LEFT = 5_000
+"""Objects that a piece of work left, from which the collector looks for its garbage at once."""
+
 _THREAD = ThreadPoolExecutor(1, thread_name_prefix="aside")
 
 
@@ -41,13 +44,16 @@ def _swept(work: Callable[[], T]) -> T:
     """Do the work without the collector, then free its garbage while that is young.
 
     Composing a statement leaves tens of thousands of objects in cycles. If they grew old, the collector would find them
-    among everything that the process holds, and nothing else could run for hundreds of milliseconds.
+    among everything that the process holds, and nothing else could run for hundreds of milliseconds. Most work leaves
+    few, and is not followed by a look at what all others hold.
     """
     with uncollected():
+        before = gc.get_count()[0]
         try:
             return work()
         finally:
-            gc.collect(0)
+            if gc.get_count()[0] - before >= _MANY_LEFT:
+                gc.collect(0)
 
 
 @contextmanager

@@ -37,8 +37,7 @@ CREATE TABLE idempotency_keys (
     key_id text COLLATE "C" NOT NULL,  -- the API key that the client used; empty where it needed none
     idempotency_key text COLLATE "C" NOT NULL,
     attempt uuid NOT NULL,  -- tells who began it
-    request_hash bytea NOT NULL,  -- of method and path
-    body_hash bytea,
+    request_hash bytea NOT NULL,  -- of method, path, query string and body
     held_until timestamptz NOT NULL,  -- whoever began it has given up by then, or is dead
     expires_at timestamptz NOT NULL,
     status smallint,  -- NULL: not answered yet

@@ -10,6 +10,7 @@ import pytest
 
 from retrieval import Settings
 from retrieval.surfaces.http.app import KEEP_ALIVE_SECONDS, LAST_ANSWERS_SECONDS
+from retrieval.surfaces.http.connection import HEAD_BYTES
 from scripts import check_package
 from scripts.container_files import DOCKER, ROOT, Step, check_of, command_of, compose, let_into_the_build, steps
 from tests.support.deployment import VARIABLES, check_command
@@ -244,6 +245,19 @@ def test_the_limits_of_the_proxy_fit_those_of_the_service() -> None:
     assert seconds["proxy_read_timeout"] > fields["http_deadline_seconds"].default + LAST_ANSWERS_SECONDS
     assert seconds["keepalive_timeout"] < KEEP_ALIVE_SECONDS
     assert "X-Forwarded-For $remote_addr;" in PROXY
+
+
+def test_the_proxy_bounds_what_the_service_leaves_to_it() -> None:
+    """Slow heads and bodies, answers that nobody reads, idle connections, and what one address may open and ask."""
+    seconds = {name: int(value) for name, value in re.findall(r"(\w+_timeout) (\d+)s;", PROXY)}
+    heads = re.search(r"large_client_header_buffers (\d+) (\d+)k;", PROXY)
+
+    assert {"client_header_timeout", "client_body_timeout", "send_timeout", "keepalive_timeout"} <= seconds.keys()
+    assert heads is not None
+    assert int(heads[1]) * int(heads[2]) * 1024 <= HEAD_BYTES
+    assert re.search(r"limit_conn connections \d+;", PROXY)
+    assert re.search(r"limit_req zone=requests burst=\d+", PROXY)
+    assert PROXY.count("proxy_request_buffering off;") == 1, "only a stream of items is passed on before it is whole"
 
 
 def test_the_replica_follows_the_database_and_serves_what_searches(services: dict[str, Any]) -> None:

@@ -1,8 +1,8 @@
 """Admission: before anything of a request is read, its key is checked and counted; and a write is done once.
 
-The answer to a write that bears an ``Idempotency-Key`` is kept for a day, if the write succeeded; one that failed may
-be sent again under its key. A write that was begun goes on to its end also when its client hangs up or its time is
-over, so that whoever sends it again hears what became of it. Bodies are hashed as they come in, and never held.
+The answer to a write that bears an ``Idempotency-Key`` is kept for a day, if it succeeded; one that failed may be sent
+again under its key. A write that was begun, once its body is there, goes on to its end also when its client hangs up or
+its time is over, so that whoever sends it again hears what became of it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import asyncio
 import logging
 import time
 import uuid
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack, suppress
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -19,10 +19,11 @@ from types import TracebackType
 from typing import Any, Self
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from retrieval.adapters.store.database import Database
-from retrieval.adapters.store.deadline import Deadline, current_deadline, in_background, set_deadline
+from retrieval.adapters.store.deadline import Deadline, current_deadline, in_background, late, set_deadline
 from retrieval.adapters.store.installation.access import StoredKey, find_key, note_key_used
 from retrieval.adapters.store.installation.idempotency import (
     Attempt,
@@ -38,7 +39,8 @@ from retrieval.domain.errors import DatabaseError, InvalidRequestError, Retrieva
 from retrieval.engine.stopwatch import Clock
 from retrieval.surfaces.http.authentication import Allowance, Authenticator, RateLimits
 from retrieval.surfaces.http.caller import CALLER, STILL_ALLOWED
-from retrieval.surfaces.http.limits import PLACE, RequestRoom, is_stream
+from retrieval.surfaces.http.connection import Exchange
+from retrieval.surfaces.http.limits import RequestRoom, is_stream
 from retrieval.surfaces.http.openapi import FRONT_PATHS
 from retrieval.surfaces.http.problems import (
     AuthenticationError,
@@ -50,6 +52,13 @@ from retrieval.surfaces.http.problems import (
 )
 from retrieval.surfaces.http.service import Service
 
+_WRITES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+_REPEATABLE = ("/search", "/search/batch", "/passages", "/preview", "/replay", "/items/bulk")
+"""The paths where a posted request changes nothing, or changes nothing more when it is repeated."""
+
+AFTER_WRITE, WRITE_TOKEN = "retrieval-after-write", b"retrieval-write-token"
+"""A search shows the token of a write in the first, and a write answers with its own in the second."""
+
 _log = logging.getLogger(__name__)
 
 HEADER = "idempotency-key"
@@ -58,212 +67,123 @@ LONGEST_ANSWER = 64 * 1024
 """Bytes of an answer that are kept."""
 
 FINISH_SECONDS = 5.0
-"""How much longer than its request a write may take, whose client is told meanwhile that it is late."""
+"""How much longer than another request a write with an ``Idempotency-Key`` may take."""
 
 HOLD_MORE_SECONDS = FINISH_SECONDS + 5.0
 """How much longer than its deadline a request holds its key: until nothing of it can be going on any more."""
 
-_WRITES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
-_REPEATABLE = ("/search", "/search/batch", "/passages", "/preview", "/replay", "/items/bulk")
-"""The paths where a posted request changes nothing, or changes nothing more when it is repeated."""
 _KEPT_HEADERS = ("content-type", "etag", "last-modified", "location")
 
 
-AFTER_WRITE, WRITE_TOKEN = "retrieval-after-write", b"retrieval-write-token"
-"""A search shows the token of a write in the first, and a write answers with its own in the second."""
-
-
-def _is_write(method: str, path: str) -> bool:
-    return method in _WRITES and not (method == "POST" and path.endswith(_REPEATABLE))
-
-
-def idempotency_key(method: str, path: str, headers: Headers) -> str | None:
-    """The key of a write; None where none is given, and for what is no write. Raises ``InvalidRequestError``."""
-    if HEADER not in headers or not _is_write(method, path):
-        return None
+def idempotency_key(headers: Headers) -> str | None:
+    """The key of a write; None: none is given. Raises ``InvalidRequestError``."""
     given = headers.getlist(HEADER)
+    if not given:
+        return None
     key = given[0]
     if len(given) > 1 or not 1 <= len(key) <= LONGEST_KEY or not (key.isascii() and key.isprintable()):
         raise InvalidRequestError(f"an Idempotency-Key has 1 to {LONGEST_KEY} printable ASCII characters, and is one")
     return key
 
 
-def attempt_of(scope: Scope, *, tenant_id: int, key_id: str, key: str) -> Attempt:
-    """A new attempt at the write under that idempotency key, by the tenant's API key."""
-    return Attempt(
-        tenant_id=tenant_id,
-        key_id=key_id,
-        idempotency_key=key,
-        attempt=uuid.uuid4(),
-        request_hash=_request_hash(scope),
-    )
-
-
 class OnceOnly:
     """Has writes done once; close it when the application ends. A request may take ``deadline_seconds``."""
 
     def __init__(self, *, deadline_seconds: float) -> None:
-        self._deadline_seconds = deadline_seconds
         self._hold_seconds = deadline_seconds + HOLD_MORE_SECONDS
-        self._background: set[asyncio.Task[None]] = set()
+        self._writing: set[asyncio.Task[list[Message]]] = set()
 
     async def aclose(self) -> None:
-        """Wait for what is being kept."""
-        await asyncio.gather(*self._background, return_exceptions=True)
+        """Wait for what is being written."""
+        await asyncio.gather(*self._writing, return_exceptions=True)
 
     async def serve(
-        self, app: ASGIApp, scope: Scope, receive: Receive, send: Send, *, database: Database, attempt: Attempt
+        self,
+        app: ASGIApp,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+        *,
+        database: Database,
+        tenant_id: int,
+        key_id: str,
+        idempotency_key: str,
     ) -> None:
-        """Answer a write by the application, or as it was answered before.
+        """Answer a write by the application, or as it was answered before to the tenant's API key.
 
         Raises ``IdempotencyMismatchError``, ``IdempotencyConflictError``, ``DatabaseError``, and what the application
         raises.
         """
+        body = await Request(scope, receive).body()
+        attempt = Attempt(
+            tenant_id=tenant_id,
+            key_id=key_id,
+            idempotency_key=idempotency_key,
+            attempt=uuid.uuid4(),
+            request_hash=_hash(scope, body),
+        )
         earlier = await begin_write(database, attempt, hold_seconds=self._hold_seconds)
         if earlier is not None:
-            kept = _kept(earlier, attempt)
-            if await _body_hash(receive, has_body=_has_body(scope)) != kept.body_hash:
-                raise IdempotencyMismatchError
-            await _answer_again(kept, send)
+            await _answer_again(_kept(earlier, attempt), send)
             return
-        exchange = _Recorded(receive, send, has_body=_has_body(scope))
-        free = self._attempted(free_key, database, attempt)
-        writing, is_cut_off = await self._written(app, scope, exchange)
-        if writing.cancelled():
-            if exchange.is_awaiting_body:
-                _ = free()  # not awaited, for the request is to end
-            # Else nobody knows how far it came: the key stays held for its time.
-            raise asyncio.CancelledError
-        error = writing.exception()
-        if error is not None or exchange.has_failed:
-            await asyncio.shield(free())
-        elif (answer := writing.result()) is not None:
-            # The client may hang up meanwhile; what was done is kept all the same.
-            await asyncio.shield(self._attempted(keep_answer, database, attempt, answer)())
-        if is_cut_off:
-            raise asyncio.CancelledError
-        if error is not None:
-            raise error
-        await exchange.flush()
-
-    async def _written(
-        self, app: ASGIApp, scope: Scope, exchange: _Recorded
-    ) -> tuple[asyncio.Task[KeptAnswer | None], bool]:
-        """The write, done with, and whether its request was ended before; it ends early while its body is awaited."""
-        given = current_deadline()
-        left = self._deadline_seconds if given is None else given.until - given.clock()
-
-        async def write() -> KeptAnswer | None:
-            if given is not None:
-                set_deadline(Deadline(given.until + FINISH_SECONDS, given.clock))
-            await app(scope, exchange.receive, exchange.send)
-            return await exchange.answer()
-
-        loop, is_cut_off = asyncio.get_running_loop(), False
-        writing = loop.create_task(write())
-        last = loop.time() + left + FINISH_SECONDS
-        timer = loop.call_at(last, writing.cancel)
-        try:
-            while not writing.done():
-                try:
-                    await asyncio.wait([writing])
-                except asyncio.CancelledError:
-                    is_cut_off = True
-                    if exchange.is_awaiting_body or loop.time() >= last:
-                        writing.cancel()
-        finally:
-            timer.cancel()
-        return writing, is_cut_off
-
-    def _attempted(
-        self, work: Callable[..., Coroutine[Any, Any, None]], *arguments: Any
-    ) -> Callable[[], asyncio.Task[None]]:
-        """Starts the work behind the request, whose deadline does not count for it; it raises nothing."""
-
-        async def attempt() -> None:
-            try:
-                await work(*arguments)
-            except RetrievalError as error:
-                _log.warning("what became of a write with an idempotency key was not kept: %s", error)
-
-        def start() -> asyncio.Task[None]:
-            task = in_background(attempt())
-            self._background.add(task)
-            task.add_done_callback(self._background.discard)
-            return task
-
-        return start
+        writing = asyncio.create_task(_written(app, scope, body, database, attempt))
+        self._writing.add(writing)
+        writing.add_done_callback(self._writing.discard)
+        while not writing.done():
+            with suppress(asyncio.CancelledError):  # neither its deadline nor its client ends it
+                await asyncio.wait([writing])
+        for message in writing.result():
+            await send(message)
 
 
-class _Recorded:
-    """A request and its answer as they pass, the answer held back until it is complete or too long to be kept."""
+async def _written(app: ASGIApp, scope: Scope, body: bytes, database: Database, attempt: Attempt) -> list[Message]:
+    """Have it written, and what became of it kept; gives the answer."""
+    unread: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+    answer: list[Message] = []
 
-    def __init__(self, receive: Receive, send: Send, *, has_body: bool) -> None:
-        self._receive, self._send = receive, send
-        self._digest = sha256()
-        self._is_body_read = not has_body
-        self._held: list[Message] = []
-        self._length = 0
-        self._status = 0
-        self._headers: dict[str, str] = {}
-        self._is_complete = False
-        self._is_too_long = False
-        self._is_receiving = False
+    async def receive() -> Message:
+        if not unread:
+            await asyncio.Event().wait()  # the client is there as long as it is written
+        return unread.pop()
 
-    @property
-    def is_awaiting_body(self) -> bool:
-        """Whether the application waits for more of the body: nothing is done yet."""
-        return self._is_receiving and not self._is_body_read and not self._is_complete
+    async def send(message: Message) -> None:
+        answer.append(message)
 
-    @property
-    def has_failed(self) -> bool:
-        """Whether the answer tells of a failure."""
-        return self._status >= 400
+    given, left = current_deadline(), None
+    if given is not None:
+        longer = Deadline(given.until + FINISH_SECONDS, given.clock)
+        set_deadline(longer)
+        left = longer.until - longer.clock()
+    try:
+        async with asyncio.timeout(left):
+            await app(scope, receive, send)
+    except TimeoutError:
+        raise late() from None  # nobody knows how far it came: the key stays held for its time
+    except Exception:
+        await _told(free_key(database, attempt))
+        raise
+    has_failed = answer[0]["status"] >= 400
+    await _told(free_key(database, attempt) if has_failed else keep_answer(database, attempt, _answer_of(answer)))
+    return answer
 
-    async def receive(self) -> Message:
-        """The next part of the request."""
-        self._is_receiving = True
-        message = await self._receive()
-        self._is_receiving = False
-        if message["type"] == "http.request":
-            self._digest.update(message.get("body", b""))
-            self._is_body_read = not message.get("more_body", False)
-        return message
 
-    async def send(self, message: Message) -> None:
-        """The next part of the answer."""
-        if message["type"] == "http.response.start":
-            self._status = message["status"]
-            headers = Headers(raw=list(message.get("headers", ())))
-            self._headers = {name: headers[name] for name in _KEPT_HEADERS if name in headers}
-        elif message["type"] == "http.response.body":
-            self._length += len(message.get("body", b""))
-            self._is_complete = not message.get("more_body", False)
-        self._held.append(message)
-        self._is_too_long = self._is_too_long or self._length > LONGEST_ANSWER
-        if self._is_too_long and not self._is_complete:
-            await self.flush()
+async def _told(work: Coroutine[Any, Any, None]) -> None:
+    """Tell the database, beyond the deadline of the request; it raises nothing."""
+    try:
+        await in_background(work)
+    except RetrievalError as error:
+        _log.warning("what became of a write with an idempotency key was not kept: %s", error)
 
-    async def flush(self) -> None:
-        """Send what was held back."""
-        held, self._held = self._held, []
-        for message in held:
-            await self._send(message)
 
-    async def answer(self) -> KeptAnswer | None:
-        """The whole answer, once the body was read to its end; None if it never was, or for one that is none."""
-        if not self._is_complete or self.has_failed:
-            return None
-        while not self._is_body_read:
-            if (await self.receive())["type"] == "http.disconnect":
-                return None
-        body = b"".join(message.get("body", b"") for message in self._held)
-        return KeptAnswer(
-            body_hash=self._digest.digest(),
-            status=self._status,
-            headers=self._headers,
-            body=None if self._is_too_long else body,
-        )
+def _answer_of(messages: list[Message]) -> KeptAnswer:
+    start, *parts = messages
+    headers = Headers(raw=list(start.get("headers", ())))
+    body = b"".join(part.get("body", b"") for part in parts)
+    return KeptAnswer(
+        status=start["status"],
+        headers={name: headers[name] for name in _KEPT_HEADERS if name in headers},
+        body=body if len(body) <= LONGEST_ANSWER else None,
+    )
 
 
 def _kept(earlier: Earlier, attempt: Attempt) -> KeptAnswer:
@@ -290,24 +210,14 @@ async def _answer_again(answer: KeptAnswer, send: Send) -> None:
     await send({"type": "http.response.body", "body": answer.body})
 
 
-async def _body_hash(receive: Receive, *, has_body: bool) -> bytes:
+def _hash(scope: Scope, body: bytes) -> bytes:
+    """The hash of a request: of its method, path, query string and body."""
     digest = sha256()
-    while has_body:
-        message = await receive()
-        digest.update(message.get("body", b""))
-        has_body = message["type"] == "http.request" and message.get("more_body", False)
+    path = scope.get("raw_path") or scope["path"].encode()
+    for part in (scope["method"].encode(), path, scope.get("query_string", b"")):
+        digest.update(part + b"\n")
+    digest.update(body)
     return digest.digest()
-
-
-def _has_body(scope: Scope) -> bool:
-    headers = Headers(scope=scope)
-    return "transfer-encoding" in headers or headers.get("content-length", "0") != "0"
-
-
-def _request_hash(scope: Scope) -> bytes:
-    """The hash of the method, the path and the query string."""
-    parts = (scope["method"].encode(), scope.get("raw_path") or scope["path"].encode(), scope.get("query_string", b""))
-    return sha256(b"\n".join(parts)).digest()
 
 
 OPEN_PATHS = FRONT_PATHS | {"/livez", "/readyz", "/metrics", "/openapi.json"}
@@ -388,53 +298,52 @@ class Access:
     async def _used(self, found: StoredKey, at: datetime) -> None:
         await note_key_used((await self.service.host()).database, found.tenant_id, found.key.key_id, at)
 
+    async def serve(self, app: ASGIApp, scope: Scope, exchange: Exchange, room: RequestRoom) -> None:
+        """Have a request answered whose key lets in, and a write that bears an ``Idempotency-Key`` done once.
 
-class Admission:
-    """Middleware of ASGI. What it raises is for the middleware around it to answer."""
-
-    def __init__(self, app: ASGIApp, access: Access) -> None:
-        self._app = app
-        self._access = access
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one connection of ASGI."""
-        if scope["type"] != "http" or scope["path"] in OPEN_PATHS:
-            await self._app(scope, receive, send)
-            return
+        Raises the errors of ``caller`` and ``OnceOnly.serve``, ``OverloadedError``, ``EncodedBodyError``,
+        ``InvalidRequestError``, and what the application raises.
+        """
         headers = Headers(scope=scope)
         address = (scope.get("client") or ("",))[0]
-        caller, allowance = await self._access.caller(headers, address)
+        caller, allowance = await self.caller(headers, address)
         state = scope.setdefault("state", {})
         state[CALLER] = caller
         if is_stream(scope):
-            state[STILL_ALLOWED] = lambda: self._access.check(headers, address)
-        place: RequestRoom | None = state.get(PLACE)
-        if place is not None and not place.belongs_to(caller.key_id):
+            state[STILL_ALLOWED] = lambda: self.check(headers, address)
+        if not room.belongs_to(caller.key_id):
             raise OverloadedError("too many requests of this API key are being answered; try again in a moment")
         if allowance is not None:
-            send = _sending(send, allowance.headers())
+            exchange.headers += [(name.lower().encode(), value.encode()) for name, value in allowance.headers().items()]
         if headers.get("content-encoding", "identity").lower() != "identity":
             raise EncodedBodyError
-        if _is_write(scope["method"], scope["path"]):
-            send = self._with_token(send)
         with reading_after(headers.get(AFTER_WRITE)):
-            await self._answer(scope, receive, send, caller)
-
-    async def _answer(self, scope: Scope, receive: Receive, send: Send, caller: Caller) -> None:
-        key = idempotency_key(scope["method"], scope["path"], Headers(scope=scope))
-        if key is None:
-            await self._app(scope, receive, send)
-            return
-        platform = await self._access.service.of_tenant(caller.tenant, scope)
-        attempt = attempt_of(scope, tenant_id=platform.tenant_id, key_id=caller.key_id, key=key)
-        await self._access.once.serve(self._app, scope, receive, send, database=platform.database, attempt=attempt)
+            method, path = scope["method"], scope["path"]
+            if method not in _WRITES or (method == "POST" and path.endswith(_REPEATABLE)):
+                await app(scope, exchange.receive, exchange.send)
+                return
+            send = self._with_token(exchange.send)
+            if (key := idempotency_key(headers)) is None:
+                await app(scope, exchange.receive, send)
+                return
+            platform = await self.service.of_tenant(caller.tenant, scope)
+            await self.once.serve(
+                app,
+                scope,
+                exchange.receive,
+                send,
+                database=platform.database,
+                tenant_id=platform.tenant_id,
+                key_id=caller.key_id,
+                idempotency_key=key,
+            )
 
     def _with_token(self, send: Send) -> Send:
         """Adds the token of what was written to the answer, where searches read from replicas."""
 
         async def with_token(message: Message) -> None:
             if message["type"] == "http.response.start" and message["status"] < 400:
-                database = (await self._access.service.host()).database
+                database = (await self.service.host()).database
                 if database.replicas is not None:
                     with suppress(DatabaseError):  # it is written all the same
                         token = (WRITE_TOKEN, (await token_of(database)).encode())
@@ -453,15 +362,3 @@ def _single(headers: Headers, name: str) -> str | None:
     if len(found) > 1:
         raise AuthenticationError
     return found[0] if found else None
-
-
-def _sending(send: Send, headers: Mapping[str, str]) -> Send:
-    """Adds the headers to the answer."""
-    more = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
-
-    async def with_headers(message: Message) -> None:
-        if message["type"] == "http.response.start":
-            message["headers"] = [*message.get("headers", ()), *more]
-        await send(message)
-
-    return with_headers

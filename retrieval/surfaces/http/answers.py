@@ -19,7 +19,6 @@ from retrieval.domain.errors import RetrievalError
 from retrieval.surfaces.http.json_bodies import members_at
 from retrieval.surfaces.http.problems import (
     MEDIA_TYPE,
-    MediaTypeError,
     OverloadedError,
     Problem,
     RefusalError,
@@ -59,9 +58,6 @@ async def on_error(request: Request, error: Exception) -> Response:
 async def on_invalid(request: Request, error: Exception) -> Response:
     """A request that the models refuse, each wrong place pointed at."""
     found = error.errors() if isinstance(error, RequestValidationError) else []
-    content_type = request.headers.get("content-type", "")
-    if any(one["loc"] == ("body",) and isinstance(one.get("input"), bytes) for one in found):
-        return answer_to(MediaTypeError(content_type), request.scope)
     body = error.body if isinstance(error, RequestValidationError) else None
     found = [_with_members(one, request.scope.get("route")) for one in found]
     return problem_response(invalid(found, body=body, instance=request.url.path, request_id=current_request_id()))
@@ -70,7 +66,7 @@ async def on_invalid(request: Request, error: Exception) -> Response:
 async def on_status(request: Request, error: Exception) -> Response:
     """Answers what the framework refuses: unknown paths, and methods that a path does not have."""
     if not isinstance(error, HTTPException):
-        return answer_to(error, request.scope)
+        raise error
     detail, headers = _EXPECTED.get(error.status_code, str(error.detail)), dict(error.headers or {})
     if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
         headers["Allow"] = allowed = ", ".join(_methods(request))

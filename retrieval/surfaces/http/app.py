@@ -1,4 +1,4 @@
-"""The application: its routes, the middleware around them, and a run of it from the socket to the last answer."""
+"""The application: its routes, the frame around them, and a run of it from the socket to the last answer."""
 
 from __future__ import annotations
 
@@ -6,44 +6,162 @@ import asyncio
 import contextlib
 import gc
 import importlib.util
+import logging
 import math
 import re
 import socket
 import sys
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import lru_cache
+from typing import Any
 
 import uvicorn
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
 from fastapi.telemetry import TelemetryConfig
+from opentelemetry import propagate
+from opentelemetry.trace import Span, SpanKind
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from retrieval.adapters.store.deadline import reset_deadline, set_deadline
+from retrieval.adapters.tracing import started, tracer
 from retrieval.domain.errors import ConfigurationError, RetrievalError
 from retrieval.domain.items.embedding import Embedder
 from retrieval.domain.llm import LLM
+from retrieval.engine.stopwatch import Clock
 from retrieval.settings import Settings
-from retrieval.surfaces.http import telemetry as ids
-from retrieval.surfaces.http.admission import OPEN_PATHS, Access, Admission
-from retrieval.surfaces.http.answers import answer_to, on_error, on_invalid, on_status
+from retrieval.surfaces.http.admission import OPEN_PATHS, Access
+from retrieval.surfaces.http.answers import on_error, on_invalid, on_status
 from retrieval.surfaces.http.authentication import RATE_HEADERS
 from retrieval.surfaces.http.caller import Handles
 from retrieval.surfaces.http.connection import Connection, Exchange
-from retrieval.surfaces.http.json_bodies import LARGE_AT_ONCE, KeysInPaths
-from retrieval.surfaces.http.limits import PLACE, TIMEOUT_HEADER, Limits, Load, check_length, is_stream
+from retrieval.surfaces.http.json_bodies import LARGE_AT_ONCE, path_of_names
+from retrieval.surfaces.http.limits import TIMEOUT_HEADER, Limits, RequestRoom, check_length, is_stream
 from retrieval.surfaces.http.openapi import add_front, describe, operation_id
 from retrieval.surfaces.http.problems import MisdirectedError, OverloadedError
 from retrieval.surfaces.http.readiness import ReadinessCheck
 from retrieval.surfaces.http.routes import ROUTERS
 from retrieval.surfaces.http.service import Service
-from retrieval.surfaces.http.telemetry import Telemetry
+from retrieval.surfaces.http.telemetry import HEADER, request_id_of, reset_request_id, set_request_id
 from retrieval.surfaces.listening import installed_version, is_local, listening, server_of, url_of
 from retrieval.surfaces.tenants import begin_holding, give_back
+
+ACCESS = logging.getLogger("retrieval.access")
+"""One line a request. Operators' own looks are said on the level DEBUG."""
+
+HUNG_UP = 499
+"""The status in metrics and logs of a request whose client was gone before there was an answer."""
+
+_QUIET = frozenset({"/livez", "/readyz", "/metrics"})
+_LENGTH, _ENCODING = b"content-length", b"transfer-encoding"
+_WANTED = frozenset({HEADER, TIMEOUT_HEADER, _LENGTH, _ENCODING})
+
+
+class Frame:
+    """Middleware of ASGI with all that happens to a request around its route, in one pass.
+
+    A request gets an id and a place among those that are answered at once, or is told to come again. Its deadline
+    begins, its caller is let in, and whatever becomes of it is answered, counted and written as one line of the log.
+    """
+
+    def __init__(self, app: ASGIApp, *, access: Access, limits: Limits, clock: Clock = time.perf_counter) -> None:
+        self._app = app
+        self._access = access
+        self._load, self._metrics = access.service.load, access.service.metrics
+        self._limits = limits
+        self._clock = clock
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one connection of ASGI."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        found = {name: value for name, value in scope["headers"] if name in _WANTED}
+        exchange, request_id, began = Exchange(scope, receive, send), request_id_of(found.get(HEADER)), self._clock()
+        exchange.headers.append((HEADER, request_id.encode()))
+        token = set_request_id(request_id)
+        try:
+            if tracer() is None:
+                await self._placed(exchange, scope, found)
+            else:
+                # Within a span of the trace that the caller's ``traceparent`` names, if it names one.
+                parent = propagate.extract(
+                    {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+                )
+                with started(scope["method"], SpanKind.SERVER, parent) as traced:
+                    await self._placed(exchange, scope, found)
+                    if traced is not None:
+                        _describe(traced, scope, exchange.status or HUNG_UP, request_id)
+        finally:
+            self._tell(scope, exchange.status or HUNG_UP, request_id, self._clock() - began)
+            reset_request_id(token)
+
+    async def _placed(self, exchange: Exchange, scope: Scope, found: dict[bytes, bytes]) -> None:
+        if scope["path"] in OPEN_PATHS:
+            # How the service is has to be told also when there is too much to do; and none of them needs a place.
+            await self._answered(exchange, scope, found, None)
+        elif room := self._load.enter():
+            exchange.on_start = room.leave
+            begin_holding(scope)
+            try:
+                await self._answered(exchange, scope, found, room)
+            finally:
+                room.leave()
+                give_back(scope)
+        else:
+            await exchange.refuse(OverloadedError())
+
+    async def _answered(
+        self, exchange: Exchange, scope: Scope, found: dict[bytes, bytes], room: RequestRoom | None
+    ) -> None:
+        """Have the request answered in its time; this is where every error ends."""
+        try:
+            limit = self._limits.body_of(scope)
+            check_length(found.get(_LENGTH), limit)
+            seconds = self._limits.seconds_of(found.get(TIMEOUT_HEADER))
+            has_body = _ENCODING in found or found.get(_LENGTH, b"0") != b"0"
+            async with exchange.limit(seconds=seconds, body_bytes=limit, has_body=has_body, flows=is_stream(scope)):
+                await self._let_in(exchange, scope, room)
+        except ClientDisconnect:
+            pass  # in the middle of its body: nobody is there to be answered
+        except Exception as error:  # noqa: BLE001 - see above
+            await (
+                exchange.tell_late() if isinstance(error, TimeoutError) and exchange.is_late else exchange.refuse(error)
+            )
+
+    async def _let_in(self, exchange: Exchange, scope: Scope, room: RequestRoom | None) -> None:
+        if self._access.is_open:
+            check_local(scope)
+        if room is None:
+            await self._routed(scope, exchange.receive, exchange.send)
+        else:
+            await self._access.serve(self._routed, scope, exchange, room)
+
+    async def _routed(self, scope: Scope, receive: Receive, send: Send) -> None:
+        path = path_of_names(scope)
+        await self._app(scope if path is None else {**scope, "path": path}, receive, send)
+
+    def _tell(self, scope: Scope, status: int, request_id: str, seconds: float) -> None:
+        method, route = scope["method"], route_of(scope)
+        self._metrics.answered(method, route, status, seconds)
+        level = logging.DEBUG if scope["path"] in _QUIET else logging.INFO
+        if ACCESS.isEnabledFor(level):
+            caller = scope.get("state", {}).get("caller")
+            told: dict[str, Any] = {
+                "method": method,
+                "route": route or None,
+                "status": status,
+                "ms": round(seconds * 1e3, 1),
+                "request_id": request_id,
+                "tenant": getattr(caller, "tenant", None),
+                "key_id": getattr(caller, "key_id", None) or None,
+            }
+            ACCESS.log(level, "%s %s %d", method, route or "no route", status, extra={"told": told})
+
 
 _HOST, _ORIGIN = b"host", b"origin"
 _HOST_AND_PORT = rb"(?P<host>\[[0-9A-Fa-f:.]+\]|[0-9A-Za-z.-]+)(:[0-9]*)?"
@@ -56,97 +174,42 @@ _REFUSALS = {
 }
 
 
-class LocalOnly:
-    """Refuses requests that name another host than this machine, or come from a page of another.
+def check_local(scope: Scope) -> None:
+    """Raise ``MisdirectedError`` for a request that names another host than this machine, or comes from its page.
 
     A page can have its own name lead to this machine's address; the name still stands in what its browser sends.
     """
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one connection of ASGI."""
-        if scope["type"] == "http":
-            found = [(name, value) for name, value in scope["headers"] if name in _REFUSALS]
-            for name, refusal in _REFUSALS.items():
-                values = [value for one, value in found if one == name]
-                if len(values) > 1 or not (_is_local(name, values[0]) if values else name == _ORIGIN):
-                    await answer_to(MisdirectedError(refusal), scope)(scope, receive, send)
-                    return
-        await self._app(scope, receive, send)
+    found = [(name, value) for name, value in scope["headers"] if name in _REFUSALS]
+    for name, refusal in _REFUSALS.items():
+        values = [value for one, value in found if one == name]
+        if len(values) > 1 or not (_names_this_machine(name, values[0]) if values else name == _ORIGIN):
+            raise MisdirectedError(refusal)
 
 
 @lru_cache(maxsize=64)
-def _is_local(name: bytes, value: bytes) -> bool:
+def _names_this_machine(name: bytes, value: bytes) -> bool:
     found = _WRITTEN[name].fullmatch(value)
     return found is not None and is_local(found["host"].strip(b"[]").decode("ascii"))
 
 
-_LENGTH, _ENCODING = b"content-length", b"transfer-encoding"
-_WANTED = frozenset({ids.HEADER, TIMEOUT_HEADER, _LENGTH, _ENCODING})
+def route_of(scope: Scope) -> str:
+    """The route as it is written, such as ``/v1/collections/{name}``; empty where none matched."""
+    return getattr(scope.get("route"), "path", "")
 
 
-class Frame:
-    """Middleware of ASGI; costs each request some microseconds, and no task."""
-
-    def __init__(self, app: ASGIApp, *, limits: Limits, load: Load) -> None:
-        self._app = app
-        self._limits = limits
-        self._load = load
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one connection of ASGI."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        found = {name: value for name, value in scope["headers"] if name in _WANTED}
-        request_id = ids.request_id_of(found.get(ids.HEADER))
-        token = ids.set_request_id(request_id)
-        exchange = Exchange(scope, receive, send, request_id)
-        try:
-            if scope["path"] in OPEN_PATHS:
-                # How the service is has to be told also when there is too much to do; and none of them needs a place.
-                await self._limited(exchange, scope, found)
-            elif place := self._load.enter():
-                exchange.on_answer = place.leave
-                scope.setdefault("state", {})[PLACE] = place
-                begin_holding(scope)
-                try:
-                    await self._limited(exchange, scope, found)
-                finally:
-                    place.leave()
-                    give_back(scope)
-            else:
-                await exchange.refuse(OverloadedError())
-        finally:
-            ids.reset_request_id(token)
-
-    async def _limited(self, exchange: Exchange, scope: Scope, found: dict[bytes, bytes]) -> None:
-        try:
-            body_limit = self._limits.body_of(scope)
-            check_length(found.get(_LENGTH), body_limit)
-            seconds = self._limits.seconds_of(found.get(TIMEOUT_HEADER))
-        except RetrievalError as refusal:
-            await exchange.refuse(refusal)
-            return
-        has_body = _ENCODING in found or found.get(_LENGTH, b"0") != b"0"
-        token = set_deadline(
-            exchange.begin(seconds=seconds, body_limit=body_limit, has_body=has_body, flows=is_stream(scope))
-        )
-        try:
-            await self._app(scope, exchange.receive, exchange.send)
-        except asyncio.CancelledError:
-            if not exchange.ended_by_itself():
-                raise
-            await exchange.tell_end()
-        except ClientDisconnect:
-            pass  # in the middle of its body: nobody is there to be answered
-        except Exception as error:  # noqa: BLE001 - this is where every error ends
-            await (exchange.refuse(error) if exchange.ended is None else exchange.tell_end())
-        finally:
-            exchange.end()
-            reset_deadline(token)
+def _describe(traced: Span, scope: Scope, status: int, request_id: str) -> None:
+    route = route_of(scope)
+    traced.update_name(f"{scope['method']} {route}" if route else scope["method"])
+    traced.set_attributes(
+        {
+            "http.request.method": scope["method"],
+            "http.response.status_code": status,
+            "url.scheme": scope.get("scheme", "http"),
+            "retrieval.request_id": request_id,
+            **({"http.route": route} if route else {}),
+            **({"error.type": str(status)} if status >= 500 else {}),
+        }
+    )
 
 
 _NO_TELEMETRY: TelemetryConfig = {
@@ -209,18 +272,14 @@ def create_app(
     app.add_exception_handler(RetrievalError, on_error)
     app.add_exception_handler(RequestValidationError, on_invalid)
     app.add_exception_handler(HTTPException, on_status)
-    _surround(app, access, insecure_local=insecure_local, is_shown=is_shown)
+    _surround(app, access, is_shown=is_shown)
     return app
 
 
-def _surround(app: FastAPI, access: Access, *, insecure_local: bool, is_shown: bool) -> None:
+def _surround(app: FastAPI, access: Access, *, is_shown: bool) -> None:
     """Put around the routes what happens to each request; what is added last is met first."""
     service = access.service
-    app.add_middleware(KeysInPaths)
-    app.add_middleware(Admission, access=access)
-    if insecure_local:
-        app.add_middleware(LocalOnly)
-    app.add_middleware(Frame, limits=Limits.of(service.settings), load=service.load)
+    app.add_middleware(Frame, access=access, limits=Limits.of(service.settings))
     if service.settings.http_cors_origins:
         app.add_middleware(
             CORSMiddleware,
@@ -234,7 +293,6 @@ def _surround(app: FastAPI, access: Access, *, insecure_local: bool, is_shown: b
         from retrieval.surfaces.console.frame import ConsoleDoor
 
         app.add_middleware(ConsoleDoor)
-    app.add_middleware(Telemetry, metrics=service.metrics)
 
 
 KEEP_ALIVE_SECONDS = 75
@@ -242,6 +300,11 @@ KEEP_ALIVE_SECONDS = 75
 
 SWITCH_SECONDS = 0.001
 """How long a thread that computes keeps the interpreter from the event loop; Python's own 5 ms add up."""
+
+YOUNG_OBJECTS = 50_000
+"""The objects that are made before the garbage collector looks at them: what the requests in flight hold, and more.
+
+No request leaves garbage that only the collector frees; Python's own 700 make it look ten times a search."""
 
 LAST_ANSWERS_SECONDS = 2
 """How much longer than a request may take the last ones may take, once the service is told to end."""
@@ -303,6 +366,7 @@ def _make_way() -> None:
     """
     gc.collect()
     gc.freeze()
+    gc.set_threshold(YOUNG_OBJECTS, *gc.get_threshold()[1:])
     sys.setswitchinterval(SWITCH_SECONDS)
 
 

@@ -60,9 +60,9 @@ def needs(scope: Scope) -> Any:
     return Depends(_checked(scope))
 
 
-def _checked(scope: Scope) -> Callable[[Caller, Request], Awaitable[None]]:
-    async def check(caller: CurrentCaller, request: Request) -> None:
-        if not caller.may(scope):
+def _checked(scope: Scope) -> Callable[[Request], Awaitable[None]]:
+    async def check(request: Request) -> None:
+        if not (await current_caller(request)).may(scope):
             raise ForbiddenError(scope)
         check_parameters(request)
 

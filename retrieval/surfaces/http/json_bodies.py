@@ -1,8 +1,8 @@
 """JSON in requests and answers: bodies, items, names in paths, conditions, and where in a request an error lies.
 
 The framework takes UTF-16, members that stand twice, and what is no number, and reads a body, and what the route's
-model makes of it, on the event loop. A route of this class reads by ``json_of``, and gives the framework the model's
-instance where the body is large, which it takes as it is.
+model makes of it, on the event loop. A route of ``JSONBodies`` reads by ``json_of``, and gives the framework the
+model's instance where the body is large, which it takes as it is.
 
 A large search waits for its place: what all of them hold at once is looked at by the garbage collector while nothing
 else runs, and each has a connection. What is written waits for nothing but its own reading.
@@ -23,10 +23,9 @@ from fastapi.responses import JSONResponse
 from fastapi.routing import APIRoute
 from pydantic import BaseModel, BeforeValidator, ValidationError
 from pydantic_core import to_json
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Scope
 
 from retrieval.adapters.aside import LONG_BODY, aside, uncollected
 from retrieval.adapters.readers import item_from_record
@@ -40,7 +39,7 @@ from retrieval.domain.search.filters import Filter, parse_where
 from retrieval.domain.search.profile import Profile
 from retrieval.engine.collection_handle import parsed_filter
 from retrieval.surfaces.http.limits import is_write
-from retrieval.surfaces.http.problems import MalformedBodyError
+from retrieval.surfaces.http.problems import MalformedBodyError, MediaTypeError
 
 
 class JSONAnswer(JSONResponse):
@@ -200,57 +199,49 @@ async def place_of_large(request: Request, *, is_large: bool) -> AsyncIterator[N
 
 
 class JSONBodies(APIRoute):
-    """A route whose body is read by ``json_of``, aside where it is large; ``answers.on_status`` tells its faults."""
+    """A route whose body is read by ``json_of``; a large one aside, where the route's model takes it too."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """The handler of a request."""
         handler = super().get_route_handler()
-        annotation = self.body_field.field_info.annotation if self.body_field else None
+        if self.body_field is None:
+            return handler
+        annotation = self.body_field.field_info.annotation
         model = annotation if isinstance(annotation, type) and issubclass(annotation, BaseModel) else None
 
         async def handle(request: Request) -> Response:
-            read = _ReadStrictly(request, model)
-            try:
-                is_search = model is not None and not is_write(request.scope)
-                is_large = is_search and len(await read.body()) >= LONG_BODY
-                if is_large:
-                    _check_values(await read.body())
-                async with place_of_large(request, is_large=is_large):
-                    return await handler(read)
-            except _RefusedBodyError as refused:
-                raise refused.taken() from None
+            read = _ReadRequest(request.scope, request.receive)
+            body = await read.body()
+            if not body:
+                return await handler(read)
+            _check_media_type(request.headers.get("content-type", ""))
+            is_long = len(body) >= LONG_BODY
+            is_large = is_long and model is not None and not is_write(request.scope)
+            if is_large:
+                _check_values(body)
+            async with place_of_large(request, is_large=is_large):
+                read.value = await aside(lambda: _read(body, model), is_long=is_long)
+                return await handler(read)
 
         return handle
 
 
-class _RefusedBodyError(HTTPException):
-    """Carries an error past the framework, which would take it for JSON that is none."""
+class _ReadRequest(Request):
+    """A request whose body was read."""
 
-    def __init__(self, error: Exception) -> None:
-        super().__init__(422)
-        self.args = (error,)
-
-    def taken(self) -> Exception:
-        """Give the error away. If both held each other, the body would stay until the garbage collector comes."""
-        error: Exception
-        [error], self.args = self.args, ()
-        return error
-
-
-class _ReadStrictly(Request):
-    """The request, whose body is read by ``json_of`` and, where it is large, by the route's model."""
-
-    def __init__(self, request: Request, model: type[BaseModel] | None) -> None:
-        super().__init__(request.scope, request.receive)
-        self._model = model
+    value: Any = None
+    """The value that the body holds; an instance of the route's model where the body is large."""
 
     async def json(self) -> Any:
-        """The value that the body holds; an instance of the model where the body is large."""
-        body = await self.body()
-        try:
-            return await aside(lambda: _read(body, self._model), is_long=len(body) >= LONG_BODY)
-        except JSONTextError as error:
-            raise _RefusedBodyError(MalformedBodyError(f"the body cannot be read: {error}")) from None
+        """The same, for the framework."""
+        return self.value
+
+
+def _check_media_type(content_type: str) -> None:
+    """Raise ``MediaTypeError`` for a body that is not sent as JSON."""
+    kind = content_type.partition(";")[0].strip().lower()
+    if kind != "application/json" and not (kind.startswith("application/") and kind.endswith("+json")):
+        raise MediaTypeError(content_type)
 
 
 def _check_values(body: bytes) -> None:
@@ -266,18 +257,18 @@ def _check_values(body: bytes) -> None:
 
 
 def _read(body: bytes, model: type[BaseModel] | None) -> Any:
-    if len(body) < LONG_BODY:
-        return json_of(body)
-    with uncollected():
-        sent = json_of(body)
-    if model is None:
-        return sent
+    """The value of a body, as the framework takes it. Raises ``MalformedBodyError`` and ``RequestValidationError``."""
     try:
-        return model.model_validate(sent, from_attributes=True)  # as the framework does
+        if len(body) < LONG_BODY:
+            return json_of(body)
+        with uncollected():
+            sent = json_of(body)
+    except JSONTextError as error:
+        raise MalformedBodyError(f"the body cannot be read: {error}") from None
+    try:
+        return sent if model is None else model.model_validate(sent)
     except ValidationError as error:
-        raise _RefusedBodyError(_told(error, sent)) from None
-    except Exception as error:  # noqa: BLE001 - an application's model may raise errors of its own
-        raise _RefusedBodyError(error) from None
+        raise _told(error, sent) from None
 
 
 def _told(error: ValidationError, sent: Any) -> Exception:
@@ -295,25 +286,19 @@ _STAND_INS = {b"%2f": chr(0xDC2F), b"%0a": chr(0xDC0A)}
 _RESTORED = {0xDC2F: "/", 0xDC0A: "\n"}
 
 
-class KeysInPaths:
-    """Middleware of ASGI: an encoded slash of a name is no slash between two parts of the path.
+def path_of_names(scope: Scope) -> str | None:
+    """The path, where an encoded slash of a name is no slash between two of its parts; None: it is as it is.
 
-    The server gives the path decoded, where nobody can tell the two apart, and as it came.
+    The server gives the path decoded, where nobody can tell the two apart, and as it came. Raises
+    ``InvalidRequestError`` for what is no UTF-8.
     """
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one connection of ASGI. Raises ``InvalidRequestError`` for what is no UTF-8."""
-        raw_path = scope.get("raw_path")
-        if raw_path is not None and b"%" in raw_path:
-            check_text(raw_path, "path")
-            if _ENCODED.search(raw_path):
-                scope = {**scope, "path": told_apart(raw_path)}
-        if query := scope.get("query_string"):
-            check_text(query, "query")
-        await self._app(scope, receive, send)
+    raw_path: bytes | None = scope.get("raw_path")
+    if query := scope.get("query_string"):
+        check_text(query, "query")
+    if raw_path is None or b"%" not in raw_path:
+        return None
+    check_text(raw_path, "path")
+    return told_apart(raw_path) if _ENCODED.search(raw_path) else None
 
 
 def check_text(encoded: bytes, part: str) -> None:

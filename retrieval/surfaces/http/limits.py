@@ -147,9 +147,6 @@ class RequestRoom:
                 del load.shares[self._key_id]
 
 
-PLACE = "place"
-"""The name of a request's room in its state; a request without one needs none."""
-
 K = TypeVar("K")
 V = TypeVar("V")
 

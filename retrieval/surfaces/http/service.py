@@ -20,7 +20,7 @@ class Service(ServedPlatforms):
         self.load = Load(settings.http_max_requests)
         self.metrics = Metrics()
         self.figures = Figures()
-        self.metrics.registry.register(StateMetrics(self, self.figures))
+        self.metrics.registry.register(StateMetrics(self.load, lambda: self.opened, self.figures))
 
     def _watched(self, platform: Platform) -> Platform:
         platform.observer = self.metrics

@@ -11,30 +11,25 @@ import json
 import logging
 import re
 import secrets
-import sys
 import time
 import traceback
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import unquote
 
-from opentelemetry import propagate
-from opentelemetry.trace import Span, SpanKind
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 from pydantic import SecretStr
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from retrieval.adapters.store.database import PoolState
 from retrieval.adapters.store.installation.queue import QueueState, read_queue_state
 from retrieval.adapters.store.replicas import ReplicaState
 from retrieval.adapters.store.search.recall import CollectionRecall, lowest_recalls
-from retrieval.adapters.tracing import started, tracer
 from retrieval.domain.errors import RetrievalError
 from retrieval.domain.learning.feedback import FeedbackReport
 from retrieval.domain.search.hit import Path, SearchResult
@@ -206,97 +201,68 @@ class Metrics:
 
 _NO_POOL = PoolState.of({})
 
-
-class Watched(Protocol):
-    """The service, as far as its state is told."""
-
-    @property
-    def load(self) -> Load:
-        """How many requests there are."""
-
-    @property
-    def opened(self) -> Sequence[Platform]:
-        """The platforms that are open, the host's first; none while the database was never there."""
+_Samples = Iterable[tuple[Sequence[str], float]]
 
 
 class StateMetrics(Collector):
-    """Collected anew for each who asks."""
+    """The state of the service, collected anew for each who asks.
 
-    def __init__(self, watched: Watched, figures: Figures) -> None:
-        self._watched = watched
-        self._figures = figures
+    ``opened`` gives the platforms that are open, the host's first; none while the database was never there.
+    """
+
+    def __init__(self, load: Load, opened: Callable[[], Sequence[Platform]], figures: Figures) -> None:
+        self._load, self._opened, self._figures = load, opened, figures
 
     def collect(self) -> Iterator[Metric]:
         """All of them; those that have nothing to tell are there without a value."""
-        yield from _of_requests(self._watched.load)
-        platforms = self._watched.opened
-        yield from _of_pool(platforms[0].database.pool if platforms else _NO_POOL)
+        load, figures, platforms = self._load, self._figures, self._opened()
+        pool = platforms[0].database.pool if platforms else _NO_POOL
+        gauge, counter = GaugeMetricFamily, CounterMetricFamily
+        waiting = sum(one.recording.waiting for one in platforms)
+        yield gauge("retrieval_http_requests_in_flight", "Requests being answered.", load.in_flight)
+        yield gauge("retrieval_http_requests_limit", "Requests answered at once, at most.", load.limit)
+        yield counter("retrieval_http_requests_shed", "Requests turned away for want of room.", load.shed)
+        yield gauge("retrieval_pool_connections_limit", "Connections that the pool opens.", pool.most)
+        yield gauge("retrieval_pool_connections", "Open connections.", pool.open)
+        yield gauge("retrieval_pool_connections_idle", "Open connections that nobody uses.", pool.idle)
+        yield gauge("retrieval_pool_waiting", "Calls that wait for a connection.", pool.waiting)
+        yield counter("retrieval_pool_timeouts", "Calls that waited in vain.", pool.timeouts)
+        yield counter("retrieval_pool_wait_seconds", "What calls waited together.", pool.wait_seconds)
+        yield gauge("retrieval_recordings_waiting", "Searches that wait to be recorded.", waiting)
         replicas = platforms[0].database.replicas if platforms else None
         yield from _of_replicas([] if replicas is None else replicas.states)
-        waiting = sum(one.recording.waiting for one in platforms)
-        yield GaugeMetricFamily("retrieval_recordings_waiting", "Searches that wait to be recorded.", value=waiting)
-        yield from _of_database(self._figures)
+        yield from _of_database(figures)
 
 
-def _of_requests(load: Load) -> Iterator[Metric]:
-    yield GaugeMetricFamily("retrieval_http_requests_in_flight", "Requests being answered.", value=load.in_flight)
-    yield GaugeMetricFamily("retrieval_http_requests_limit", "Requests answered at once, at most.", value=load.limit)
-    yield CounterMetricFamily("retrieval_http_requests_shed", "Requests turned away for want of room.", value=load.shed)
+def _labelled(name: str, text: str, labels: Sequence[str], samples: _Samples) -> Metric:
+    family = GaugeMetricFamily(name, text, labels=labels)
+    for values, value in samples:
+        family.add_metric(values, value)
+    return family
 
 
 def _of_replicas(replicas: Sequence[ReplicaState]) -> Iterator[Metric]:
-    used = GaugeMetricFamily("retrieval_replica_used", "Whether searches read from the replica.", labels=["replica"])
-    lag = GaugeMetricFamily(
-        "retrieval_replica_lag_seconds", "The replica has all that was committed so long ago.", labels=["replica"]
-    )
-    for number, one in enumerate(replicas, 1):
-        used.add_metric([str(number)], float(not one.passed_over))
-        if one.lag_seconds is not None:
-            lag.add_metric([str(number)], one.lag_seconds)
-    yield from (used, lag)
-
-
-def _of_pool(pool: PoolState) -> Iterator[Metric]:
-    yield GaugeMetricFamily("retrieval_pool_connections_limit", "Connections that the pool opens.", value=pool.most)
-    yield GaugeMetricFamily("retrieval_pool_connections", "Open connections.", value=pool.open)
-    yield GaugeMetricFamily("retrieval_pool_connections_idle", "Open connections that nobody uses.", value=pool.idle)
-    yield GaugeMetricFamily("retrieval_pool_waiting", "Calls that wait for a connection.", value=pool.waiting)
-    yield CounterMetricFamily("retrieval_pool_timeouts", "Calls that waited in vain.", value=pool.timeouts)
-    yield CounterMetricFamily("retrieval_pool_wait_seconds", "What calls waited together.", value=pool.wait_seconds)
+    each = [(str(number), one) for number, one in enumerate(replicas, 1)]
+    used = (([number], float(not one.passed_over)) for number, one in each)
+    yield _labelled("retrieval_replica_used", "Whether searches read from the replica.", ["replica"], used)
+    lag = (([number], one.lag_seconds) for number, one in each if one.lag_seconds is not None)
+    text = "The replica has all that was committed so long ago."
+    yield _labelled("retrieval_replica_lag_seconds", text, ["replica"], lag)
 
 
 def _of_database(figures: Figures) -> Iterator[Metric]:
-    up = GaugeMetricFamily("retrieval_database_up", "Whether the database answered the last look.", labels=())
-    if figures.is_up is not None:
-        up.add_metric((), float(figures.is_up))
-    yield up
-    whose = ("tenant", "collection")
-    recall = GaugeMetricFamily(
-        "retrieval_recall", "Recall measured last, for the filters where it is lowest.", labels=whose
-    )
-    measured = GaugeMetricFamily(
-        "retrieval_recall_measured_timestamp_seconds", "When that was, in seconds since 1970.", labels=whose
-    )
-    for one in figures.recalls:
-        labels = (one.tenant, one.found.collection)
-        recall.add_metric(labels, one.found.recall)
-        measured.add_metric(labels, one.found.measured_at.timestamp())
-    yield recall
-    yield measured
-    yield from _of_queue(figures)
-
-
-def _of_queue(figures: Figures) -> Iterator[Metric]:
-    jobs = GaugeMetricFamily(
-        "retrieval_jobs", "Jobs by queue and status: todo, doing, failed.", labels=("queue", "status")
-    )
-    workers = GaugeMetricFamily("retrieval_workers", "Workers that gave a sign of life lately.", labels=())
-    if figures.queue is not None:
-        for (queue, status), number in sorted(figures.queue.jobs.items()):
-            jobs.add_metric((queue, status), number)
-        workers.add_metric((), figures.queue.workers)
-    yield jobs
-    yield workers
+    up: _Samples = [] if figures.is_up is None else [([], float(figures.is_up))]
+    yield _labelled("retrieval_database_up", "Whether the database answered the last look.", (), up)
+    each = [((one.tenant, one.found.collection), one.found) for one in figures.recalls]
+    whose, text = ("tenant", "collection"), "Recall measured last, for the filters where it is lowest."
+    yield _labelled("retrieval_recall", text, whose, ((labels, one.recall) for labels, one in each))
+    name, text = "retrieval_recall_measured_timestamp_seconds", "When that was, in seconds since 1970."
+    yield _labelled(name, text, whose, ((labels, one.measured_at.timestamp()) for labels, one in each))
+    queue = figures.queue
+    jobs = [] if queue is None else sorted(queue.jobs.items())
+    yield _labelled("retrieval_jobs", "Jobs by queue and status: todo, doing, failed.", ("queue", "status"), jobs)
+    workers: _Samples = [] if queue is None else [([], queue.workers)]
+    yield _labelled("retrieval_workers", "Workers that gave a sign of life lately.", (), workers)
 
 
 HEADER = b"x-request-id"
@@ -319,109 +285,6 @@ def request_id_of(given: bytes | None) -> str:
     return text if text and _SANE.fullmatch(text) else secrets.token_hex(16)
 
 
-ACCESS = logging.getLogger("retrieval.access")
-"""One line a request. Operators' own looks are said on the level DEBUG."""
-
-HUNG_UP = 499
-"""The status in metrics and logs of a request whose client was gone before there was an answer."""
-
-_QUIET = frozenset({"/livez", "/readyz", "/metrics"})
-
-
-class Telemetry:
-    """Middleware of ASGI, to be the outermost: it hears also of what the others answer."""
-
-    def __init__(self, app: ASGIApp, *, metrics: Metrics, clock: Clock = time.perf_counter) -> None:
-        self._app = app
-        self._metrics = metrics
-        self._clock = clock
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one connection of ASGI."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        answer, began = _Answer(send), self._clock()
-        try:
-            if tracer() is None:
-                await self._app(scope, receive, answer.send)
-            else:
-                await self._traced(scope, receive, answer)
-        finally:
-            self._tell(scope, answer, self._clock() - began)
-
-    async def _traced(self, scope: Scope, receive: Receive, answer: _Answer) -> None:
-        """Within a span of the trace that the caller's ``traceparent`` names, if it names one."""
-        parent = propagate.extract(_text_headers(scope))
-        with started(scope["method"], SpanKind.SERVER, parent) as traced:
-            await self._app(scope, receive, answer.send)
-            if traced is not None:
-                _describe(traced, scope, answer)
-
-    def _tell(self, scope: Scope, answer: _Answer, seconds: float) -> None:
-        method, route, status = scope["method"], route_of(scope), answer.status or HUNG_UP
-        self._metrics.answered(method, route, status, seconds)
-        level = logging.DEBUG if scope["path"] in _QUIET else logging.INFO
-        if ACCESS.isEnabledFor(level):
-            caller = scope.get("state", {}).get("caller")
-            told: dict[str, Any] = {
-                "method": method,
-                "route": route or None,
-                "status": status,
-                "ms": round(seconds * 1e3, 1),
-                "request_id": answer.request_id,
-                "tenant": getattr(caller, "tenant", None),
-                "key_id": getattr(caller, "key_id", None) or None,
-            }
-            ACCESS.log(level, "%s %s %d", method, route or "no route", status, extra={"told": told})
-
-
-class _Answer:
-    """An answer as it is sent, and the numbers of it that are logged."""
-
-    __slots__ = ("_send", "request_id", "status")
-
-    def __init__(self, send: Send) -> None:
-        self._send = send
-        self.status = 0
-        self.request_id = ""
-
-    async def send(self, message: Message) -> None:
-        """Pass a part of the answer on."""
-        if message["type"] == "http.response.start":
-            self.status = message["status"]
-            for name, value in message.get("headers", ()):
-                if name == b"x-request-id":
-                    self.request_id = value.decode("latin-1")
-        await self._send(message)
-
-
-def route_of(scope: Scope) -> str:
-    """The route as it is written, such as ``/v1/collections/{name}``; empty where none matched."""
-    return getattr(scope.get("route"), "path", "")
-
-
-def _describe(traced: Span, scope: Scope, answer: _Answer) -> None:
-    route = route_of(scope)
-    traced.update_name(f"{scope['method']} {route}" if route else scope["method"])
-    traced.set_attributes(
-        {
-            "http.request.method": scope["method"],
-            "http.response.status_code": answer.status or HUNG_UP,
-            "url.scheme": scope.get("scheme", "http"),
-            "retrieval.request_id": answer.request_id,
-        }
-    )
-    if route:
-        traced.set_attribute("http.route", route)
-    if answer.status >= 500:
-        traced.set_attribute("error.type", str(answer.status))
-
-
-def _text_headers(scope: Scope) -> dict[str, str]:
-    return {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-
-
 SECRET = "[secret]"  # noqa: S105 - stands in the place of one
 
 _KEY = re.compile(r"(rtv_[A-Za-z0-9]{12}_)[A-Za-z0-9_-]+")
@@ -431,7 +294,12 @@ _PASSWORD = re.compile(r"(://[^\s:/@]*:)[^\s/@]+@")
 _PARAMETER = re.compile(r"((?:^|[?&;\s])(?:ssl)?password=)('[^']*'|[^\s&;'\"]+)", re.IGNORECASE)
 
 
-_TOLD = ((_KEY, rf"\1{SECRET}"), (_PASSWORD, rf"\1{SECRET}@"), (_PARAMETER, rf"\1{SECRET}"))
+_TOLD = (
+    ("rtv_", _KEY, rf"\1{SECRET}"),
+    ("://", _PASSWORD, rf"\1{SECRET}@"),
+    ("password=", _PARAMETER, rf"\1{SECRET}"),
+)
+"""What a text with such a secret holds in lower case, how the secret is found, and what is told in its place."""
 
 
 class Redaction:
@@ -456,57 +324,51 @@ class Redaction:
         """The text without them."""
         if self._known is not None:
             text = self._known.sub(SECRET, text)
-        for secret, told in _TOLD:
-            text = secret.sub(told, text)
+        lower = text.lower()
+        for sign, secret, told in _TOLD:
+            if sign in lower:
+                text = secret.sub(told, text)
         return text
 
 
-class TextFormatter(logging.Formatter):
-    """Such as ``12:30:01.250 INFO retrieval.access POST /v1/... 200 ms=3.1 request_id=...``."""
+class ServiceFormatter(logging.Formatter):
+    """A record of the log as a line without secrets: of JSON, or of text.
 
-    def __init__(self, redaction: Redaction, *, debug: bool = False) -> None:
+    JSON: one object a line with ``time`` (ISO 8601, UTC), ``level``, ``logger``, ``message``, ``request_id``, and what
+    is told. Text: ``12:30:01.250 INFO retrieval.access POST /v1/... 200 ms=3.1 request_id=...``.
+    """
+
+    def __init__(self, redaction: Redaction, *, as_json: bool, debug: bool = False) -> None:
         super().__init__()
         self._redaction = redaction
+        self._as_json = as_json
         self._debug = debug
 
     def format(self, record: logging.LogRecord) -> str:
-        """One line; a traceback follows on lines of its own."""
-        time = _time(record).strftime("%H:%M:%S.%f")[:-3]
-        told = {"request_id": current_request_id(), **_told(record)}
-        shown = " ".join(f"{name}={value}" for name, value in told.items() if value not in (None, "", []))
-        line = f"{time} {record.levelname} {record.name} {_one_line(record.getMessage())}"
-        parts = [f"{line} {shown}".rstrip(), *([_traceback(record, debug=self._debug)] if record.exc_info else [])]
-        return self._redaction("\n".join(parts))
+        """One line, whatever the record holds; in text a traceback follows on lines of its own."""
+        at, message = datetime.fromtimestamp(record.created, UTC), record.getMessage()
+        told = {"request_id": current_request_id() or None, **getattr(record, "told", {})}
+        trace = _traceback(record, debug=self._debug) if record.exc_info else None
+        if self._as_json:
+            line = {
+                "time": at.isoformat(timespec="milliseconds"),
+                "level": record.levelname.lower(),
+                "logger": record.name,
+                "message": message,
+                **told,
+                **({} if trace is None else {"traceback": trace}),
+            }
+            return self._redaction(json.dumps(line, ensure_ascii=False, default=str))
+        shown = [f"{name}={value}" for name, value in told.items() if value not in (None, "", [])]
+        words = [at.strftime("%H:%M:%S.%f")[:-3], record.levelname, record.name, *message.split(), *shown]
+        return self._redaction("\n".join([" ".join(words), *([] if trace is None else [trace])]))
 
 
-class JSONFormatter(logging.Formatter):
-    """One object a line: ``time`` (ISO 8601, UTC), ``level``, ``logger``, ``message``, ``request_id``, what is told."""
-
-    def __init__(self, redaction: Redaction, *, debug: bool = False) -> None:
-        super().__init__()
-        self._redaction = redaction
-        self._debug = debug
-
-    def format(self, record: logging.LogRecord) -> str:
-        """One line, whatever the record holds."""
-        told: dict[str, Any] = {
-            "time": _time(record).isoformat(timespec="milliseconds"),
-            "level": record.levelname.lower(),
-            "logger": record.name,
-            "message": record.getMessage(),
-            "request_id": current_request_id() or None,
-            **_told(record),
-        }
-        if record.exc_info:
-            told["traceback"] = _traceback(record, debug=self._debug)
-        return self._redaction(json.dumps(told, ensure_ascii=False, default=str))
-
-
-class ServiceHandler(logging.Handler):
+class ServiceHandler(logging.StreamHandler[Any]):
     """Our own records from INFO on, of libraries warnings, or everything from INFO on when debugging."""
 
     def __init__(self, *, debug: bool = False) -> None:
-        super().__init__(logging.DEBUG if debug else logging.INFO)
+        super().__init__()
         self._debug = debug
 
     def filter(self, record: logging.LogRecord) -> bool:
@@ -514,25 +376,11 @@ class ServiceHandler(logging.Handler):
         is_ours = record.name == "retrieval" or record.name.startswith("retrieval.")
         return record.levelno >= (logging.INFO if is_ours or self._debug else logging.WARNING)
 
-    def emit(self, record: logging.LogRecord) -> None:
-        """Write the record."""
-        if sys.stderr is None:
-            return
-        try:
-            line = self.format(record)
-        except Exception:  # noqa: BLE001 - what cannot be written down must not end a request
-            self.handleError(record)
-            return
-        sys.stderr.write(line + "\n")
-        sys.stderr.flush()
-
 
 def configure_service_logging(settings: Settings, *, as_json: bool, debug: bool = False) -> None:
     """Send the process's log records to standard error as lines of JSON, or of text."""
     handler = ServiceHandler(debug=debug)
-    redaction = Redaction.of(settings)
-    formatter = JSONFormatter if as_json else TextFormatter
-    handler.setFormatter(formatter(redaction, debug=debug))
+    handler.setFormatter(ServiceFormatter(Redaction.of(settings), as_json=as_json, debug=debug))
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.INFO)
@@ -543,19 +391,6 @@ def _passwords(url: str) -> list[str]:
     found = [one[1] for one in re.finditer(r"://[^:/@]*:(.+)@", url)]
     found += [one[2] for one in _PARAMETER.finditer(url)]
     return [*found, *map(unquote, found)]
-
-
-def _told(record: logging.LogRecord) -> dict[str, Any]:
-    told = getattr(record, "told", None)
-    return told if isinstance(told, dict) else {}
-
-
-def _time(record: logging.LogRecord) -> datetime:
-    return datetime.fromtimestamp(record.created, UTC)
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
 
 
 def _traceback(record: logging.LogRecord, *, debug: bool) -> str:

@@ -248,7 +248,7 @@ WRITES = (
     ),
     "INSERT INTO query_rewrites VALUES (%(tenant)s, 'sim/0', '\\x00', '{}', now(), now())",
     "INSERT INTO api_keys VALUES ('k', %(tenant)s, 'mine', '{admin}', '\\x00')",
-    "INSERT INTO idempotency_keys VALUES (%(tenant)s, '', 'k', gen_random_uuid(), '', '', now(), now())",
+    "INSERT INTO idempotency_keys VALUES (%(tenant)s, '', 'k', gen_random_uuid(), '', now(), now())",
     "UPDATE items SET collection_id = %(theirs)s",
     "UPDATE collections SET tenant_id = %(tenant)s",
     "INSERT INTO collections (tenant_id, name) VALUES (%(tenant)s, 'mine')",

@@ -24,16 +24,16 @@ _BEGIN = Compiled("""
         now() + make_interval(secs => %(hold_seconds)s), now() + make_interval(hours => %(hours)s))
     ON CONFLICT ON CONSTRAINT idempotency_keys_pkey DO UPDATE SET
         attempt = excluded.attempt, request_hash = excluded.request_hash, held_until = excluded.held_until,
-        expires_at = excluded.expires_at, body_hash = NULL, status = NULL, headers = NULL, body = NULL
+        expires_at = excluded.expires_at, status = NULL, headers = NULL, body = NULL
     WHERE k.expires_at <= now() OR (k.status IS NULL AND k.held_until <= now())
     RETURNING attempt
 """)
 _FOUND = Compiled("""
-    SELECT request_hash, body_hash, status, headers, body FROM idempotency_keys
+    SELECT request_hash, status, headers, body FROM idempotency_keys
     WHERE tenant_id = %(tenant_id)s AND key_id = %(key_id)s AND idempotency_key = %(idempotency_key)s
 """)
 _KEEP = Compiled("""
-    UPDATE idempotency_keys SET body_hash = %(body_hash)s, status = %(status)s, headers = %(headers)s, body = %(body)s
+    UPDATE idempotency_keys SET status = %(status)s, headers = %(headers)s, body = %(body)s
     WHERE tenant_id = %(tenant_id)s AND key_id = %(key_id)s AND idempotency_key = %(idempotency_key)s
         AND attempt = %(attempt)s
 """)
@@ -56,7 +56,7 @@ class Attempt:
     attempt: UUID
     """Random: tells this try from others."""
     request_hash: bytes
-    """The hash of method and path."""
+    """The hash of method, path, query string and body."""
 
     def parameters(self) -> dict[str, object]:
         """The parameters of a statement."""
@@ -72,8 +72,6 @@ class Attempt:
 class KeptAnswer:
     """The kept answer to a write."""
 
-    body_hash: bytes
-    """The hash of the request's body."""
     status: int
     headers: dict[str, str]
     body: bytes | None = field(repr=False)
@@ -97,19 +95,17 @@ async def begin_write(database: Database, attempt: Attempt, *, hold_seconds: flo
             return None
         rows = await database.read(attempt.tenant_id, _FOUND.bind(**attempt.parameters()))
         if rows:
-            request_hash, body_hash, status, headers, body = rows[0]
+            request_hash, status, headers, body = rows[0]
             answer = None
             if status is not None:
                 kept = None if body is None else bytes(body)
-                answer = KeptAnswer(body_hash=bytes(body_hash), status=status, headers=dict(headers), body=kept)
+                answer = KeptAnswer(status=status, headers=dict(headers), body=kept)
             return Earlier(request_hash=bytes(request_hash), answer=answer)
 
 
 async def keep_answer(database: Database, attempt: Attempt, answer: KeptAnswer) -> None:
     """Keep the answer to whoever asks again. An attempt that took longer than it held the key keeps nothing."""
-    given = {
-        "body_hash": answer.body_hash, "status": answer.status, "headers": Jsonb(answer.headers), "body": answer.body,
-    }  # fmt: skip
+    given = {"status": answer.status, "headers": Jsonb(answer.headers), "body": answer.body}
     await database.write(attempt.tenant_id, _KEEP.bind(**attempt.parameters(), **given))
 
 

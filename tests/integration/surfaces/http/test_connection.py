@@ -10,7 +10,6 @@ import pytest_asyncio
 from pydantic import SecretStr
 
 from retrieval import Settings
-from retrieval.surfaces.http import connection
 from retrieval.surfaces.http.app import create_app
 from retrieval.surfaces.http.connection import HEAD_BYTES
 from tests.support.serving import Served, served
@@ -86,21 +85,13 @@ async def test_what_is_no_http_is_refused(service: Served) -> None:
     assert b"application/problem+json" in answer
 
 
-@pytest.mark.parametrize("said", [b"", b"\r\n", GET])
-async def test_who_does_not_go_on_is_left(service: Served, monkeypatch: pytest.MonkeyPatch, said: bytes) -> None:
-    """Nothing came, or half a head."""
-    monkeypatch.setattr(connection, "FIRST_SECONDS" if not said else "HEAD_SECONDS", 0.0)
+async def test_a_body_that_never_comes_is_given_up_in_the_time_of_its_request(service: Served) -> None:
+    """Clients that are slow within their time are the proxy's."""
+    request = (
+        b"POST /v1/collections/docs/search HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        b"Content-Length: 100\r\nX-Request-Timeout: 0.05\r\n\r\n{"
+    )
     async with asyncio.timeout(60):
-        assert await answers(service, said, ends=False) == b""
-
-
-async def test_half_a_head_behind_an_answer_is_not_waited_for(service: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is complete is answered before."""
-    monkeypatch.setattr(connection, "HEAD_SECONDS", 0.0)
-    reader, writer = await asyncio.open_connection("127.0.0.1", service.port)
-    async with asyncio.timeout(60):
-        writer.write(GET + b"\r\n")
-        assert (await reader.readuntil(b"}")).startswith(b"HTTP/1.1 200 ")
-        writer.write(GET)
-        assert await reader.read() == b""
-    writer.close()
+        answer = await answers(service, request)
+    assert answer.startswith(b"HTTP/1.1 408 ")
+    assert b"/problems/body-timeout" in answer

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, MutableMapping
+from collections.abc import AsyncIterator, Callable, MutableMapping
 
 import pytest
 from fastapi import FastAPI, Request
-from fastapi.responses import PlainTextResponse, StreamingResponse
+from fastapi.responses import StreamingResponse
 from httpx2 import ASGITransport, AsyncClient, Response
 from starlette.datastructures import Headers
 
@@ -16,37 +16,44 @@ from retrieval import Settings
 from retrieval.adapters.store.deadline import current_deadline, late
 from retrieval.domain.api_key import EVERY_SCOPE, Caller
 from retrieval.domain.errors import DatabaseUnreachableError, RetrievalError, UnknownCollectionError
-from retrieval.surfaces.http import connection as exchange
-from retrieval.surfaces.http.admission import Access, Admission
+from retrieval.surfaces.http.admission import Access
 from retrieval.surfaces.http.answers import on_error
 from retrieval.surfaces.http.app import Frame
 from retrieval.surfaces.http.connection import extensions
-from retrieval.surfaces.http.limits import Limits, Load
+from retrieval.surfaces.http.limits import Limits
 from retrieval.surfaces.http.service import Service
 from retrieval.surfaces.http.telemetry import current_request_id
 
 LIMIT = 100
+HOST = (b"host", b"localhost")
+
+
+def without_keys(service: Service) -> Access:
+    """Whoever asks is let in."""
+    return Access(service, insecure_local=True)
 
 
 class World:
     """An application and its client."""
 
-    def __init__(self, *, seconds: float = 30.0, requests: int = 10) -> None:
-        self.load = Load(requests)
+    def __init__(
+        self, *, seconds: float = 30.0, requests: int = 10, access: Callable[[Service], Access] = without_keys
+    ) -> None:
+        service = Service(Settings().changed(http_max_requests=requests))
+        self.load = service.load
         self.entered, self.go_on = asyncio.Event(), asyncio.Event()
         self.ended_by: BaseException | None = None
         self.app = FastAPI()
         self.app.add_exception_handler(RetrievalError, on_error)
         self.app.add_middleware(
             Frame,
+            access=access(service),
             limits=Limits(body_bytes=LIMIT, search_bytes=LIMIT, bulk_bytes=10 * LIMIT, seconds=seconds),
-            load=self.load,
         )
         self.app.get("/errors/{which}")(self._raise)
         self.app.get("/wait")(self._wait)
         self.app.get("/breaks")(self._break)
         self.app.get("/livez")(self._alive)
-        self.app.add_route("/late", self._late, methods=["POST"])
         self.app.post("/length")(self._length)
         self.app.post("/v1/collections/a/items/bulk")(self._length)
         self.client = AsyncClient(transport=ASGITransport(app=self.app), base_url="http://localhost")
@@ -77,17 +84,13 @@ class World:
     async def _alive(self) -> str:
         return "alive"
 
-    async def _late(self, request: Request) -> PlainTextResponse:
-        await self.go_on.wait()
-        return PlainTextResponse(str(len(await request.body())))
-
     async def _length(self, request: Request) -> int:
         return len(await request.body())
 
 
 def bare(path: str) -> dict[str, object]:
     """What a server of ASGI tells of a request."""
-    scope: dict[str, object] = {"type": "http", "http_version": "1.1", "method": "GET", "headers": []}
+    scope: dict[str, object] = {"type": "http", "http_version": "1.1", "method": "GET", "headers": [HOST]}
     return {**scope, "path": path, "raw_path": path.encode(), "query_string": b""}
 
 
@@ -128,7 +131,7 @@ async def test_what_the_client_cannot_mend_is_logged(world: World, caplog: pytes
     """With what the client is not told; what it can mend is not."""
     with caplog.at_level(logging.INFO, "retrieval"):
         await world.client.get("/errors/unknown")
-        assert not [record for record in caplog.records if record.name.startswith("retrieval")]
+        assert {record.name for record in caplog.records if record.name.startswith("retrieval")} == {"retrieval.access"}
         await world.client.get("/errors/away")
     assert "cannot reach secret" in caplog.text
 
@@ -136,15 +139,11 @@ async def test_what_the_client_cannot_mend_is_logged(world: World, caplog: pytes
 async def test_an_error_within_an_answer_is_logged(world: World, caplog: pytest.LogCaptureFixture) -> None:
     """The client sees only that the answer ends too early."""
 
-    async def receive() -> dict[str, object]:
-        await asyncio.Event().wait()
-        raise AssertionError
-
     async def send(message: MutableMapping[str, object]) -> None:
         pass
 
     with caplog.at_level(logging.INFO, "retrieval"):
-        await world.app(bare("/breaks"), receive, send)
+        await world.app(bare("/breaks"), never, send)
     assert "in the midst" in caplog.text
 
 
@@ -201,13 +200,11 @@ class Keyed(Access):
         return Caller("tenant", EVERY_SCOPE, headers["x-api-key"]), None
 
 
-async def test_a_key_leaves_room_for_others(settings: Settings) -> None:
+async def test_a_key_leaves_room_for_others() -> None:
     """Who has as many requests being answered as there is room for others is told to come again."""
-    world = World()
-    access, load = Keyed(Service(settings), insecure_local=True), Load(2)
-    limits = Limits(body_bytes=LIMIT, search_bytes=LIMIT, bulk_bytes=LIMIT, seconds=30.0)
-    transport = ASGITransport(app=Frame(Admission(world.app, access=access), limits=limits, load=load))
-    async with AsyncClient(transport=transport, base_url="http://localhost", headers={"X-API-Key": "a"}) as client:
+    world = World(requests=2, access=lambda service: Keyed(service, insecure_local=True))
+    world.client.headers["X-API-Key"] = "a"
+    async with world.client as client:
         waiting = asyncio.create_task(client.get("/wait"))
         await world.entered.wait()
         answer = await client.get("/errors/unknown")
@@ -217,7 +214,7 @@ async def test_a_key_leaves_room_for_others(settings: Settings) -> None:
         world.go_on.set()
         assert (await waiting).status_code == 200
         assert (await client.get("/errors/unknown")).status_code == 404
-    assert (load.in_flight, load.shares) == (0, {})
+    assert (world.load.in_flight, world.load.shares) == (0, {})
 
 
 async def test_what_needs_no_key_takes_no_place() -> None:
@@ -231,25 +228,60 @@ async def test_what_needs_no_key_takes_no_place() -> None:
         await waiting
 
 
-async def test_an_answer_that_nobody_reads_holds_no_place_and_is_dropped_in_time() -> None:
-    """The place is free once the whole answer is known; the connection ends with the time of the request."""
-    world, reading, dropped = World(seconds=0.01), asyncio.Event(), asyncio.Event()
-    sent: list[str] = []
+class Cut:
+    """The connection of a request, without a socket."""
 
-    async def receive() -> dict[str, object]:
-        await reading.wait()
-        return {"type": "http.disconnect"}
+    def __init__(self) -> None:
+        self.is_lost = False
+        self.on_lost: Callable[[], None] | None = None
+        self.dropped = asyncio.Event()
+
+    def abort(self) -> None:
+        """Drop it."""
+        self.dropped.set()
+
+
+async def test_an_answer_that_nobody_reads_holds_no_place_and_is_dropped_in_time() -> None:
+    """The place is free once the answer begins; the connection ends with the time of the request."""
+    world, line, reading = World(seconds=0.01), Cut(), asyncio.Event()
+    sent: list[str] = []
 
     async def send(message: MutableMapping[str, object]) -> None:
         sent.append(str(message["type"]))
         assert world.load.in_flight == 0
         await reading.wait()
 
-    scope = {**bare("/errors/unknown"), "extensions": extensions(dropped.set)}
     async with asyncio.timeout(60):
-        await world.app(scope, receive, send)
+        await world.app({**bare("/errors/unknown"), "extensions": extensions(line)}, never, send)
     assert sent == ["http.response.start"]
-    assert dropped.is_set()
+    assert line.dropped.is_set()
+
+
+async def never() -> dict[str, object]:
+    """Nothing more comes."""
+    await asyncio.Event().wait()
+    raise AssertionError
+
+
+@pytest.mark.parametrize("is_lost", [False, True])
+async def test_a_client_that_hangs_up_ends_its_request(world: World, *, is_lost: bool) -> None:
+    """While it is answered, or before that began; nothing is sent any more, and its body need not be read."""
+    line = Cut()
+    line.is_lost = is_lost
+
+    async def send(message: MutableMapping[str, object]) -> None:
+        raise AssertionError(message)
+
+    scope = {**bare("/wait"), "headers": [HOST, (b"content-length", b"3")], "extensions": extensions(line)}
+    async with asyncio.timeout(60):
+        answering = asyncio.create_task(world.app(scope, never, send))
+        if not is_lost:
+            await world.entered.wait()
+            assert line.on_lost is not None
+            line.on_lost()
+        await answering
+    assert isinstance(world.ended_by, asyncio.CancelledError) != is_lost or world.entered.is_set()
+    assert world.load.in_flight == 0
 
 
 async def test_a_request_that_takes_too_long_is_ended(world: World) -> None:
@@ -280,56 +312,12 @@ async def test_a_time_that_is_none_is_refused(world: World, asked: str) -> None:
     assert "X-Request-Timeout" in answer.json()["detail"]
 
 
-@pytest.mark.parametrize("headers", [{"X-Request-Timeout": "0.01"}, {}])
-async def test_a_body_that_does_not_arrive_in_time_is_given_up(
-    world: World, monkeypatch: pytest.MonkeyPatch, headers: dict[str, str]
-) -> None:
-    """It is the client that was slow: 408. It has less time than the whole request."""
-    if not headers:
-        monkeypatch.setattr(exchange, "BODY_SECONDS", 0.01)
+async def test_a_body_that_does_not_arrive_in_time_is_given_up(world: World) -> None:
+    """It is the client that was slow: 408."""
 
     async def parts() -> AsyncIterator[bytes]:
         yield b"x"
         await asyncio.Event().wait()
 
-    answer = await world.client.post("/length", content=parts(), headers=headers)
+    answer = await world.client.post("/length", content=parts(), headers={"X-Request-Timeout": "0.01"})
     assert (answer.status_code, problem(answer)) == (408, "/problems/body-timeout")
-
-
-async def test_a_client_that_hangs_up_is_noticed_also_where_nobody_reads_its_body(world: World) -> None:
-    """Its handler is ended."""
-    parts: list[dict[str, object]] = [{"type": "http.request", "body": b"x", "more_body": True}] * 2
-    parts.append({"type": "http.disconnect"})
-
-    async def receive() -> dict[str, object]:
-        return parts.pop(0)
-
-    async def send(message: MutableMapping[str, object]) -> None:
-        raise AssertionError(message)
-
-    scope = {**bare("/wait"), "headers": [(b"content-length", b"3")]}
-    async with asyncio.timeout(60):
-        await world.app(scope, receive, send)
-    assert isinstance(world.ended_by, asyncio.CancelledError)
-
-
-async def test_a_body_that_is_read_late_is_whole(world: World) -> None:
-    """What came while the application did something else was held for it."""
-    left = [b"a", b"b", b"c", b"d", b"e", b""]
-    sent: list[MutableMapping[str, object]] = []
-
-    async def receive() -> dict[str, object]:
-        if not left:
-            await asyncio.Event().wait()
-        part = left.pop(0)
-        if len(left) == 6 - exchange.HELD_PARTS:
-            world.go_on.set()
-        return {"type": "http.request", "body": part, "more_body": bool(left)}
-
-    async def send(message: MutableMapping[str, object]) -> None:
-        sent.append(message)
-
-    scope = {**bare("/late"), "method": "POST", "headers": [(b"transfer-encoding", b"chunked")]}
-    async with asyncio.timeout(60):
-        await world.app(scope, receive, send)
-    assert sent[-1]["body"] == b"5"

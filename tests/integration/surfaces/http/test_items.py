@@ -8,11 +8,10 @@ from urllib.parse import quote
 
 import pytest
 import pytest_asyncio
-from fastapi import FastAPI
 from httpx2 import AsyncClient
 
 from retrieval.domain.api_key import EVERY_SCOPE, Caller, Scope
-from retrieval.surfaces.http.caller import current_caller
+from retrieval.surfaces.http.admission import Access
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -264,19 +263,19 @@ async def test_vectors_of_ones_own_are_taken(client: AsyncClient) -> None:
     ],
 )
 async def test_every_operation_needs_its_scope(
-    client: AsyncClient, app: FastAPI, scope: Scope, operations: list[str]
+    client: AsyncClient, monkeypatch: pytest.MonkeyPatch, scope: Scope, operations: list[str]
 ) -> None:
     """Reading, changing items, and what is the administrator's; with all others it is refused."""
-    others = EVERY_SCOPE - {scope, Scope.ADMIN}
-    app.dependency_overrides[current_caller] = lambda: Caller("any", others)
-    try:
-        for operation in operations:
-            method, path = operation.split(" ")
-            body: dict[str, str] | None = None if method in {"GET", "DELETE"} else {}
-            answer = await client.request(method, f"/v1/collections{path}", json=body)
-            assert (answer.status_code, answer.json()["type"]) == (403, "/problems/forbidden"), operation
-    finally:
-        app.dependency_overrides.clear()
+
+    async def caller(*_: object) -> tuple[Caller, None]:
+        return Caller("any", EVERY_SCOPE - {scope, Scope.ADMIN}), None
+
+    monkeypatch.setattr(Access, "caller", caller)
+    for operation in operations:
+        method, path = operation.split(" ")
+        body: dict[str, str] | None = None if method in {"GET", "DELETE"} else {}
+        answer = await client.request(method, f"/v1/collections{path}", json=body)
+        assert (answer.status_code, answer.json()["type"]) == (403, "/problems/forbidden"), operation
 
 
 async def test_items_are_listed_page_by_page(client: AsyncClient) -> None:

@@ -22,15 +22,15 @@ from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.collection import Collection
 from retrieval.domain.api_key import NewApiKey, Scope
-from retrieval.domain.errors import DeadlineError, UnknownKeyError
+from retrieval.domain.errors import UnknownKeyError
 from retrieval.jobs.registry import JOBS
 from retrieval.jobs.run import run_job
 from retrieval.services.add import AddedEach
-from retrieval.surfaces.http import authentication
-from retrieval.surfaces.http import connection as exchange
+from retrieval.surfaces.http import admission, authentication
 from retrieval.surfaces.http.admission import LONGEST_ANSWER
 from retrieval.surfaces.http.app import create_app
 from retrieval.surfaces.http.caller import CurrentCaller, CurrentPlatform, needs
+from retrieval.surfaces.http.connection import GRACE_SECONDS
 from tests.support.database import SCHEMA
 from tests.support.jobs import target_of
 
@@ -374,28 +374,33 @@ async def test_a_write_goes_on_when_its_client_hangs_up(world: World) -> None:
     assert len(world.things.done) == done + 1
 
 
-async def test_a_write_that_is_late_goes_on_behind_its_answer(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its statements too have more time than its client, who is told that it is late, and sends it again."""
-    monkeypatch.setattr(exchange, "LET_GO_SECONDS", 0.05)
+async def test_a_write_that_is_late_goes_on_and_its_client_hears_what_became_of_it(world: World) -> None:
+    """Its statements too have more time than those of other requests; sent again, it is not done again."""
     key, done = await world.key("write"), len(world.things.done)
     world.things.entered.clear()
     world.things.go_on.clear()
     headers = {**bearing(key), "Idempotency-Key": "late", "X-Request-Timeout": "0.1"}
     late = asyncio.create_task(world.client.post("/things", content=b"stored", headers=headers))
     await world.things.entered.wait()
-    is_told = asyncio.Event()
-
-    def told() -> DeadlineError:
-        is_told.set()
-        return DeadlineError("late")
-
-    monkeypatch.setattr(exchange, "late", told)
-    await is_told.wait()
+    await asyncio.sleep(0.1 + 2 * GRACE_SECONDS)
     world.things.go_on.set()
-    assert (await late).status_code == 504
+    assert (await late).status_code == 201
     answer = await world.post(key, b"stored", "late")
     assert (answer.status_code, "idempotency-replayed" in answer.headers) == (201, True)
     assert len(world.things.done) == done + 1
+
+
+async def test_a_write_that_takes_much_too_long_is_told_to_be_late(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody knows how far it came: its key stays taken for a while."""
+    monkeypatch.setattr(admission, "FINISH_SECONDS", 0.5)
+    key = await world.key("write")
+    world.things.go_on.clear()
+    headers = {**bearing(key), "Idempotency-Key": "too late", "X-Request-Timeout": "0.1"}
+    late = await world.client.post("/things", content=b"slow", headers=headers)
+    assert (late.status_code, late.json()["type"]) == (504, "/problems/deadline")
+    assert (await world.post(key, b"slow", "too late")).status_code == 409
 
 
 async def test_a_write_whose_body_never_comes_may_be_sent_again(world: World) -> None:

@@ -14,9 +14,11 @@ from pydantic import SecretStr
 
 from retrieval import Settings
 from retrieval.adapters.embedders.hashing import HashingEmbedder
-from retrieval.surfaces.http.app import create_app
+from retrieval.surfaces.http.admission import Access
+from retrieval.surfaces.http.app import Frame, create_app
 from retrieval.surfaces.http.caller import CurrentPlatform
-from retrieval.surfaces.http.telemetry import JSONFormatter, Redaction, Telemetry
+from retrieval.surfaces.http.limits import Limits
+from retrieval.surfaces.http.telemetry import Redaction, ServiceFormatter
 from tests.support.database import SCHEMA
 from tests.support.traces import keep_spans
 
@@ -69,7 +71,7 @@ class Lines(logging.Handler):
 
     def __init__(self) -> None:
         super().__init__(logging.DEBUG)
-        self.setFormatter(JSONFormatter(Redaction([])))
+        self.setFormatter(ServiceFormatter(Redaction([]), as_json=True))
         self.lines: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -173,8 +175,10 @@ async def test_a_client_that_hangs_up_is_told_as_499(app: FastAPI, said: Lines) 
     async def unheard(_: object) -> None:
         raise AssertionError
 
-    scope = {"type": "http", "method": "GET", "path": "/x", "headers": []}
-    await Telemetry(nothing, metrics=app.state.service.metrics)(scope, never, unheard)
+    scope = {"type": "http", "method": "GET", "path": "/x", "headers": [(b"host", b"localhost")]}
+    service = app.state.service
+    access, limits = Access(service, insecure_local=True), Limits.of(service.settings)
+    await Frame(nothing, access=access, limits=limits)(scope, never, unheard)
 
     assert told == ["called"]
     assert [one["status"] for one in said.of("retrieval.access")] == [499]

@@ -5,14 +5,25 @@ from __future__ import annotations
 import pytest
 from httpx2 import ASGITransport, AsyncClient
 from starlette.responses import PlainTextResponse
+from starlette.types import Receive, Scope, Send
 
-from retrieval.surfaces.http.app import LocalOnly
+from retrieval.surfaces.http.app import check_local
+from retrieval.surfaces.http.problems import MisdirectedError
+
+
+async def local(scope: Scope, receive: Receive, send: Send) -> None:
+    """Tells whether the request is taken for one of this machine's own."""
+    try:
+        check_local(scope)
+    except MisdirectedError as refused:
+        await PlainTextResponse(str(refused), refused.status)(scope, receive, send)
+    else:
+        await PlainTextResponse("served")(scope, receive, send)
 
 
 async def status(url: str = "http://127.0.0.1:8000", **headers: str) -> int:
     """Of a request for that URL."""
-    app = LocalOnly(PlainTextResponse("served"))
-    async with AsyncClient(transport=ASGITransport(app=app), base_url=url) as client:
+    async with AsyncClient(transport=ASGITransport(app=local), base_url=url) as client:
         return (await client.get("/", headers=headers)).status_code
 
 
@@ -55,8 +66,7 @@ async def test_a_page_of_another_host_is_refused(origin: str) -> None:
 @pytest.mark.parametrize("name", ["Host", "Origin"])
 async def test_of_two_headers_nobody_knows_which_one_counts(name: str) -> None:
     """Also where both would do."""
-    app = LocalOnly(PlainTextResponse("served"))
-    async with AsyncClient(transport=ASGITransport(app=app), base_url="http://localhost") as client:
+    async with AsyncClient(transport=ASGITransport(app=local), base_url="http://localhost") as client:
         headers = {"Host": "localhost", "Origin": "http://localhost"}
         given = [*headers.items(), (name, headers[name])]
         assert (await client.get("/", headers=given)).status_code == 421

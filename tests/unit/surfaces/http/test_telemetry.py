@@ -11,9 +11,10 @@ from pydantic import SecretStr
 
 from retrieval import Settings
 from retrieval.surfaces.http import telemetry as request_id
-from retrieval.surfaces.http.telemetry import JSONFormatter, Redaction, ServiceHandler, TextFormatter
+from retrieval.surfaces.http.telemetry import Redaction, ServiceFormatter, ServiceHandler
 
 REDACTION = Redaction(["hunter22", "sk-opensesame"])
+JSON, TEXT = (ServiceFormatter(REDACTION, as_json=as_json) for as_json in (True, False))
 
 
 def record(message: str, *arguments: object, name: str = "retrieval.access", **extra: Any) -> logging.LogRecord:
@@ -27,7 +28,7 @@ def record(message: str, *arguments: object, name: str = "retrieval.access", **e
 def test_a_json_line_holds_what_is_told() -> None:
     """One object a line, its time in UTC."""
     told = {"method": "POST", "status": 200, "ms": 3.1, "key_id": None}
-    line = JSONFormatter(REDACTION).format(record("POST %s", "/v1\nx", told=told))
+    line = JSON.format(record("POST %s", "/v1\nx", told=told))
 
     found = json.loads(line)
     assert "\n" not in line
@@ -38,12 +39,12 @@ def test_a_json_line_holds_what_is_told() -> None:
 
 def test_a_line_of_text_leaves_out_what_is_empty() -> None:
     """And holds no line break, whatever the message does."""
-    line = TextFormatter(REDACTION).format(record("POST\n/v1", told={"status": 200, "key_id": None}))
+    line = TEXT.format(record("POST\n/v1", told={"status": 200, "key_id": None}))
 
     assert line.endswith("INFO retrieval.access POST /v1 status=200")
 
 
-@pytest.mark.parametrize("formatter", [JSONFormatter(REDACTION), TextFormatter(REDACTION)])
+@pytest.mark.parametrize("formatter", [JSON, TEXT])
 def test_whatever_is_logged_within_a_request_bears_its_id(formatter: logging.Formatter) -> None:
     """Also by parts that know nothing of requests."""
     token = request_id.set_request_id("request-7")
@@ -66,7 +67,7 @@ def test_whatever_is_logged_within_a_request_bears_its_id(formatter: logging.For
         "key rtv_abcdefghijkl_AbC-123_xyz is wrong",
     ],
 )
-@pytest.mark.parametrize("formatter", [JSONFormatter(REDACTION), TextFormatter(REDACTION)])
+@pytest.mark.parametrize("formatter", [JSON, TEXT])
 def test_secrets_are_taken_out(formatter: logging.Formatter, message: str) -> None:
     """Those of the settings, passwords within addresses, and the secret part of keys."""
     line = formatter.format(record("it said: %s", message))
@@ -110,7 +111,7 @@ def test_an_error_is_told_by_its_class_and_place(*, debug: bool) -> None:
     with pytest.raises(ValueError, match="zweistromland") as raised:
         raise ValueError("zweistromland") from KeyError("mesopotamia")
     told = (raised.type, raised.value, raised.tb)
-    line = JSONFormatter(REDACTION, debug=debug).format(record("failed", exc_info=told))
+    line = ServiceFormatter(REDACTION, as_json=True, debug=debug).format(record("failed", exc_info=told))
 
     assert "builtins.ValueError" in line
     assert "builtins.KeyError" in line
@@ -122,7 +123,7 @@ def test_an_error_is_told_by_its_class_and_place(*, debug: bool) -> None:
 def test_libraries_are_heard_from_warnings_on(capsys: pytest.CaptureFixture[str]) -> None:
     """Of our own parts each record counts from INFO on."""
     handler = ServiceHandler()
-    handler.setFormatter(TextFormatter(REDACTION))
+    handler.setFormatter(TEXT)
     for one in (
         record("ours", name="retrieval.jobs"),
         record("ours, detailed", name="retrieval.jobs", level=logging.DEBUG),
