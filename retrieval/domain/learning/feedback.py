@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -122,7 +121,7 @@ class Feedback:
         if not self.actor and not self.session:
             return None
         contexts = (self.context or Context()).buckets()
-        return _derived("direct", self.item_id, list(contexts), self.actor, self.session, self.kind)
+        return _derived("direct", self.item_id, *contexts, self.actor, self.session, self.kind)
 
     @property
     def own_key(self) -> UUID | None:
@@ -130,15 +129,18 @@ class Feedback:
 
         None: neither is there; who sends the event makes a key, once.
         """
+        return self.key_about(None if self.key is not None else self.subject)
+
+    def key_about(self, subject: UUID | None) -> UUID | None:
+        """``own_key`` for whoever has the subject already."""
         if isinstance(self.key, UUID):
             return self.key
         if self.key is not None:
             return _derived("key", self.key)
-        subject = self.subject
         if subject is None:
             return None
-        when = None if self.at is None else self.at.astimezone(UTC).isoformat()
-        return _derived("event", str(subject), self.reward, self.weight, when)
+        when = "" if self.at is None else self.at.astimezone(UTC).isoformat()
+        return _derived("event", str(subject), str(self.reward), str(self.weight), when)
 
     def named(self) -> str:
         """The event in a message."""
@@ -193,8 +195,9 @@ def check_not_ahead(event: Feedback, now: datetime) -> None:
         )
 
 
-def _derived(*parts: object) -> UUID:
-    return uuid5(_NAMESPACE, json.dumps(parts))
+def _derived(*parts: str) -> UUID:
+    """A key made of texts, in none of which a NUL stands; of one sort of key only one part may be several."""
+    return uuid5(_NAMESPACE, "\0".join(parts))
 
 
 def _reward(reward: object, helpful: object) -> float:

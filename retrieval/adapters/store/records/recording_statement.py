@@ -7,26 +7,22 @@ every record has, and each record is one parameter. https://www.postgresql.org/d
 from __future__ import annotations
 
 import json
-import sys
 from array import array
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
-from functools import lru_cache
+from datetime import datetime
+from functools import partial
 from itertools import chain
 from math import isfinite
 from operator import attrgetter
 from struct import Struct
 from typing import Any
 
+from retrieval.adapters.store.binary import INT4, NULL, microseconds, numbers, texts
 from retrieval.domain.records.search_record import Matrix, SearchRecord
 
-_INT4, _INT8, _DOUBLE = Struct(">i"), Struct(">q"), Struct(">d")
-_NULL = _INT4.pack(-1)
-_EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
-_MICROSECOND = timedelta(microseconds=1)
-_TEXT_TYPE = 25
+_INT8, _DOUBLE = Struct(">q"), Struct(">d")
 _FEW = 256
-_LENGTHS = [_INT4.pack(length) for length in range(_FEW)]
+_LENGTHS = [INT4.pack(length) for length in range(_FEW)]
 
 
 def encoded(record: SearchRecord) -> bytes:
@@ -35,9 +31,9 @@ def encoded(record: SearchRecord) -> bytes:
     for head, encode, value in zip(_HEADS, _ENCODERS, _VALUES(record), strict=True):
         data = None if value is None else encode(value)
         if data is None:
-            parts += head, _NULL
+            parts += head, NULL
         else:
-            parts += head, _LENGTHS[size] if (size := len(data)) < _FEW else _INT4.pack(size), data
+            parts += head, _LENGTHS[size] if (size := len(data)) < _FEW else INT4.pack(size), data
     return b"".join(parts)
 
 
@@ -52,7 +48,7 @@ def _bool(value: bool) -> bytes:  # noqa: FBT001 - a value among others
 
 
 def _moment(value: datetime) -> bytes:
-    return _INT8.pack((value - _EPOCH) // _MICROSECOND)
+    return _INT8.pack(microseconds(value))
 
 
 def _json(value: Any) -> bytes:
@@ -71,46 +67,23 @@ def _plain(value: object) -> Any:
 _AS_JSON = json.JSONEncoder(default=_plain, allow_nan=False).encode
 
 
-def _texts(values: Sequence[str]) -> bytes:
-    # There are a hundred: no line of Python is run for each.
-    each = list(map(str.encode, values))
-    sized = chain.from_iterable(zip(map(_INT4.pack, map(len, each)), each, strict=True))
-    return _array_head(_TEXT_TYPE, (len(each),)) + b"".join(sized)
-
-
-def _doubles(values: Sequence[float | None]) -> bytes:
-    return _numbers(values, (len(values),), "d")
-
-
-def _reals(values: Sequence[float]) -> bytes:
-    return _numbers(values, (len(values),), "f")
-
-
-def _integers(values: Sequence[int]) -> bytes:
-    return _numbers(values, (len(values),), "i")
-
-
-def _smallints(values: Sequence[int]) -> bytes:
-    return _numbers(values, (len(values),), "h")
-
-
 def _rank_matrix(rows: Sequence[Sequence[int]]) -> bytes:
-    return _numbers(list(chain.from_iterable(rows)), _shape(rows), "h")
+    return numbers(list(chain.from_iterable(rows)), "h", _shape(rows))
 
 
 def _double_matrix(rows: Matrix) -> bytes:
-    return _numbers(list(chain.from_iterable(rows)), _shape(rows), "d")
+    return numbers(list(chain.from_iterable(rows)), "d", _shape(rows))
 
 
 def _score_matrix(rows: Matrix) -> bytes | None:
     """The scores in half the room, where they lose nothing by it: the legs compute most of them so."""
     values = list(chain.from_iterable(rows))
-    return _numbers(values, _shape(rows), "f") if _are_real(values) else None
+    return numbers(values, "f", _shape(rows)) if _are_real(values) else None
 
 
 def _exact_score_matrix(rows: Matrix) -> bytes | None:
     values = list(chain.from_iterable(rows))
-    return None if _are_real(values) else _numbers(values, _shape(rows), "d")
+    return None if _are_real(values) else numbers(values, "d", _shape(rows))
 
 
 def _are_real(values: Sequence[float | None]) -> bool:
@@ -122,70 +95,21 @@ def _shape(rows: Sequence[Sequence[Any]]) -> tuple[int, int]:
     return len(rows), len(rows[0]) if rows else 0
 
 
-_NUMBERS = {"h": (2, 21), "i": (4, 23), "f": (4, 700), "d": (8, 701)}
-"""The size in bytes and the OID of a number's PostgreSQL type, by its type code in Python's ``array``."""
-
-
-def _numbers(values: Sequence[Any], shape: tuple[int, ...], code: str) -> bytes:
-    """An array of that shape. Raises ``ValueError`` for a number that is none."""
-    size, kind = _NUMBERS[code]
-    known = [value for value in values if value is not None] if None in values else values
-    if not isfinite(sum(known)) and not all(map(isfinite, known)):
-        raise ValueError(f"{next(one for one in known if not isfinite(one))} is no finite number")
-    if known is not values:
-        head, pack = _INT4.pack(size), Struct(f">{code}").pack
-        data = [_NULL if value is None else head + pack(value) for value in values]
-        return _array_head(kind, shape, has_nulls=True) + b"".join(data)
-    numbers = array(code, values)
-    if sys.byteorder == "little":
-        numbers.byteswap()
-    return _array_head(kind, shape) + _sized(memoryview(numbers), size)
-
-
-def _sized(numbers: memoryview, size: int) -> bytes:
-    """The numbers, each after its size: there are hundreds, so that no line of Python is run for each."""
-    made = bytearray(_sizes(size, len(numbers)))
-    if size == 2:
-        words, given = memoryview(made).cast("H"), numbers.cast("B").cast("H")
-    else:
-        words, given = memoryview(made).cast("I"), numbers.cast("B").cast("I")
-    head, body = 4 // words.itemsize, size // words.itemsize
-    for place in range(body):
-        words[head + place :: head + body] = given[place::body]
-    return bytes(made)
-
-
-@lru_cache(maxsize=256)
-def _sizes(size: int, number: int) -> bytes:
-    return (_INT4.pack(size) + bytes(size)) * number
-
-
-def _array_head(kind: int, shape: tuple[int, ...], *, has_nulls: bool = False) -> bytes:
-    dimensions = shape if 0 not in shape else ()
-    bounds = chain.from_iterable((length, 1) for length in dimensions)
-    return _head_of(len(dimensions)).pack(len(dimensions), has_nulls, kind, *bounds)
-
-
-@lru_cache(maxsize=8)
-def _head_of(dimensions: int) -> Struct:
-    return Struct(f">{3 + 2 * dimensions}i")
-
-
 _Encoder = Callable[[Any], bytes | None]
 _KINDS: Mapping[str, tuple[int, _Encoder]] = {
     "bigint": (20, _INT8.pack),
-    "integer": (23, _INT4.pack),
+    "integer": (23, INT4.pack),
     "double precision": (701, _double),
     "boolean": (16, _bool),
     "text": (25, str.encode),
     "uuid": (2950, attrgetter("bytes")),
     "timestamp with time zone": (1184, _moment),
     "jsonb": (3802, _json),
-    "text[]": (1009, _texts),
-    "smallint[]": (1005, _smallints),
-    "integer[]": (1007, _integers),
-    "real[]": (1021, _reals),
-    "double precision[]": (1022, _doubles),
+    "text[]": (1009, texts),
+    "smallint[]": (1005, partial(numbers, code="h")),
+    "integer[]": (1007, partial(numbers, code="i")),
+    "real[]": (1021, partial(numbers, code="f")),
+    "double precision[]": (1022, partial(numbers, code="d")),
 }
 """The number of each type, the same in every server, and what writes its values."""
 
@@ -237,8 +161,8 @@ COLUMNS: Mapping[str, str] = {
 """The columns of a recorded search in their order, with their types as they are sent."""
 
 _TYPES = {kind: number for kind, (number, _) in _KINDS.items()}
-_COUNT = _INT4.pack(len(COLUMNS))
-_HEADS = [_INT4.pack(_TYPES[kind]) for kind in COLUMNS.values()]
+_COUNT = INT4.pack(len(COLUMNS))
+_HEADS = [INT4.pack(_TYPES[kind]) for kind in COLUMNS.values()]
 _ENCODERS = [_MATRICES.get(name) or _KINDS[kind][1] for name, kind in COLUMNS.items()]
 _VALUES = attrgetter(*("pool_scores" if name == "pool_scores_exact" else name for name in COLUMNS))
 
