@@ -20,17 +20,20 @@ BEGIN
             one.*, one.of_actor - one.all_of_actor + max((
                 SELECT count(*) FROM (
                     SELECT FROM feedback AS said
-                    WHERE one.of_actor = 1 AND said.collection_id = one.collection_id AND said.actor = one.actor
-                        AND said.actor <> '' AND said.received_at >= date_trunc('day', now(), 'UTC')
+                    WHERE one.of_actor = 1 AND (said.actor, said.collection_id) <= (one.actor, one.collection_id)
+                        AND (said.actor, said.collection_id, said.received_at)
+                            >= (one.actor, one.collection_id, date_trunc('day', now(), 'UTC')) AND said.actor <> ''
                     LIMIT one.daily_cap + one.all_of_actor
                 ) AS today
             )) OVER (PARTITION BY one.collection_id, one.actor) AS nth_of_actor,
             one.of_item - one.all_of_item + max((
                 SELECT count(*) FROM (
                     SELECT FROM feedback AS sent
-                    WHERE one.of_item = 1 AND sent.key_id = sent_by AND sent.collection_id = one.collection_id
-                        AND sent.item_id = one.item_id AND sent.key_id <> ''
-                        AND sent.received_at >= date_trunc('day', now(), 'UTC')
+                    WHERE one.of_item = 1 AND (sent.key_id, sent.collection_id, sent.item_id)
+                            <= (sent_by, one.collection_id, one.item_id COLLATE "C")
+                        AND (sent.key_id, sent.collection_id, sent.item_id, sent.received_at) >= (
+                            sent_by, one.collection_id, one.item_id COLLATE "C", date_trunc('day', now(), 'UTC')
+                        ) AND sent.key_id <> ''
                     LIMIT one.key_cap + one.all_of_item
                 ) AS today
             )) OVER (PARTITION BY one.collection_id, one.item_id) AS nth_of_item
@@ -85,7 +88,8 @@ GRANT EXECUTE ON FUNCTION within_caps(added_feedback[], text) TO @definer@;
 -- an item's arms holds its arm of no context, so what is read of the item after that cannot change: of a subject one
 -- verdict counts, the latest by event time (then by key), and of an API key's events on an item so many count in a day
 -- as its cap says. Within READ COMMITTED, where each statement sees what was committed before it.
--- Its plans are kept, and made when the tables may be empty: so it leaves the planner no choice but to look up keys.
+-- Its plans are kept, and made when the tables may be empty, when all indexes cost a planner the same: so it leaves the
+-- planner no choice but to look up keys, and names what came today by comparing rows, which one index alone can.
 CREATE OR REPLACE FUNCTION record_feedback(
     owners text[], item_ids text[], feedback_keys uuid[], subjects uuid[], retrieval_ids uuid[], retrieval_times timestamptz[],
     actors text[], sessions text[], kinds text[], rewards double precision[], weights double precision[],
@@ -192,8 +196,9 @@ BEGIN
             WHERE new.events + (
                 SELECT count(*) FROM (
                     SELECT FROM feedback AS said
-                    WHERE said.collection_id = new.collection_id AND said.actor = new.actor AND said.actor <> ''
-                        AND said.received_at >= date_trunc('day', now(), 'UTC')
+                    WHERE (said.actor, said.collection_id) <= (new.actor, new.collection_id)
+                        AND (said.actor, said.collection_id, said.received_at)
+                            >= (new.actor, new.collection_id, date_trunc('day', now(), 'UTC')) AND said.actor <> ''
                     LIMIT owner.daily_cap
                 ) AS earlier
             ) > owner.daily_cap
