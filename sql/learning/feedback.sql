@@ -239,7 +239,17 @@ BEGIN
 
     -- All verdicts of a subject but the latest are taken out again.
     FOR lost IN
-        SELECT rival.*
+        SELECT rival.*, (
+            SELECT rival.weight * decay_weight(
+                least(rival.occurred_at, rival.received_at), state.landmark, state.half_life_days
+            )
+            FROM learning_state(rival.collection_id) AS state
+        ) AS share, (
+            SELECT said.weight > 0 FROM feedback AS said
+            WHERE said.collection_id = rival.collection_id AND said.item_id = rival.item_id
+                AND said.subject = rival.subject AND said.superseded_at IS NULL
+            ORDER BY said.occurred_at DESC, said.feedback_key DESC LIMIT 1
+        ) AS latest_counts
         FROM unnest(added) AS event
         CROSS JOIN LATERAL (
             SELECT * FROM feedback AS said
@@ -253,28 +263,16 @@ BEGIN
         UPDATE feedback AS event SET superseded_at = now()
         WHERE event.collection_id = lost.collection_id AND event.item_id = lost.item_id
             AND event.feedback_key = lost.feedback_key AND event.superseded_at IS NULL;
-        CONTINUE WHEN NOT FOUND;  -- another event of the subject came to it first
+        CONTINUE WHEN NOT FOUND;  -- it lost to another of these events too
         superseding := superseding + (lost.received_at <> now())::integer;
-        CONTINUE WHEN lost.weight = 0;
-        IF (
-            SELECT said.weight > 0 FROM feedback AS said
-            WHERE said.collection_id = lost.collection_id AND said.item_id = lost.item_id
-                AND said.subject = lost.subject AND said.superseded_at IS NULL
-            ORDER BY said.occurred_at DESC, said.feedback_key DESC LIMIT 1
-        ) THEN
+        IF lost.weight > 0 AND lost.latest_counts THEN
             UPDATE arms AS arm SET
-                successes = CASE WHEN arm.uses = 1 THEN 0 ELSE arm.successes - share.weight * lost.reward END,
-                failures = CASE WHEN arm.uses = 1 THEN 0 ELSE arm.failures - share.weight * (1 - lost.reward) END,
+                successes = CASE WHEN arm.uses = 1 THEN 0 ELSE arm.successes - lost.share * lost.reward END,
+                failures = CASE WHEN arm.uses = 1 THEN 0 ELSE arm.failures - lost.share * (1 - lost.reward) END,
                 uses = arm.uses - 1, raw_successes = arm.raw_successes - (lost.reward >= 0.5)::integer
-            FROM (
-                SELECT lost.weight * decay_weight(
-                    least(lost.occurred_at, lost.received_at), state.landmark, state.half_life_days
-                )
-                FROM learning_state(lost.collection_id) AS state
-            ) AS share (weight)
             WHERE arm.collection_id = lost.collection_id AND arm.item_id = lost.item_id
                 AND arm.context = ANY(lost.contexts);
-        ELSE
+        ELSIF lost.weight > 0 THEN
             -- Nothing of the subject counts: the time of the arm's last use is an earlier event's.
             PERFORM recount_arms(lost.collection_id, ARRAY[lost.item_id], 0);
         END IF;

@@ -90,16 +90,9 @@ async def record_feedback(
     ``make_key`` gives the key of an event that has none of its own. ``key_id`` is of the API key that they came by,
     whose cap then holds; empty: of none.
     """
-    arrays = await aside(lambda: _arrays(events, now, make_key), is_long=len(events) >= LONG)
     # With its keys in it, the statement may be sent again should the connection be lost.
-    times = [event.retrieved_at for event in events if event.retrieved_at is not None]
-    statement = _RECORD.bind(
-        **arrays,
-        retrieved_from=min(times, default=None),
-        retrieved_to=max(times, default=None),
-        key_id=key_id,
-        skip_refused=skip_refused,
-    )
+    columns = await aside(lambda: _columns(events, now, make_key), is_long=len(events) >= LONG)
+    statement = _RECORD.bind(**columns, key_id=key_id, skip_refused=skip_refused)
     [(recorded, repeated, superseding, discounted, refused, problems)] = await database.read(tenant_id, statement)
     places = [place - 1 for place in refused or ()]
     return Stored(recorded, repeated, superseding, discounted or (), dict(zip(places, problems or (), strict=True)))
@@ -129,8 +122,13 @@ async def set_daily_cap(database: Database, tenant_id: int, collection_id: int, 
         await connection.execute(_CAP, {"collection_id": collection_id, "events": events})
 
 
-def _arrays(events: Sequence[Feedback], now: datetime, make_key: Callable[[], UUID]) -> dict[str, WrittenValue]:
-    """The events by column, as they are sent; NULL for a column that is empty for all."""
+def _columns(events: Sequence[Feedback], now: datetime, make_key: Callable[[], UUID]) -> dict[str, Any]:
+    """The events by column, as they are sent, and from when to when their searches were.
+
+    NULL for a column that is empty for all.
+    """
+    times = [event.retrieved_at for event in events]
+    known = [time for time in times if time is not None]
     subjects = [event.subject for event in events]
     contexts = [event.context or _NOWHERE for event in events]
     columns: Mapping[str, Sequence[Any]] = {
@@ -139,7 +137,7 @@ def _arrays(events: Sequence[Feedback], now: datetime, make_key: Callable[[], UU
         "feedback_keys": [event.key_about(about) or make_key() for event, about in zip(events, subjects, strict=True)],
         "subjects": subjects,
         "retrieval_ids": [event.retrieval_id for event in events],
-        "retrieval_times": [event.retrieved_at for event in events],
+        "retrieval_times": times,
         "actors": [event.actor for event in events],
         "sessions": [event.session for event in events],
         "kinds": [event.kind for event in events],
@@ -150,10 +148,11 @@ def _arrays(events: Sequence[Feedback], now: datetime, make_key: Callable[[], UU
         "notes": [event.note for event in events],
         "event_times": [event.at or now for event in events],
     }
-    return {
+    written = {
         name: WrittenValue(write(columns[name]) if any(columns[name]) else None, kind)
         for name, (kind, write) in _ARRAYS.items()
     }
+    return {**written, "retrieved_from": min(known, default=None), "retrieved_to": max(known, default=None)}
 
 
 _NOWHERE = Context()
