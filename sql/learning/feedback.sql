@@ -108,7 +108,9 @@ DECLARE
     shown boolean[];
     added added_feedback[];
     is_crowded boolean;
-    lost record;
+    lost feedback[];
+    emptied_collections bigint[];
+    emptied_items text[];
 BEGIN
     -- Assigned, which costs less than a statement.
     held := pg_advisory_xact_lock_shared(feedback_lock())::text;
@@ -237,46 +239,68 @@ BEGIN
         uses = arm.uses + excluded.uses, raw_successes = arm.raw_successes + excluded.raw_successes,
         last_used_at = greatest(arm.last_used_at, excluded.last_used_at);
 
-    -- All verdicts of a subject but the latest are taken out again.
-    FOR lost IN
-        SELECT rival.*, (
-            SELECT rival.weight * decay_weight(
-                least(rival.occurred_at, rival.received_at), state.landmark, state.half_life_days
-            )
-            FROM learning_state(rival.collection_id) AS state
-        ) AS share, (
+    -- All verdicts of a subject but the latest are taken out again. Where that one does not count, nothing of the subject
+    -- does, and the time of the arm's last use is an earlier event's.
+    SELECT array_agg(rival.verdict) INTO lost
+    FROM unnest(added) AS event
+    CROSS JOIN LATERAL (
+        SELECT said AS verdict FROM feedback AS said
+        WHERE said.collection_id = event.collection_id AND said.item_id = event.item_id
+            AND said.subject = event.subject AND said.superseded_at IS NULL
+        ORDER BY said.occurred_at DESC, said.feedback_key DESC
+        OFFSET 1
+    ) AS rival
+    WHERE event.subject IS NOT NULL;
+    IF lost IS NULL THEN
+        RETURN;
+    END IF;
+    WITH once AS MATERIALIZED (
+        SELECT DISTINCT ON (event.collection_id, event.item_id, event.feedback_key) event.*, (
             SELECT said.weight > 0 FROM feedback AS said
-            WHERE said.collection_id = rival.collection_id AND said.item_id = rival.item_id
-                AND said.subject = rival.subject AND said.superseded_at IS NULL
-            ORDER BY said.occurred_at DESC, said.feedback_key DESC LIMIT 1
-        ) AS latest_counts
-        FROM unnest(added) AS event
-        CROSS JOIN LATERAL (
-            SELECT * FROM feedback AS said
             WHERE said.collection_id = event.collection_id AND said.item_id = event.item_id
                 AND said.subject = event.subject AND said.superseded_at IS NULL
-            ORDER BY said.occurred_at DESC, said.feedback_key DESC
-            OFFSET 1
-        ) AS rival
-        WHERE event.subject IS NOT NULL
-    LOOP
-        UPDATE feedback AS event SET superseded_at = now()
-        WHERE event.collection_id = lost.collection_id AND event.item_id = lost.item_id
-            AND event.feedback_key = lost.feedback_key AND event.superseded_at IS NULL;
-        CONTINUE WHEN NOT FOUND;  -- it lost to another of these events too
-        superseding := superseding + (lost.received_at <> now())::integer;
-        IF lost.weight > 0 AND lost.latest_counts THEN
-            UPDATE arms AS arm SET
-                successes = CASE WHEN arm.uses = 1 THEN 0 ELSE arm.successes - lost.share * lost.reward END,
-                failures = CASE WHEN arm.uses = 1 THEN 0 ELSE arm.failures - lost.share * (1 - lost.reward) END,
-                uses = arm.uses - 1, raw_successes = arm.raw_successes - (lost.reward >= 0.5)::integer
-            WHERE arm.collection_id = lost.collection_id AND arm.item_id = lost.item_id
-                AND arm.context = ANY(lost.contexts);
-        ELSIF lost.weight > 0 THEN
-            -- Nothing of the subject counts: the time of the arm's last use is an earlier event's.
-            PERFORM recount_arms(lost.collection_id, ARRAY[lost.item_id], 0);
-        END IF;
-    END LOOP;
+            ORDER BY said.occurred_at DESC, said.feedback_key DESC LIMIT 1
+        ) AS latest_counts
+        FROM unnest(lost) AS event
+        ORDER BY event.collection_id, event.item_id, event.feedback_key
+    ), gone AS (
+        UPDATE feedback AS event SET superseded_at = now() FROM once
+        WHERE event.collection_id = once.collection_id AND event.item_id = once.item_id
+            AND event.feedback_key = once.feedback_key
+    ), taken AS (
+        UPDATE arms AS arm SET
+            successes = CASE WHEN arm.uses = less.uses THEN 0 ELSE arm.successes - less.successes END,
+            failures = CASE WHEN arm.uses = less.uses THEN 0 ELSE arm.failures - less.failures END,
+            uses = arm.uses - less.uses, raw_successes = arm.raw_successes - less.raw_successes
+        FROM (
+            SELECT
+                event.collection_id, event.item_id, bucket.context, sum(event.share * event.reward) AS successes,
+                sum(event.share * (1 - event.reward)) AS failures, count(*) AS uses,
+                count(*) FILTER (WHERE event.reward >= 0.5) AS raw_successes
+            FROM (
+                SELECT once.*, once.weight * decay_weight(
+                    least(once.occurred_at, once.received_at), state.landmark, state.half_life_days
+                ) AS share
+                FROM once CROSS JOIN LATERAL learning_state(once.collection_id) AS state
+                WHERE once.weight > 0 AND once.latest_counts
+                OFFSET 0
+            ) AS event
+            CROSS JOIN LATERAL unnest(event.contexts) AS bucket (context)
+            GROUP BY event.collection_id, event.item_id, bucket.context
+        ) AS less
+        WHERE arm.collection_id = less.collection_id AND arm.item_id = less.item_id AND arm.context = less.context
+    )
+    SELECT
+        count(*) FILTER (WHERE once.received_at <> now()),
+        array_agg(once.collection_id) FILTER (WHERE once.weight > 0 AND NOT once.latest_counts),
+        array_agg(once.item_id) FILTER (WHERE once.weight > 0 AND NOT once.latest_counts)
+    INTO superseding, emptied_collections, emptied_items
+    FROM once;
+    IF emptied_items IS NOT NULL THEN
+        PERFORM recount_arms(one.collection_id, array_agg(DISTINCT one.item_id), 0)
+        FROM unnest(emptied_collections, emptied_items) AS one (collection_id, item_id)
+        GROUP BY one.collection_id;
+    END IF;
 END
 $$;
 ALTER FUNCTION record_feedback OWNER TO @definer@;
