@@ -107,7 +107,8 @@ DECLARE
     clusters integer[];
     shown boolean[];
     added added_feedback[];
-    is_crowded boolean;
+    is_crowded boolean;  -- somebody may have said more today than counts
+    is_plain boolean;  -- all of them count
     lost feedback[];
     emptied_collections bigint[];
     emptied_items text[];
@@ -205,9 +206,10 @@ BEGIN
                 ) AS earlier
             ) > owner.daily_cap
         ),
+        bool_and(reason = ''),
         array_agg(place ORDER BY place) FILTER (WHERE problem IS NOT NULL),
         array_agg(problem ORDER BY place) FILTER (WHERE problem IS NOT NULL)
-    INTO added, is_crowded, refused, problems
+    INTO added, is_crowded, is_plain, refused, problems
     FROM given;
 
     recorded := coalesce(cardinality(added), 0);
@@ -218,8 +220,11 @@ BEGIN
     END IF;
     IF is_crowded OR sent_by <> '' THEN
         added := within_caps(added, sent_by);
+        is_plain := false;
     END IF;
-    discounted := ARRAY(SELECT event.discounted FROM unnest(added) AS event WHERE event.discounted <> '');
+    IF NOT is_plain THEN
+        discounted := ARRAY(SELECT event.discounted FROM unnest(added) AS event WHERE event.discounted <> '');
+    END IF;
 
     -- An event that does not count holds the item like the others.
     INSERT INTO arms AS arm (collection_id, item_id, context, successes, failures, uses, raw_successes, last_used_at)
