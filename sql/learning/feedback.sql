@@ -45,8 +45,8 @@ BEGIN
                 row_number() OVER (PARTITION BY event.collection_id, event.item_id ORDER BY place) AS of_item,
                 count(*) OVER (PARTITION BY event.collection_id, event.item_id) AS all_of_item
             FROM unnest(added) WITH ORDINALITY AS event (
-                collection_id, item_id, feedback_key, subject, actor, reward, weight, contexts, occurred_at, discounted,
-                decay, place
+                row_id, collection_id, item_id, subject, actor, reward, weight, contexts, occurred_at, discounted, decay,
+                place
             )
             CROSS JOIN LATERAL learning_state(event.collection_id) AS state
             CROSS JOIN (
@@ -65,11 +65,10 @@ BEGIN
     ), changed AS (
         UPDATE feedback AS event SET weight = 0, discounted = one.reason
         FROM judged AS one
-        WHERE event.collection_id = one.collection_id AND event.item_id = one.item_id
-            AND event.feedback_key = one.feedback_key AND one.reason <> one.discounted
+        WHERE event.ctid = one.row_id AND one.reason <> one.discounted
     )
     SELECT array_agg(ROW(
-        one.collection_id, one.item_id, one.feedback_key, one.subject, one.actor, one.reward,
+        one.row_id, one.collection_id, one.item_id, one.subject, one.actor, one.reward,
         CASE WHEN one.reason = '' THEN one.weight ELSE 0 END, one.contexts, one.occurred_at, one.reason, one.decay
     )::added_feedback ORDER BY one.place)
     INTO added FROM judged AS one;
@@ -100,7 +99,8 @@ CREATE OR REPLACE FUNCTION record_feedback(
 )
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path FROM CURRENT SET plan_cache_mode = force_generic_plan
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+SET enable_material = off AS $$
 #variable_conflict use_column
 DECLARE
     held text;
@@ -110,6 +110,7 @@ DECLARE
     is_crowded boolean;  -- somebody may have said more today than counts
     is_plain boolean;  -- all of them count
     lost feedback[];
+    places tid[];  -- where those lie
     emptied_collections bigint[];
     emptied_items text[];
 BEGIN
@@ -127,9 +128,9 @@ BEGIN
         FROM generate_subscripts(item_ids, 1) AS place
         LEFT JOIN LATERAL (
             SELECT
-                owner.name AS owner, one.domain, one.complexity, one.cluster,
-                item_ids[place] = ANY (one.shown_items) AS is_shown
-            FROM retrievals AS one JOIN collections AS owner ON owner.collection_id = one.collection_id
+                (SELECT own.name FROM collections AS own WHERE own.collection_id = one.collection_id) AS owner,
+                one.domain, one.complexity, one.cluster, item_ids[place] = ANY (one.shown_items) AS is_shown
+            FROM retrievals AS one
             WHERE one.collection_id = ANY(ARRAY(
                 SELECT own.collection_id FROM collections AS own WHERE own.tenant_id = current_tenant()
             )) AND one.retrieval_id = retrieval_ids[place] AND one.retrieved_at = retrieval_times[place]
@@ -158,8 +159,11 @@ BEGIN
             CASE
                 WHEN retrieval_ids[place] IS NOT NULL AND shown[place] IS NOT TRUE THEN 'not shown'
                 WHEN actors[place] <> '' AND (
-                    SELECT true FROM quarantines AS held JOIN collections AS own ON own.collection_id = held.collection_id
-                    WHERE held.actor = actors[place] COLLATE "C" AND own.tenant_id = current_tenant() LIMIT 1
+                    SELECT true FROM quarantines AS held
+                    WHERE held.actor = actors[place] COLLATE "C" AND current_tenant() = (
+                        SELECT own.tenant_id FROM collections AS own WHERE own.collection_id = held.collection_id
+                    )
+                    LIMIT 1
                 ) THEN 'quarantined'
                 ELSE ''
             END AS reason
@@ -181,7 +185,7 @@ BEGIN
         WHERE problem IS NULL AND (skip_refused OR NOT EXISTS (SELECT FROM given AS bad WHERE bad.problem IS NOT NULL))
         ORDER BY collection_id, item_ids[place] COLLATE "C", feedback_keys[place], place
         ON CONFLICT DO NOTHING
-        RETURNING collection_id, item_id, feedback_key, subject, actor, reward, weight, contexts, occurred_at, discounted
+        RETURNING ctid, collection_id, item_id, subject, actor, reward, weight, contexts, occurred_at, discounted
     )
     SELECT
         (
@@ -246,10 +250,10 @@ BEGIN
 
     -- All verdicts of a subject but the latest are taken out again. Where that one does not count, nothing of the subject
     -- does, and the time of the arm's last use is an earlier event's.
-    SELECT array_agg(rival.verdict) INTO lost
+    SELECT array_agg(rival.verdict), array_agg(rival.ctid) INTO lost, places
     FROM unnest(added) AS event
     CROSS JOIN LATERAL (
-        SELECT said AS verdict FROM feedback AS said
+        SELECT said AS verdict, said.ctid FROM feedback AS said
         WHERE said.collection_id = event.collection_id AND said.item_id = event.item_id
             AND said.subject = event.subject AND said.superseded_at IS NULL
         ORDER BY said.occurred_at DESC, said.feedback_key DESC
@@ -269,31 +273,26 @@ BEGIN
         FROM unnest(lost) AS event
         ORDER BY event.collection_id, event.item_id, event.feedback_key
     ), gone AS (
-        UPDATE feedback AS event SET superseded_at = now() FROM once
-        WHERE event.collection_id = once.collection_id AND event.item_id = once.item_id
-            AND event.feedback_key = once.feedback_key
+        UPDATE feedback SET superseded_at = now() WHERE ctid = ANY(places)
     ), taken AS (
-        UPDATE arms AS arm SET
-            successes = CASE WHEN arm.uses = less.uses THEN 0 ELSE arm.successes - less.successes END,
-            failures = CASE WHEN arm.uses = less.uses THEN 0 ELSE arm.failures - less.failures END,
-            uses = arm.uses - less.uses, raw_successes = arm.raw_successes - less.raw_successes
+        INSERT INTO arms AS arm (collection_id, item_id, context, successes, failures, uses, raw_successes)
+        SELECT
+            event.collection_id, event.item_id, bucket.context, -sum(event.share * event.reward),
+            -sum(event.share * (1 - event.reward)), -count(*), -count(*) FILTER (WHERE event.reward >= 0.5)
         FROM (
-            SELECT
-                event.collection_id, event.item_id, bucket.context, sum(event.share * event.reward) AS successes,
-                sum(event.share * (1 - event.reward)) AS failures, count(*) AS uses,
-                count(*) FILTER (WHERE event.reward >= 0.5) AS raw_successes
-            FROM (
-                SELECT once.*, once.weight * decay_weight(
-                    least(once.occurred_at, once.received_at), state.landmark, state.half_life_days
-                ) AS share
-                FROM once CROSS JOIN LATERAL learning_state(once.collection_id) AS state
-                WHERE once.weight > 0 AND once.latest_counts
-                OFFSET 0
-            ) AS event
-            CROSS JOIN LATERAL unnest(event.contexts) AS bucket (context)
-            GROUP BY event.collection_id, event.item_id, bucket.context
-        ) AS less
-        WHERE arm.collection_id = less.collection_id AND arm.item_id = less.item_id AND arm.context = less.context
+            SELECT once.*, once.weight * decay_weight(
+                least(once.occurred_at, once.received_at), state.landmark, state.half_life_days
+            ) AS share
+            FROM once CROSS JOIN LATERAL learning_state(once.collection_id) AS state
+            WHERE once.weight > 0 AND once.latest_counts
+            OFFSET 0
+        ) AS event
+        CROSS JOIN LATERAL unnest(event.contexts) AS bucket (context)
+        GROUP BY event.collection_id, event.item_id, bucket.context
+        ON CONFLICT ON CONSTRAINT arms_pkey DO UPDATE SET
+            successes = CASE WHEN arm.uses + excluded.uses = 0 THEN 0 ELSE arm.successes + excluded.successes END,
+            failures = CASE WHEN arm.uses + excluded.uses = 0 THEN 0 ELSE arm.failures + excluded.failures END,
+            uses = arm.uses + excluded.uses, raw_successes = arm.raw_successes + excluded.raw_successes
     )
     SELECT
         count(*) FILTER (WHERE once.received_at <> now()),

@@ -41,7 +41,7 @@ CREATE INDEX feedback_collection_id_retrieval_id_idx ON feedback (collection_id,
 
 -- What record_feedback needs of an event that it stored, with the weight that its time gives it.
 CREATE TYPE added_feedback AS (
-    collection_id bigint, item_id text, feedback_key uuid, subject uuid, actor text, reward double precision,
+    row_id tid, collection_id bigint, item_id text, subject uuid, actor text, reward double precision,
     weight double precision, contexts text[], occurred_at timestamptz, discounted text, decay double precision
 );
 
