@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import Any, cast
+from typing import cast
 
 import pytest
 
@@ -12,8 +12,8 @@ from retrieval import Collection, Context, Feedback, Platform, Settings, connect
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Connection, Database
 from retrieval.adapters.store.learning.feedback import record_feedback
-from retrieval.adapters.store.round_trip import Row, run_together
 from retrieval.adapters.store.records.recordings import find_recorded
+from retrieval.adapters.store.round_trip import Row, run_together
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.records.slate import Slot
 from retrieval.domain.search.profile_parts import Combination, Exploration, Learned, PolicyName, PosteriorKind

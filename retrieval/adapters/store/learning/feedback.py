@@ -11,12 +11,12 @@ from uuid import UUID, uuid4
 import sqlalchemy as sa
 
 from retrieval.adapters.aside import LONG, aside
-from retrieval.adapters.store.binary import moments, numbers, texts, uuids
 from retrieval.adapters.store.compiled import Compiled, compiled
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.items.conditions import matching
 from retrieval.adapters.store.learning.ratings import anywhere
+from retrieval.adapters.store.records.recording_statement import moments, numbers, texts, uuids
 from retrieval.adapters.store.round_trip import Row, WrittenValue
 from retrieval.adapters.store.tables import arms, items
 from retrieval.domain.learning.arm import Standing

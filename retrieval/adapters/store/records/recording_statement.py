@@ -1,28 +1,35 @@
 """The statement that stores recorded searches, and how a record is written as the row that it takes. Light to import.
 
 A row goes over the wire in PostgreSQL's binary form of the type ``sent_retrieval``: no JSON is made or read of what
-every record has, and each record is one parameter. https://www.postgresql.org/docs/current/protocol-overview.html
+every record has, and each record is one parameter. Columns of feedback are sent as arrays of the same form.
+https://www.postgresql.org/docs/current/protocol-overview.html
 """
 
 from __future__ import annotations
 
 import json
+import sys
 from array import array
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
-from functools import partial
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache, partial
 from itertools import chain
 from math import isfinite
 from operator import attrgetter
 from struct import Struct
 from typing import Any
+from uuid import UUID
 
-from retrieval.adapters.store.binary import INT4, NULL, microseconds, numbers, texts
 from retrieval.domain.records.search_record import Matrix, SearchRecord
 
-_INT8, _DOUBLE = Struct(">q"), Struct(">d")
+_INT4, _INT8, _DOUBLE = Struct(">i"), Struct(">q"), Struct(">d")
+_NULL = _INT4.pack(-1)
+_EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+_TEXT, _UUID = 25, 2950
+_UUID_SIZE = _INT4.pack(16)
 _FEW = 256
-_LENGTHS = [INT4.pack(length) for length in range(_FEW)]
+_LENGTHS = [_INT4.pack(length) for length in range(_FEW)]
 
 
 def encoded(record: SearchRecord) -> bytes:
@@ -31,9 +38,9 @@ def encoded(record: SearchRecord) -> bytes:
     for head, encode, value in zip(_HEADS, _ENCODERS, _VALUES(record), strict=True):
         data = None if value is None else encode(value)
         if data is None:
-            parts += head, NULL
+            parts += head, _NULL
         else:
-            parts += head, _LENGTHS[size] if (size := len(data)) < _FEW else INT4.pack(size), data
+            parts += head, _LENGTHS[size] if (size := len(data)) < _FEW else _INT4.pack(size), data
     return b"".join(parts)
 
 
@@ -48,7 +55,12 @@ def _bool(value: bool) -> bytes:  # noqa: FBT001 - a value among others
 
 
 def _moment(value: datetime) -> bytes:
-    return _INT8.pack(microseconds(value))
+    return _INT8.pack(_microseconds(value))
+
+
+def _microseconds(value: datetime) -> int:
+    """A time as PostgreSQL counts it, from the year 2000."""
+    return (value - _EPOCH) // _MICROSECOND
 
 
 def _json(value: Any) -> bytes:
@@ -65,6 +77,74 @@ def _plain(value: object) -> Any:
 
 
 _AS_JSON = json.JSONEncoder(default=_plain, allow_nan=False).encode
+
+
+def texts(values: Sequence[str]) -> bytes:
+    """An array of texts."""
+    # There are a hundred: no line of Python is run for each.
+    each = list(map(str.encode, values))
+    sized = chain.from_iterable(zip(map(_INT4.pack, map(len, each)), each, strict=True))
+    return _array_head(_TEXT, (len(each),)) + b"".join(sized)
+
+
+def uuids(values: Sequence[UUID | None]) -> bytes:
+    """An array of UUIDs."""
+    each = [_NULL if value is None else _UUID_SIZE + value.bytes for value in values]
+    return _array_head(_UUID, (len(each),), has_nulls=_NULL in each) + b"".join(each)
+
+
+def moments(values: Sequence[datetime | None]) -> bytes:
+    """An array of times."""
+    return numbers([None if value is None else _microseconds(value) for value in values], "q")
+
+
+_NUMBERS = {"h": (2, 21), "i": (4, 23), "q": (8, 1184), "f": (4, 700), "d": (8, 701)}
+"""The size in bytes and the OID of a PostgreSQL type, by its type code in Python's ``array``; ``q`` is a time's."""
+
+
+def numbers(values: Sequence[Any], code: str, shape: tuple[int, ...] = ()) -> bytes:
+    """An array of numbers of a kind, of that shape; by default all in one row.
+
+    Raises ``ValueError`` for a number that is none.
+    """
+    shape = shape or (len(values),)
+    size, kind = _NUMBERS[code]
+    known = [value for value in values if value is not None] if None in values else values
+    if not isfinite(sum(known)) and not all(map(isfinite, known)):
+        raise ValueError(f"{next(one for one in known if not isfinite(one))} is no finite number")
+    if known is not values:
+        head, pack = _INT4.pack(size), Struct(f">{code}").pack
+        data = [_NULL if value is None else head + pack(value) for value in values]
+        return _array_head(kind, shape, has_nulls=True) + b"".join(data)
+    made = array(code, values)
+    if sys.byteorder == "little":
+        made.byteswap()
+    return _array_head(kind, shape) + _sized(memoryview(made), size)
+
+
+def _sized(numbers: memoryview, size: int) -> bytes:
+    """The numbers, each after its size: there are hundreds, so that no line of Python is run for each."""
+    made = bytearray(_sizes(size, len(numbers)))
+    if size == 2:
+        words, given = memoryview(made).cast("H"), numbers.cast("B").cast("H")
+    else:
+        words, given = memoryview(made).cast("I"), numbers.cast("B").cast("I")
+    head, body = 4 // words.itemsize, size // words.itemsize
+    for place in range(body):
+        words[head + place :: head + body] = given[place::body]
+    return bytes(made)
+
+
+@lru_cache(maxsize=256)
+def _sizes(size: int, number: int) -> bytes:
+    return (_INT4.pack(size) + bytes(size)) * number
+
+
+@lru_cache(maxsize=256)
+def _array_head(kind: int, shape: tuple[int, ...], *, has_nulls: bool = False) -> bytes:
+    dimensions = shape if 0 not in shape else ()
+    bounds = chain.from_iterable((length, 1) for length in dimensions)
+    return Struct(f">{3 + 2 * len(dimensions)}i").pack(len(dimensions), has_nulls, kind, *bounds)
 
 
 def _rank_matrix(rows: Sequence[Sequence[int]]) -> bytes:
@@ -98,7 +178,7 @@ def _shape(rows: Sequence[Sequence[Any]]) -> tuple[int, int]:
 _Encoder = Callable[[Any], bytes | None]
 _KINDS: Mapping[str, tuple[int, _Encoder]] = {
     "bigint": (20, _INT8.pack),
-    "integer": (23, INT4.pack),
+    "integer": (23, _INT4.pack),
     "double precision": (701, _double),
     "boolean": (16, _bool),
     "text": (25, str.encode),
@@ -161,8 +241,8 @@ COLUMNS: Mapping[str, str] = {
 """The columns of a recorded search in their order, with their types as they are sent."""
 
 _TYPES = {kind: number for kind, (number, _) in _KINDS.items()}
-_COUNT = INT4.pack(len(COLUMNS))
-_HEADS = [INT4.pack(_TYPES[kind]) for kind in COLUMNS.values()]
+_COUNT = _INT4.pack(len(COLUMNS))
+_HEADS = [_INT4.pack(_TYPES[kind]) for kind in COLUMNS.values()]
 _ENCODERS = [_MATRICES.get(name) or _KINDS[kind][1] for name, kind in COLUMNS.items()]
 _VALUES = attrgetter(*("pool_scores" if name == "pool_scores_exact" else name for name in COLUMNS))
 
@@ -170,7 +250,7 @@ _VALUES = attrgetter(*("pool_scores" if name == "pool_scores_exact" else name fo
 _KEPT = {
     "vector": "g.vector::halfvec",
     **{
-        name: f"CASE WHEN names.old IS NULL THEN g.{name} ELSE {function}(g.{name}, names.old, names.new) END"
+        name: f"CASE WHEN names.old IS _NULL THEN g.{name} ELSE {function}(g.{name}, names.old, names.new) END"
         for name, function in {
             "pool_items": "renamed_items",
             "shown_items": "renamed_items",
