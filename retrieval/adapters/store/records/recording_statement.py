@@ -250,7 +250,7 @@ _VALUES = attrgetter(*("pool_scores" if name == "pool_scores_exact" else name fo
 _KEPT = {
     "vector": "g.vector::halfvec",
     **{
-        name: f"CASE WHEN names.old IS _NULL THEN g.{name} ELSE {function}(g.{name}, names.old, names.new) END"
+        name: f"CASE WHEN names.old IS NULL THEN g.{name} ELSE {function}(g.{name}, names.old, names.new) END"
         for name, function in {
             "pool_items": "renamed_items",
             "shown_items": "renamed_items",
