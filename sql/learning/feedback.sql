@@ -90,9 +90,9 @@ GRANT EXECUTE ON FUNCTION within_caps(added_feedback[], text) TO @definer@;
 -- Its plans are kept, and made when the tables may be empty, when all indexes cost a planner the same: so it leaves the
 -- planner no choice but to look up keys, and names what came today by comparing rows, which one index alone can.
 CREATE OR REPLACE FUNCTION record_feedback(
-    owners text[], item_ids text[], feedback_keys uuid[], subjects uuid[], retrieval_ids uuid[], retrieval_times timestamptz[],
-    actors text[], sessions text[], kinds text[], rewards double precision[], weights double precision[],
-    domains text[], complexities double precision[], notes text[], event_times timestamptz[],
+    owners text[], item_ids text[], feedback_keys uuid[], subjects uuid[], retrieval_ids uuid[],
+    retrieval_times timestamptz[], actors text[], sessions text[], kinds text[], rewards double precision[],
+    weights double precision[], domains text[], complexities double precision[], notes text[], event_times timestamptz[],
     retrieved_from timestamptz, retrieved_to timestamptz, sent_by text, skip_refused boolean,
     OUT recorded integer, OUT repeated integer, OUT superseding integer, OUT discounted text[],
     OUT refused integer[], OUT problems text[]
