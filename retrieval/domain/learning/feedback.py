@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -122,7 +123,7 @@ class Feedback:
         if not self.actor and not self.session:
             return None
         contexts = (self.context or Context()).buckets()
-        return _derived("direct", self.item_id, *contexts, self.actor, self.session, self.kind)
+        return _derived("direct", self.item_id, list(contexts), self.actor, self.session, self.kind)
 
     @property
     def own_key(self) -> UUID | None:
@@ -140,8 +141,8 @@ class Feedback:
             return _derived("key", self.key)
         if subject is None:
             return None
-        when = "" if self.at is None else self.at.astimezone(UTC).isoformat()
-        return _derived("event", str(subject), str(self.reward), str(self.weight), when)
+        when = None if self.at is None else self.at.astimezone(UTC).isoformat()
+        return _derived("event", str(subject), self.reward, self.weight, when)
 
     def named(self) -> str:
         """The event in a message."""
@@ -196,10 +197,9 @@ def check_not_ahead(event: Feedback, now: datetime) -> None:
         )
 
 
-def _derived(*parts: str) -> UUID:
-    """A key made of texts, in none of which a NUL stands; of one sort of key only one part may be several."""
+def _derived(*parts: object) -> UUID:
     # What uuid5 gives, in half the time.
-    digest = sha1(_NAMESPACE.bytes + "\0".join(parts).encode(), usedforsecurity=False).digest()
+    digest = sha1(_NAMESPACE.bytes + json.dumps(parts).encode(), usedforsecurity=False).digest()
     return UUID(bytes=digest[:16], version=5)
 
 
