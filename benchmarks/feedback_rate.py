@@ -35,7 +35,8 @@ from retrieval import Feedback, Settings, connect
 
 RESULTS = Path(__file__).parent / "results"
 ITEMS = 3_000
-LEAST_RATIO, MOST_DIFFERENCE = 0.5, 1e-12
+LEAST_RATIOS = {"one by one": 0.4, "in batches": 0.6}
+MOST_DIFFERENCE = 1e-12
 
 BY_HAND = """
     INSERT INTO by_hand AS arm SELECT item_id, sum(successes), sum(failures), sum(uses), sum(raw), max(used)
@@ -210,8 +211,8 @@ def targets(result: dict[str, Any]) -> list[dict[str, Any]]:
     ways = result["ways"]
     failures = [error for way in ways.values() for error in way["failures"]]
     found = [
-        (f"ratio to the upsert by hand, {name}", f"≥ {LEAST_RATIO}", way["ratio"], way["ratio"] >= LEAST_RATIO)
-        for name, way in ways.items()
+        (f"ratio to the upsert by hand, {name}", f"≥ {least}", ways[name]["ratio"], ways[name]["ratio"] >= least)
+        for name, least in LEAST_RATIOS.items()
     ]
     worst = result["worst difference"]
     found += [

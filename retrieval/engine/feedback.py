@@ -9,7 +9,7 @@ from datetime import datetime
 
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.learning.feedback import (
-    StoredOutcome,
+    Stored,
     actors_of,
     quarantine_actor,
     record_feedback,
@@ -30,8 +30,6 @@ from retrieval.domain.observer import Observer
 
 MAX_EVENTS = 10_000
 """Events of one call: one statement, which holds the arms of all their items meanwhile."""
-
-_STORED = {"recorded", "superseding", "superseded"}
 
 
 async def take_feedback(
@@ -70,12 +68,12 @@ async def _taken(
     if key is not None and not key.may_name_actors:
         events = await _attributed(database, tenant_id, events, key)
     key_id = "" if key is None else key.key_id
-    outcomes = await record_feedback(database, tenant_id, events, now, key_id=key_id) if events else []
-    for outcome in outcomes:
-        error = refusal(outcome, events[outcome.place])
-        if error is not None:
-            raise error
-    return reported(outcomes)
+    if not events:
+        return FeedbackReport()
+    stored = await record_feedback(database, tenant_id, events, now, key_id=key_id)
+    for place, reason in stored.refused.items():
+        raise refusal(reason, events[place])
+    return reported(stored)
 
 
 async def _attributed(database: Database, tenant_id: int, events: Sequence[Feedback], key: ApiKey) -> list[Feedback]:
@@ -103,29 +101,26 @@ async def take_what_can_be(
             refused.append((place, error))
         else:
             places.append(place)
-    kept = [events[place] for place in places]
-    outcomes = await record_feedback(database, tenant_id, kept, now, skip_refused=True) if kept else []
-    for outcome in outcomes:
-        reason = refusal(outcome, kept[outcome.place])
-        if reason is not None:
-            refused.append((places[outcome.place], reason))
-    return reported(outcomes), sorted(refused, key=lambda one: one[0])
+    if not places:
+        return FeedbackReport(), refused
+    stored = await record_feedback(database, tenant_id, [events[place] for place in places], now, skip_refused=True)
+    refused += [(places[place], refusal(reason, events[places[place]])) for place, reason in stored.refused.items()]
+    return reported(stored), sorted(refused, key=lambda one: one[0])
 
 
-def reported(outcomes: Sequence[StoredOutcome]) -> FeedbackReport:
+def reported(stored: Stored) -> FeedbackReport:
     """The counts of what became of events; the refused are none of them."""
-    stored = [one for one in outcomes if one.what in _STORED]
     return FeedbackReport(
-        recorded=len(stored),
-        repeated=sum(one.what == "repeated" for one in outcomes),
-        superseding=sum(one.what == "superseding" for one in stored),
-        discounted=dict(Counter(one.discounted for one in stored if one.discounted)),
+        recorded=stored.recorded,
+        repeated=stored.repeated,
+        superseding=stored.superseding,
+        discounted=dict(Counter(stored.discounted)),
     )
 
 
-def refusal(outcome: StoredOutcome, event: Feedback) -> RetrievalError | None:
-    """Why the event is not stored; None: it is."""
-    match outcome.what:
+def refusal(reason: str, event: Feedback) -> RetrievalError:
+    """The error for an event that was refused for that reason."""
+    match reason:
         case "unknown retrieval":
             return UnknownRetrievalError(
                 f"{event.named()}: there is no such recorded search; give the retrieval_id of a search's result, "
@@ -135,12 +130,10 @@ def refusal(outcome: StoredOutcome, event: Feedback) -> RetrievalError | None:
             return UnknownCollectionError(f"{event.named()}: there is no such collection; check the name")
         case "unknown item":
             return UnknownItemError(f"{event.named()}: there is no such item; check its id, or store it first")
-        case "too far from the landmark":
-            return InvalidRequestError(
-                f"{event.named()}: it happened more than 1,000 half-lives after the landmark of the arms; "
-                "run: retrieval jobs run arms"
-            )
-    return None
+    return InvalidRequestError(
+        f"{event.named()}: it happened more than 1,000 half-lives after the landmark of the arms; "
+        "run: retrieval jobs run arms"
+    )
 
 
 def checked_events(events: Iterable[Feedback]) -> list[Feedback]:

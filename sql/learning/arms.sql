@@ -13,7 +13,7 @@ RETURN ARRAY['']
         WHEN complexity < 2::double precision / 3 THEN ARRAY['complexity=medium']
         ELSE ARRAY['complexity=high']
     END
-    || CASE WHEN cluster IS NULL THEN '{}' ELSE ARRAY['cluster=' || cluster] END;
+    || CASE WHEN cluster IS NULL THEN '{}' ELSE ARRAY['cluster=' || cluster::text] END;
 GRANT EXECUTE ON FUNCTION context_buckets(text, double precision, integer) TO @app@;
 REVOKE ALL ON FUNCTION context_buckets(text, double precision, integer) FROM PUBLIC;
 

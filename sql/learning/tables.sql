@@ -5,7 +5,7 @@ CREATE TABLE feedback (
     collection_id bigint NOT NULL,
     item_id text COLLATE "C" NOT NULL,
     feedback_key uuid NOT NULL,
-    subject uuid NOT NULL,  -- what the verdict is about, and whose: a later one of the same subject supersedes it
+    subject uuid,  -- what the verdict is about, and whose: a later one supersedes it; NULL: it stands alone
     retrieval_id uuid,
     retrieved_at timestamptz,  -- of the retrieval: which month its impressions lie in
     actor text DEFAULT '' NOT NULL,
@@ -30,14 +30,20 @@ CREATE TABLE feedback (
 CREATE INDEX feedback_actor_collection_id_received_at_idx ON feedback (actor, collection_id, received_at) WHERE actor <> '';
 CREATE INDEX feedback_key_id_collection_id_item_id_received_at_idx
     ON feedback (key_id, collection_id, item_id, received_at) WHERE key_id <> '';
--- One verdict of a subject counts.
-CREATE UNIQUE INDEX feedback_collection_id_item_id_subject_idx ON feedback (collection_id, item_id, subject)
-    WHERE superseded_at IS NULL;
+-- The verdicts of a subject that were not superseded: one, but for the moment in which another is written.
+CREATE INDEX feedback_collection_id_item_id_subject_idx ON feedback (collection_id, item_id, subject)
+    WHERE subject IS NOT NULL AND superseded_at IS NULL;
 -- No other index begins with the collection alone: while the table is small, all indexes cost a planner the same, and the
 -- plans of those who write it are kept.
 -- For the same reason none of B-tree begins with the arrival. BRIN serves while rows lie in the order in which they came.
 CREATE INDEX feedback_received_at_idx ON feedback USING brin (received_at);
 CREATE INDEX feedback_collection_id_retrieval_id_idx ON feedback (collection_id, retrieval_id) WHERE retrieval_id IS NOT NULL;
+
+-- What record_feedback needs of an event that it stored, with the weight that its time gives it.
+CREATE TYPE added_feedback AS (
+    row_id tid, collection_id bigint, item_id text, subject uuid, actor text, reward double precision,
+    weight double precision, contexts text[], occurred_at timestamptz, discounted text, decay double precision
+);
 
 -- Sufficient statistics of an item in a context bucket: decayed forward to a landmark, so that events add up in any order.
 CREATE TABLE arms (
@@ -89,7 +95,7 @@ CREATE TABLE quarantines (
     actor text COLLATE "C" NOT NULL,
     reason text DEFAULT '' NOT NULL,
     quarantined_at timestamptz DEFAULT now() NOT NULL,
-    CONSTRAINT quarantines_pkey PRIMARY KEY (collection_id, actor),
+    CONSTRAINT quarantines_pkey PRIMARY KEY (actor, collection_id),
     CONSTRAINT quarantines_collection_id_fkey FOREIGN KEY (collection_id) REFERENCES collections (collection_id) ON DELETE CASCADE
 );
 

@@ -8,7 +8,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import InitVar, dataclass, field
 from datetime import UTC, datetime, timedelta
-from uuid import UUID, uuid5
+from hashlib import sha1
+from uuid import UUID
 
 from retrieval.domain.checks import checked_list, fault_of
 from retrieval.domain.errors import InvalidRequestError
@@ -130,11 +131,14 @@ class Feedback:
 
         None: neither is there; who sends the event makes a key, once.
         """
+        return self.key_about(None if self.key is not None else self.subject)
+
+    def key_about(self, subject: UUID | None) -> UUID | None:
+        """``own_key`` for whoever has the subject already."""
         if isinstance(self.key, UUID):
             return self.key
         if self.key is not None:
             return _derived("key", self.key)
-        subject = self.subject
         if subject is None:
             return None
         when = None if self.at is None else self.at.astimezone(UTC).isoformat()
@@ -194,7 +198,9 @@ def check_not_ahead(event: Feedback, now: datetime) -> None:
 
 
 def _derived(*parts: object) -> UUID:
-    return uuid5(_NAMESPACE, json.dumps(parts))
+    # What uuid5 gives, in half the time.
+    digest = sha1(_NAMESPACE.bytes + json.dumps(parts).encode(), usedforsecurity=False).digest()
+    return UUID(bytes=digest[:16], version=5)
 
 
 def _reward(reward: object, helpful: object) -> float:

@@ -120,6 +120,27 @@ async def test_in_a_batch_one_verdict_of_a_subject_counts(platform: Platform) ->
     assert (await _arm(platform, "a")).last_used_at == day + timedelta(hours=3)
 
 
+async def test_of_verdicts_that_are_written_at_once_one_counts(platform: Platform) -> None:
+    """The latest; what others of the subject wrote meanwhile is seen once the item is held, and no call fails."""
+    number = await _stored(platform)
+    day = datetime(2026, 3, 1, tzinfo=UTC)
+    calls = [
+        [
+            Feedback(collection="docs", item_id=one, actor="u", reward=hour / 100, at=day + timedelta(hours=hour))
+            for one in ("ab" if hour % 2 else "ba")
+        ]
+        for hour in range(1, 25)
+    ]
+    reports = await asyncio.gather(*(platform.feedback_each(call) for call in calls))
+    assert [(report.recorded, report.repeated) for report in reports] == [(2, 0)] * 24
+    for one in "ab":
+        arm = await _arm(platform, one)
+        assert (arm.uses, arm.raw_successes, arm.last_used_at) == (1, 0, day + timedelta(hours=24))
+        assert arm.successes / (arm.successes + arm.failures) == pytest.approx(0.24, rel=1e-9)
+    live = Compiled("SELECT item_id, reward FROM feedback WHERE collection_id = %(id)s AND superseded_at IS NULL")
+    assert sorted(await platform.database.read(platform.tenant_id, live.bind(id=number))) == [("a", 0.24), ("b", 0.24)]
+
+
 async def test_what_was_not_shown_is_stored_and_does_not_count(platform: Platform) -> None:
     """The report says why; the item's arm stays empty."""
     await _stored(platform)

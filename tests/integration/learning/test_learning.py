@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import Any, cast
+from typing import cast
 
 import pytest
 
@@ -13,6 +13,7 @@ from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Connection, Database
 from retrieval.adapters.store.learning.feedback import record_feedback
 from retrieval.adapters.store.records.recordings import find_recorded
+from retrieval.adapters.store.round_trip import Row, run_together
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.records.slate import Slot
 from retrieval.domain.search.profile_parts import Combination, Exploration, Learned, PolicyName, PosteriorKind
@@ -209,8 +210,9 @@ class _Within:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    async def read(self, _: int, statement: Compiled) -> list[Any]:
-        return await (await self._connection.execute(statement.text.encode(), statement.parameters)).fetchall()
+    async def read(self, _: int, statement: Compiled) -> list[Row]:
+        [answer] = await run_together(self._connection, [statement])
+        return answer.rows()
 
 
 async def _stored(platform: Platform) -> int:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any, NamedTuple
 from uuid import UUID, uuid4
 
 import sqlalchemy as sa
-from psycopg.types.json import Jsonb
 
 from retrieval.adapters.aside import LONG, aside
 from retrieval.adapters.store.compiled import Compiled, compiled
@@ -16,18 +16,37 @@ from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.items.conditions import matching
 from retrieval.adapters.store.learning.ratings import anywhere
-from retrieval.adapters.store.round_trip import Row
+from retrieval.adapters.store.records.recording_statement import moments, numbers, texts, uuids
+from retrieval.adapters.store.round_trip import Row, WrittenValue
 from retrieval.adapters.store.tables import arms, items
 from retrieval.domain.learning.arm import Standing
-from retrieval.domain.learning.context import ANYWHERE
+from retrieval.domain.learning.context import ANYWHERE, Context
 from retrieval.domain.learning.feedback import Feedback
 from retrieval.domain.search.filters import Filter
 
-_RECORD = Compiled("""
-    SELECT place, outcome, discounted FROM record_feedback(
-        %(events)s, %(retrieved_from)s::timestamptz, %(retrieved_to)s::timestamptz, %(skip_refused)s
+_TEXTS, _UUIDS, _TIMES, _NUMBERS = (1009, texts), (2951, uuids), (1185, moments), (1022, partial(numbers, code="d"))
+_ARRAYS: Mapping[str, tuple[int, Callable[[Any], bytes]]] = {
+    **dict.fromkeys(("owners", "item_ids"), _TEXTS),
+    **dict.fromkeys(("feedback_keys", "subjects", "retrieval_ids"), _UUIDS),
+    "retrieval_times": _TIMES,
+    **dict.fromkeys(("actors", "sessions", "kinds"), _TEXTS),
+    **dict.fromkeys(("rewards", "weights"), _NUMBERS),
+    "domains": _TEXTS,
+    "complexities": _NUMBERS,
+    "notes": _TEXTS,
+    "event_times": _TIMES,
+}
+"""The arrays of ``record_feedback``: the number of the type, the same in every server, and what writes it."""
+
+_RECORD = Compiled(
+    f"""
+    SELECT recorded, repeated, superseding, discounted, refused, problems FROM record_feedback(
+        {", ".join(f"%({name})s" for name in _ARRAYS)},
+        %(retrieved_from)s::timestamptz, %(retrieved_to)s::timestamptz, %(key_id)s, %(skip_refused)s
     )
-""")
+    """,  # noqa: S608 - of the names above
+    keep=0,
+)
 _ACTORS = Compiled("""
     SELECT r.retrieval_id::text, r.actor FROM retrievals r
     WHERE r.collection_id IN (SELECT c.collection_id FROM collections c WHERE c.tenant_id = %(tenant_id)s)
@@ -40,14 +59,19 @@ _CAP = """
 """
 
 
-class StoredOutcome(NamedTuple):
-    """An event's outcome: ``recorded``, ``repeated``, ``superseding``, ``superseded``, or the reason of a refusal."""
+class Stored(NamedTuple):
+    """What became of events."""
 
-    place: int
-    """The event's number, from 0."""
-    what: str
-    discounted: str
-    """Why it does not count; empty: it does."""
+    recorded: int
+    """Stored now, whether they count or not."""
+    repeated: int
+    """Stored before, by their key."""
+    superseding: int
+    """The recorded events that replaced a stored verdict."""
+    discounted: Sequence[str]
+    """Of each recorded event that does not count, why."""
+    refused: Mapping[int, str]
+    """Why events were not stored, by their number from 0."""
 
 
 async def record_feedback(
@@ -59,26 +83,19 @@ async def record_feedback(
     key_id: str = "",
     skip_refused: bool = False,
     make_key: Callable[[], UUID] = uuid4,
-) -> list[StoredOutcome]:
-    """Store the events and add them to their arms, in one statement and one round trip; gives what became of each.
+) -> Stored:
+    """Store the events and add them to their arms, in one statement and one round trip.
 
-    If one is refused, those that are refused are all that is given, and nothing is stored, unless ``skip_refused``.
-    ``now`` is when events happened that do not say it. ``make_key`` gives the key of an event that has none of its own.
-    ``key_id`` is of the API key that they came by, whose cap then holds; empty: of none.
+    If one is refused, nothing is stored, unless ``skip_refused``. ``now`` is when events happened that do not say it.
+    ``make_key`` gives the key of an event that has none of its own. ``key_id`` is of the API key that they came by,
+    whose cap then holds; empty: of none.
     """
-    payload = await aside(
-        lambda: [_as_json(place, event, now, make_key, key_id) for place, event in enumerate(events)],
-        is_long=len(events) >= LONG,
-    )
     # With its keys in it, the statement may be sent again should the connection be lost.
-    moments = [event.retrieved_at for event in events if event.retrieved_at is not None]
-    statement = _RECORD.bind(
-        events=Jsonb(payload),
-        retrieved_from=min(moments, default=None),
-        retrieved_to=max(moments, default=None),
-        skip_refused=skip_refused,
-    )
-    return [StoredOutcome(*row) for row in await database.read(tenant_id, statement)]
+    columns = await aside(lambda: _columns(events, now, make_key), is_long=len(events) >= LONG)
+    statement = _RECORD.bind(**columns, key_id=key_id, skip_refused=skip_refused)
+    [(recorded, repeated, superseding, discounted, refused, problems)] = await database.read(tenant_id, statement)
+    places = [place - 1 for place in refused or ()]
+    return Stored(recorded, repeated, superseding, discounted or (), dict(zip(places, problems or (), strict=True)))
 
 
 async def actors_of(database: Database, tenant_id: int, events: Iterable[Feedback]) -> dict[str, str]:
@@ -105,27 +122,40 @@ async def set_daily_cap(database: Database, tenant_id: int, collection_id: int, 
         await connection.execute(_CAP, {"collection_id": collection_id, "events": events})
 
 
-def _as_json(place: int, event: Feedback, now: datetime, make_key: Callable[[], UUID], key_id: str) -> dict[str, Any]:
-    key = event.own_key or make_key()
-    retrieved_at = event.retrieved_at
-    return {
-        "place": place,
-        "collection": event.collection,
-        "item_id": event.item_id,
-        "feedback_key": str(key),
-        "subject": str(event.subject or key),
-        "retrieval_id": None if event.retrieval_id is None else str(event.retrieval_id),
-        "retrieved_at": None if retrieved_at is None else retrieved_at.isoformat(),
-        "actor": event.actor,
-        "session": event.session,
-        "kind": event.kind,
-        "reward": event.reward,
-        "weight": event.weight,
-        "contexts": event.contexts,
-        "note": event.note,
-        "occurred_at": (event.at or now).isoformat(),
-        "key_id": key_id,
+def _columns(events: Sequence[Feedback], now: datetime, make_key: Callable[[], UUID]) -> dict[str, Any]:
+    """The events by column, as they are sent, and from when to when their searches were.
+
+    NULL for a column that is empty for all.
+    """
+    times = [event.retrieved_at for event in events]
+    known = [time for time in times if time is not None]
+    subjects = [event.subject for event in events]
+    contexts = [event.context or _NOWHERE for event in events]
+    columns: Mapping[str, Sequence[Any]] = {
+        "owners": [event.collection or "" for event in events],
+        "item_ids": [event.item_id for event in events],
+        "feedback_keys": [event.key_about(about) or make_key() for event, about in zip(events, subjects, strict=True)],
+        "subjects": subjects,
+        "retrieval_ids": [event.retrieval_id for event in events],
+        "retrieval_times": times,
+        "actors": [event.actor for event in events],
+        "sessions": [event.session for event in events],
+        "kinds": [event.kind for event in events],
+        "rewards": [event.reward for event in events],
+        "weights": [event.weight for event in events],
+        "domains": [context.domain for context in contexts],
+        "complexities": [context.complexity for context in contexts],
+        "notes": [event.note for event in events],
+        "event_times": [event.at or now for event in events],
     }
+    written = {
+        name: WrittenValue(write(columns[name]) if any(columns[name]) else None, kind)
+        for name, (kind, write) in _ARRAYS.items()
+    }
+    return {**written, "retrieved_from": min(known, default=None), "retrieved_to": max(known, default=None)}
+
+
+_NOWHERE = Context()
 
 
 # Each item's arm is looked up by its key: a join may read all arms of a collection.

@@ -1,7 +1,8 @@
 """The statement that stores recorded searches, and how a record is written as the row that it takes. Light to import.
 
 A row goes over the wire in PostgreSQL's binary form of the type ``sent_retrieval``: no JSON is made or read of what
-every record has, and each record is one parameter. https://www.postgresql.org/docs/current/protocol-overview.html
+every record has, and each record is one parameter. Columns of feedback are sent as arrays of the same form.
+https://www.postgresql.org/docs/current/protocol-overview.html
 """
 
 from __future__ import annotations
@@ -11,12 +12,13 @@ import sys
 from array import array
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import chain
 from math import isfinite
 from operator import attrgetter
 from struct import Struct
 from typing import Any
+from uuid import UUID
 
 from retrieval.domain.records.search_record import Matrix, SearchRecord
 
@@ -24,7 +26,8 @@ _INT4, _INT8, _DOUBLE = Struct(">i"), Struct(">q"), Struct(">d")
 _NULL = _INT4.pack(-1)
 _EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
-_TEXT_TYPE = 25
+_TEXT, _UUID = 25, 2950
+_UUID_SIZE = _INT4.pack(16)
 _FEW = 256
 _LENGTHS = [_INT4.pack(length) for length in range(_FEW)]
 
@@ -52,7 +55,12 @@ def _bool(value: bool) -> bytes:  # noqa: FBT001 - a value among others
 
 
 def _moment(value: datetime) -> bytes:
-    return _INT8.pack((value - _EPOCH) // _MICROSECOND)
+    return _INT8.pack(_microseconds(value))
+
+
+def _microseconds(value: datetime) -> int:
+    """A time as PostgreSQL counts it, from the year 2000."""
+    return (value - _EPOCH) // _MICROSECOND
 
 
 def _json(value: Any) -> bytes:
@@ -71,63 +79,35 @@ def _plain(value: object) -> Any:
 _AS_JSON = json.JSONEncoder(default=_plain, allow_nan=False).encode
 
 
-def _texts(values: Sequence[str]) -> bytes:
+def texts(values: Sequence[str]) -> bytes:
+    """An array of texts."""
     # There are a hundred: no line of Python is run for each.
     each = list(map(str.encode, values))
     sized = chain.from_iterable(zip(map(_INT4.pack, map(len, each)), each, strict=True))
-    return _array_head(_TEXT_TYPE, (len(each),)) + b"".join(sized)
+    return _array_head(_TEXT, (len(each),)) + b"".join(sized)
 
 
-def _doubles(values: Sequence[float | None]) -> bytes:
-    return _numbers(values, (len(values),), "d")
+def uuids(values: Sequence[UUID | None]) -> bytes:
+    """An array of UUIDs."""
+    each = [_NULL if value is None else _UUID_SIZE + value.bytes for value in values]
+    return _array_head(_UUID, (len(each),), has_nulls=_NULL in each) + b"".join(each)
 
 
-def _reals(values: Sequence[float]) -> bytes:
-    return _numbers(values, (len(values),), "f")
+def moments(values: Sequence[datetime | None]) -> bytes:
+    """An array of times."""
+    return numbers([None if value is None else _microseconds(value) for value in values], "q")
 
 
-def _integers(values: Sequence[int]) -> bytes:
-    return _numbers(values, (len(values),), "i")
+_NUMBERS = {"h": (2, 21), "i": (4, 23), "q": (8, 1184), "f": (4, 700), "d": (8, 701)}
+"""The size in bytes and the OID of a PostgreSQL type, by its type code in Python's ``array``; ``q`` is a time's."""
 
 
-def _smallints(values: Sequence[int]) -> bytes:
-    return _numbers(values, (len(values),), "h")
+def numbers(values: Sequence[Any], code: str, shape: tuple[int, ...] = ()) -> bytes:
+    """An array of numbers of a kind, of that shape; by default all in one row.
 
-
-def _rank_matrix(rows: Sequence[Sequence[int]]) -> bytes:
-    return _numbers(list(chain.from_iterable(rows)), _shape(rows), "h")
-
-
-def _double_matrix(rows: Matrix) -> bytes:
-    return _numbers(list(chain.from_iterable(rows)), _shape(rows), "d")
-
-
-def _score_matrix(rows: Matrix) -> bytes | None:
-    """The scores in half the room, where they lose nothing by it: the legs compute most of them so."""
-    values = list(chain.from_iterable(rows))
-    return _numbers(values, _shape(rows), "f") if _are_real(values) else None
-
-
-def _exact_score_matrix(rows: Matrix) -> bytes | None:
-    values = list(chain.from_iterable(rows))
-    return None if _are_real(values) else _numbers(values, _shape(rows), "d")
-
-
-def _are_real(values: Sequence[float | None]) -> bool:
-    known = [value for value in values if value is not None]
-    return array("f", known).tolist() == known
-
-
-def _shape(rows: Sequence[Sequence[Any]]) -> tuple[int, int]:
-    return len(rows), len(rows[0]) if rows else 0
-
-
-_NUMBERS = {"h": (2, 21), "i": (4, 23), "f": (4, 700), "d": (8, 701)}
-"""The size in bytes and the OID of a number's PostgreSQL type, by its type code in Python's ``array``."""
-
-
-def _numbers(values: Sequence[Any], shape: tuple[int, ...], code: str) -> bytes:
-    """An array of that shape. Raises ``ValueError`` for a number that is none."""
+    Raises ``ValueError`` for a number that is none.
+    """
+    shape = shape or (len(values),)
     size, kind = _NUMBERS[code]
     known = [value for value in values if value is not None] if None in values else values
     if not isfinite(sum(known)) and not all(map(isfinite, known)):
@@ -136,10 +116,10 @@ def _numbers(values: Sequence[Any], shape: tuple[int, ...], code: str) -> bytes:
         head, pack = _INT4.pack(size), Struct(f">{code}").pack
         data = [_NULL if value is None else head + pack(value) for value in values]
         return _array_head(kind, shape, has_nulls=True) + b"".join(data)
-    numbers = array(code, values)
+    made = array(code, values)
     if sys.byteorder == "little":
-        numbers.byteswap()
-    return _array_head(kind, shape) + _sized(memoryview(numbers), size)
+        made.byteswap()
+    return _array_head(kind, shape) + _sized(memoryview(made), size)
 
 
 def _sized(numbers: memoryview, size: int) -> bytes:
@@ -160,15 +140,39 @@ def _sizes(size: int, number: int) -> bytes:
     return (_INT4.pack(size) + bytes(size)) * number
 
 
+@lru_cache(maxsize=256)
 def _array_head(kind: int, shape: tuple[int, ...], *, has_nulls: bool = False) -> bytes:
     dimensions = shape if 0 not in shape else ()
     bounds = chain.from_iterable((length, 1) for length in dimensions)
-    return _head_of(len(dimensions)).pack(len(dimensions), has_nulls, kind, *bounds)
+    return Struct(f">{3 + 2 * len(dimensions)}i").pack(len(dimensions), has_nulls, kind, *bounds)
 
 
-@lru_cache(maxsize=8)
-def _head_of(dimensions: int) -> Struct:
-    return Struct(f">{3 + 2 * dimensions}i")
+def _rank_matrix(rows: Sequence[Sequence[int]]) -> bytes:
+    return numbers(list(chain.from_iterable(rows)), "h", _shape(rows))
+
+
+def _double_matrix(rows: Matrix) -> bytes:
+    return numbers(list(chain.from_iterable(rows)), "d", _shape(rows))
+
+
+def _score_matrix(rows: Matrix) -> bytes | None:
+    """The scores in half the room, where they lose nothing by it: the legs compute most of them so."""
+    values = list(chain.from_iterable(rows))
+    return numbers(values, "f", _shape(rows)) if _are_real(values) else None
+
+
+def _exact_score_matrix(rows: Matrix) -> bytes | None:
+    values = list(chain.from_iterable(rows))
+    return None if _are_real(values) else numbers(values, "d", _shape(rows))
+
+
+def _are_real(values: Sequence[float | None]) -> bool:
+    known = [value for value in values if value is not None]
+    return array("f", known).tolist() == known
+
+
+def _shape(rows: Sequence[Sequence[Any]]) -> tuple[int, int]:
+    return len(rows), len(rows[0]) if rows else 0
 
 
 _Encoder = Callable[[Any], bytes | None]
@@ -181,11 +185,11 @@ _KINDS: Mapping[str, tuple[int, _Encoder]] = {
     "uuid": (2950, attrgetter("bytes")),
     "timestamp with time zone": (1184, _moment),
     "jsonb": (3802, _json),
-    "text[]": (1009, _texts),
-    "smallint[]": (1005, _smallints),
-    "integer[]": (1007, _integers),
-    "real[]": (1021, _reals),
-    "double precision[]": (1022, _doubles),
+    "text[]": (1009, texts),
+    "smallint[]": (1005, partial(numbers, code="h")),
+    "integer[]": (1007, partial(numbers, code="i")),
+    "real[]": (1021, partial(numbers, code="f")),
+    "double precision[]": (1022, partial(numbers, code="d")),
 }
 """The number of each type, the same in every server, and what writes its values."""
 
