@@ -56,7 +56,7 @@ class System(Protocol):
 
 
 class Platform:
-    """The platform through its public API: vectors are given, both attributes are declared.
+    """The platform through its public API: vectors are given, nothing is declared.
 
     Its modules are loaded by its own processes alone.
     """

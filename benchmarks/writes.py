@@ -2,11 +2,12 @@
 
     python benchmarks/writes.py [--quick] [--server URL] [--beside TREE]
 
-20,000 × 384 items with texts and two declared attributes. By hand: one table with HNSW, GIN over ``to_tsvector`` and
-two B-tree indexes, one prepared statement a write. Everything is durable. The systems take turns in one run, each in
-processes and a database of its own on one server. Beside the time that passes stands processor time, of Python and of
-all of PostgreSQL's processes, which other work on the machine changes less. ``--beside`` measures another tree of this
-project too, by its own environment. Results go to ``benchmarks/results/writes.{json,md}``.
+20,000 × 384 items with texts and two attributes, of which none is declared. By hand: one table with HNSW, GIN over
+``to_tsvector`` and two B-tree indexes, one prepared statement a write. Everything is durable. The systems take turns in
+one run, each in processes and a database of its own on one server. Beside the time that passes stands processor time,
+of Python and of all of PostgreSQL's processes, which other work on the machine changes less. ``--beside``
+measures another tree of this project too, by its own environment. Results go to
+``benchmarks/results/writes.{json,md}``.
 """
 
 from __future__ import annotations
@@ -340,7 +341,7 @@ def page(result: Mapping[str, Any]) -> str:
     about = result["about"]
     server = about["server"]
     opening = (
-        f"{about['items']:,} × {about['dimensions']} items of about 100 words, two declared attributes; "
+        f"{about['items']:,} × {about['dimensions']} items of about 100 words with two attributes; "
         f"{about['cores']} cores, {about['date']}, PostgreSQL {server['server_version']}, `fsync` {server['fsync']}, "
         f"`synchronous_commit` {server['synchronous_commit']}. Load of the machine before the run, of other work: "
         f"{about['load']}. By hand: one table with HNSW, GIN over `to_tsvector` and two B-tree indexes, a prepared "

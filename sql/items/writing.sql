@@ -139,7 +139,7 @@ BEGIN
         IF changed IS NOT NULL THEN
             PERFORM remove_outdated_vectors(collection, space, changed);
         END IF;
-        has_new_fields := know_attributes(collection, written) > 0;
+        has_new_fields := '{}' <> ANY (attribute_objects) AND know_attributes(collection, written) > 0;
         PERFORM index_terms(collection, written, are_new => changed IS NULL),
             index_attributes(collection, written, are_new => changed IS NULL);
         IF archived IS NOT NULL THEN
@@ -238,9 +238,10 @@ DECLARE
     held text[];
 BEGIN
     PERFORM check_tenant(collection), pg_advisory_xact_lock_shared(writers_lock(collection));
+    -- Not FOR UPDATE: who mixes the vectors of a window refers to its items, and holds the totals that are waited for here.
     held := ARRAY(
         SELECT item.item_id FROM items AS item WHERE item.collection_id = collection AND item.item_id = ANY (ids)
-        ORDER BY item.item_id FOR UPDATE
+        ORDER BY item.item_id FOR NO KEY UPDATE
     );
     removed := cardinality(held);
     drift := 0;

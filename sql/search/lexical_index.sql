@@ -8,7 +8,7 @@ LANGUAGE sql STABLE PARALLEL SAFE AS $$
     SELECT (
         '{' || coalesce(string_agg(
             lexeme || ':' || (frequency * 2.2::real
-                / (frequency + 1.2::real * (0.25::real + 0.75::real * length / greatest(average, 1::real)))),
+                / (frequency + 1.2::real * (0.25::real + 0.75::real * length / greatest(average, 1::real))))::real,
             ','
         ), '') || '}/1000000000'
     )::sparsevec
@@ -141,8 +141,8 @@ REVOKE ALL ON FUNCTION window_terms(bigint, text[], regconfig, jsonb) FROM PUBLI
 GRANT EXECUTE ON FUNCTION window_terms(bigint, text[], regconfig, jsonb) TO @app@, @definer@;
 
 -- Brings the lexical index of these items up to date: an active item is indexed by its terms (words_of), an archived one,
--- or one of those that are gone, is taken out. What that changes of the statistics is inserted as a difference. It counts
--- from the rows that it replaces: who calls it holds the items, or the collection's totals. are_gone: the items are removed
+-- or one of those that are gone, is taken out. What that changes of the statistics is inserted as differences, which count
+-- from the rows that are replaced: who calls it holds the items, or the collection's totals. are_gone: the items are removed
 -- next, and their rows with them. are_new: none of the items was there before.
 -- All rows of a collection are weighed with one average length, set by the first and moved by begin_weighing.
 CREATE OR REPLACE FUNCTION reindex_terms(
@@ -150,88 +150,40 @@ CREATE OR REPLACE FUNCTION reindex_terms(
 ) RETURNS void
 LANGUAGE plpgsql SET search_path FROM CURRENT SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
-    known real;
-    used real;
+    average real;
+    is_first boolean;
 BEGIN
-    IF are_gone THEN
+    IF NOT are_new THEN
         INSERT INTO statistics_changes (collection_id, items, documents, total_length, lexemes, differences, terms)
-        SELECT
-            collection, cardinality(ids), -totals.documents, -totals.length,
-            coalesce(changes.lexemes, '{}'), coalesce(changes.differences, '{}'), coalesce(changes.terms, '{}')
-        FROM (
-            SELECT count(*) AS documents, sum(terms.length) AS length FROM item_terms AS terms
-            WHERE terms.collection_id = collection AND terms.item_id = ANY (ids)
-        ) AS totals
-        CROSS JOIN (
-            SELECT
-                array_agg(change.lexeme) AS lexemes, array_agg(-change.documents) AS differences,
-                array_agg(NULL::text) AS terms
-            FROM (
-                SELECT one.lexeme, count(*)::integer AS documents
-                FROM item_terms AS terms CROSS JOIN LATERAL unnest(terms.lexemes) AS one (lexeme)
-                WHERE terms.collection_id = collection AND terms.item_id = ANY (ids)
-                GROUP BY one.lexeme
-            ) AS change
-        ) AS changes
-        WHERE totals.documents > 0;
+        SELECT collection, 1, -1, -terms.length, terms.lexemes, array_fill(-1, ARRAY[cardinality(terms.lexemes)]), '{}'
+        FROM item_terms AS terms WHERE terms.collection_id = collection AND terms.item_id = ANY (ids);
+    END IF;
+    IF are_gone THEN
         RETURN;
     END IF;
 
-    SELECT total.weighed_length INTO known FROM collection_statistics AS total WHERE total.collection_id = collection;
-    IF known IS NULL THEN
+    SELECT total.weighed_length INTO average FROM collection_statistics AS total WHERE total.collection_id = collection;
+    is_first := average IS NULL;
+    IF is_first THEN
         -- Those who bring the first items take turns: all are weighed with what the first one sets.
         PERFORM hold_totals(collection);
-        SELECT total.weighed_length INTO known FROM collection_statistics AS total WHERE total.collection_id = collection;
+        SELECT total.weighed_length INTO average
+        FROM collection_statistics AS total WHERE total.collection_id = collection;
     END IF;
 
     WITH fresh AS MATERIALIZED (
         SELECT own.item_id, own.lexemes, own.frequencies, own.spellings, own.length, own.text_hash
         FROM words_of(collection, ids) AS own
     ),
-    former AS MATERIALIZED (
-        SELECT terms.lexemes, terms.length
-        FROM item_terms AS terms
-        WHERE terms.collection_id = collection AND terms.item_id = ANY (ids)
-    ),
-    average AS MATERIALIZED (
-        SELECT coalesce(known, (sum(fresh.length)::real / nullif(count(*), 0))::real) AS length FROM fresh
-    ),
-    counted AS (
-        INSERT INTO statistics_changes (collection_id, items, documents, total_length, lexemes, differences, terms)
-        SELECT
-            collection, cardinality(ids), totals.documents, totals.length,
-            coalesce(changes.lexemes, '{}'), coalesce(changes.differences, '{}'), coalesce(changes.terms, '{}')
-        FROM (
-            SELECT sum(one.documents) AS documents, sum(one.length) AS length
-            FROM (
-                SELECT count(*) AS documents, coalesce(sum(length), 0) AS length FROM fresh
-                UNION ALL
-                SELECT -count(*), -coalesce(sum(length), 0) FROM former
-            ) AS one
-        ) AS totals
-        CROSS JOIN (
-            SELECT
-                array_agg(change.lexeme) AS lexemes, array_agg(change.difference) AS differences,
-                array_agg(change.term) AS terms
-            FROM (
-                SELECT one.lexeme, sum(one.difference)::integer AS difference, min(one.term) AS term
-                FROM (
-                    SELECT unnest(lexemes) AS lexeme, unnest(spellings) AS term, 1 AS difference FROM fresh
-                    UNION ALL
-                    SELECT unnest(lexemes), NULL, -1 FROM former
-                ) AS one
-                GROUP BY one.lexeme
-                HAVING sum(one.difference) <> 0
-            ) AS change
-        ) AS changes
-        WHERE totals.documents <> 0 OR totals.length <> 0 OR changes.lexemes IS NOT NULL
-    ),
     indexed AS (
         INSERT INTO item_terms (collection_id, item_id, lexemes, frequencies, length, weights, text_hash)
         SELECT
             collection, fresh.item_id, fresh.lexemes, fresh.frequencies, fresh.length,
-            bm25_weights(fresh.lexemes, fresh.frequencies, fresh.length, average.length), fresh.text_hash
-        FROM fresh, average
+            bm25_weights(fresh.lexemes, fresh.frequencies, fresh.length, coalesce(
+                average, (SELECT (sum(every.length)::real / count(*))::real FROM fresh AS every)
+            )),
+            fresh.text_hash
+        FROM fresh
         ON CONFLICT (collection_id, item_id) DO UPDATE SET
             lexemes = excluded.lexemes,
             frequencies = excluded.frequencies,
@@ -239,7 +191,21 @@ BEGIN
             weights = excluded.weights,
             text_hash = excluded.text_hash
     )
-    SELECT average.length INTO used FROM average;
+    INSERT INTO statistics_changes (collection_id, items, documents, total_length, lexemes, differences, terms)
+    SELECT collection, totals.documents, totals.documents, totals.length, words.lexemes, words.documents, words.spellings
+    FROM (SELECT count(*) AS documents, sum(fresh.length) AS length FROM fresh) AS totals
+    CROSS JOIN (
+        SELECT
+            coalesce(array_agg(word.lexeme), '{}') AS lexemes, coalesce(array_agg(word.documents), '{}') AS documents,
+            coalesce(array_agg(word.spelling), '{}') AS spellings
+        FROM (
+            SELECT one.lexeme, count(*)::integer AS documents, min(one.spelling) AS spelling
+            FROM fresh CROSS JOIN LATERAL unnest(fresh.lexemes, fresh.spellings) AS one (lexeme, spelling)
+            GROUP BY one.lexeme
+        ) AS word
+    ) AS words
+    WHERE totals.documents > 0;
+
     IF NOT are_new THEN
         DELETE FROM item_terms AS terms
         WHERE terms.collection_id = collection AND terms.item_id = ANY (ids) AND NOT EXISTS (
@@ -247,9 +213,12 @@ BEGIN
             WHERE item.collection_id = collection AND item.item_id = terms.item_id AND item.status <> 'archived'
         );
     END IF;
-
-    IF known IS NULL AND used IS NOT NULL THEN
-        UPDATE collection_statistics AS total SET weighed_length = used WHERE total.collection_id = collection;
+    IF is_first THEN
+        UPDATE collection_statistics AS total SET weighed_length = (
+            SELECT (sum(terms.length)::real / nullif(count(*), 0))::real FROM item_terms AS terms
+            WHERE terms.collection_id = collection AND terms.item_id = ANY (ids)
+        )
+        WHERE total.collection_id = collection AND total.weighed_length IS NULL;
     END IF;
 END
 $$;
@@ -367,7 +336,7 @@ GRANT EXECUTE ON FUNCTION length_drift(collection_statistics) TO @app@, @definer
 -- Ends a write of so many items: gives by what share the average length of the collection's items is off the one that they
 -- are weighed with. Who comes to it adds up what writers left (fold_statistics), unless somebody does so already: in a
 -- collection of fewer than 1,000 items, and after a write of 200 or more, once a tenth of its items was written; else after
--- 64 writes on average, told by lot, which costs no look. So statistics are about that far behind. goes_on: the write is a
+-- 128 writes on average, told by lot, which costs no look. So statistics are about that far behind. goes_on: the write is a
 -- part of a larger one, which adds up as often as it has doubled the collection, and at its end.
 CREATE OR REPLACE FUNCTION settle_statistics(collection bigint, written integer, goes_on boolean DEFAULT false, OUT drift real)
 LANGUAGE plpgsql SET search_path FROM CURRENT SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
@@ -376,7 +345,7 @@ DECLARE
 BEGIN
     SELECT
         CASE WHEN total.documents >= 1000 AND written < 200 AND NOT goes_on
-            THEN random() < greatest(1.0 / 64, written * 10.0 / total.documents)
+            THEN random() < greatest(1.0 / 128, written * 10.0 / total.documents)
             ELSE total.documents < CASE WHEN goes_on THEN 1 ELSE 10 END * (
                 SELECT coalesce(sum(change.items), 0) FROM statistics_changes AS change
                 WHERE change.collection_id = collection

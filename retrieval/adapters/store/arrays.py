@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from struct import pack
 from typing import Any, ClassVar
 
-import numpy as np
 from psycopg.abc import Buffer
 from psycopg.adapt import AdaptersMap, Dumper, Loader
 from psycopg.pq import Format
 from psycopg.types import TypeInfo
 
-from retrieval.domain.items.embedding import Vector, Vectors
+from retrieval.domain.items.embedding import Vector
 
 _JSONB = 3802
 """The number of the type."""
@@ -78,22 +77,9 @@ def jsonbs(values: Iterable[object]) -> Jsonbs:
     return Jsonbs(_head(size, _JSONB) + elements)
 
 
-def half_vectors(vectors: Vectors | Sequence[Vector | None]) -> HalfVectors:
-    """The vectors, shape (n, dimensions), rounded to half precision; None is NULL."""
-    if not len(vectors):
-        return HalfVectors(0, b"")
-    if not isinstance(vectors, np.ndarray):
-        if not any(vector is None for vector in vectors):
-            return half_vectors(np.stack(list(vectors)))  # type: ignore[arg-type]
-        ones = (None if vector is None else half_vectors(vector[np.newaxis]).elements[4:] for vector in vectors)
-        return HalfVectors(*_packed(ones))
-    number, dimensions = vectors.shape
-    rows = np.zeros(
-        number,
-        dtype=[("bytes", ">i4"), ("dimensions", ">i2"), ("unused", ">i2"), ("values", ">f2", (dimensions,))],
-    )
-    rows["bytes"], rows["dimensions"], rows["values"] = 4 + 2 * dimensions, dimensions, vectors
-    return HalfVectors(number, rows.tobytes())
+def half_vectors(vectors: Iterable[Vector | None]) -> HalfVectors:
+    """The vectors, each shape (dimensions,), rounded to half precision; None is NULL."""
+    return HalfVectors(*_packed(None if vector is None else half_vector(vector).data for vector in vectors))
 
 
 @dataclass(frozen=True, slots=True)

@@ -99,8 +99,10 @@ class Item(Told):
         """SHA-256 over every field, 32 bytes: equal exactly when nothing about the item changed."""
         at = self.occurred_at.astimezone(UTC).isoformat() if self.occurred_at else None
         values = list({**self.as_dict(), "occurred_at": at}.values())
-        return hashlib.sha256(json.dumps(values, sort_keys=True, ensure_ascii=False).encode()).digest()
+        return hashlib.sha256(_ENCODE(values).encode()).digest()
 
+
+_ENCODE = json.JSONEncoder(sort_keys=True, ensure_ascii=False).encode
 
 ITEM_FIELDS = tuple(one.name for one in fields(Item))
 """The fields of an item, its id first: the columns, a hit's parts and what surfaces send and tell follow from them."""

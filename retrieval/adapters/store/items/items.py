@@ -185,7 +185,10 @@ def _array_literal(values: Sequence[str]) -> str:
 
 
 def _json(attributes: Mapping[str, Any]) -> str:
-    return json.dumps(dict(attributes), ensure_ascii=False) if attributes else "{}"
+    return _ENCODE(dict(attributes)) if attributes else "{}"
+
+
+_ENCODE = json.JSONEncoder(ensure_ascii=False).encode
 
 
 async def store_items(database: Database, tenant_id: int, write: ItemWrite) -> WrittenItems:

@@ -67,7 +67,7 @@ async def keep_centroids(connection: Connection, collection_id: int, space_id: i
     values = {
         "collection_id": collection_id,
         "space_id": space_id,
-        "centroids": half_vectors(list(centroids)),
+        "centroids": half_vectors(centroids),
     }
     await connection.execute(_KEEP, values)
 

@@ -172,7 +172,7 @@ async def cache_vectors(
         "tenant_id": tenant_id,
         "space_id": space.space_id,
         "hashes": list(vectors),
-        "vectors": half_vectors(list(vectors.values())),
+        "vectors": half_vectors(vectors.values()),
     }
     async with database.transaction(tenant_id) as connection:
         await connection.execute(_CACHE, parameters)
