@@ -392,20 +392,26 @@ def _saving(visit: Visit) -> h.Node:
     return h.div("#saving.row")[
         h.label(for_="note")["Note"],
         h.input("#note", type="text", name="note", maxlength="200", placeholder="why these weights"),
-        h.button(type="button", hx_post=visit.url("/search/save"), hx_include="#ask", hx_target="#saving")[
-            "Save and use as a new version"
+        [
+            h.button(type="button", hx_post=visit.url("/search/save", use=use), hx_include="#ask", hx_target="#saving")[
+                label
+            ]
+            for label, use in (("Save as a new version", ""), ("Save and use", "1"))
         ],
     ]
 
 
 async def save(visit: Visit) -> h.Node:
-    """Store the weights as a new version of the profile and search with it."""
+    """Store the weights as a new version of the profile, and search with it where that is asked."""
     collection = await visit.collection()
     await collection.refresh()
     profile = weighted(collection.profile, weights_said(visit, collection.profile))
-    version = await collection.set_profile(profile, note=visit.said("note"))
-    link = h.a(href=visit.url("/profiles", collection=collection.name))["compare or go back under Profiles"]
-    return notice(f"Saved: the collection is searched with version {version} now; ", link, ".")
+    is_used = bool(visit.said("use"))
+    version = await collection.set_profile(profile, note=visit.said("note"), use=is_used)
+    now = f": the collection is searched with version {version} now" if is_used else f" as version {version}"
+    then = "compare or go back" if is_used else "compare and activate"
+    link = h.a(href=visit.url("/profiles", collection=collection.name))[f"{then} under Profiles"]
+    return notice(f"Saved{now}; ", link, ".")
 
 
 ROUTES: tuple[Route, ...] = (
