@@ -377,7 +377,9 @@ class _Told:
                 answer = HTMLResponse(str(box), status, {**kept, **moved})
             else:
                 home = h.p[h.a(href=f"{self._scope.get('root_path', '')}{CONSOLE}")["To the console's first page"]]
-                whole = _document(request, "That did not work", [box, retry, home])
+                asked = problem.get("request_id")
+                number = h.p(".hint")["request_id: ", h.code[asked]] if asked else None
+                whole = _document(request, "That did not work", [box, number, retry, home])
                 answer = HTMLResponse(str(whole), status, kept)
         for name, value in SECURITY.items():
             answer.headers[name] = value

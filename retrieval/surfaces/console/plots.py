@@ -139,7 +139,7 @@ _Scale = Callable[[Any], float]
 def _axes(places: Sequence[str], low: float, high: float, x: _Scale, y: _Scale) -> h.Node:
     ticks = [low + (high - low) * part / 4 for part in range(5)]
     shown = sorted({0, len(places) // 2, len(places) - 1} if places else set())
-    anchors = {0: "start", len(places) - 1: "end"}
+    anchors = {0: "start", len(places) - 1: "end"} if len(places) > 1 else {}
     return [
         (
             (
@@ -201,7 +201,7 @@ def bars(label: str, values: Mapping[str, float], *, low: Mapping[str, float] | 
 def figure(
     title: str, drawing: h.Node, columns: Sequence[str], rows: Iterable[Iterable[object]], sql: str
 ) -> h.Element:
-    """A plot with its title, its numbers as a table and its SQL to copy."""
+    """A plot with its title, its numbers as a table and its SQL to copy; an empty ``sql``: they are not stored."""
     cells = [[shown_value(value) for value in row] for row in rows]
     return h.figure(".card")[
         h.figcaption[title],
@@ -211,8 +211,17 @@ def figure(
             table(columns, cells[:MOST_POINTS], caption=title),
             h.p(".hint")[f"The first {MOST_POINTS} rows; the SQL gives all."] if len(cells) > MOST_POINTS else None,
         ],
-        copied_sql(sql),
+        copied_sql(sql) if sql else None,
     ]
+
+
+def timings(retrieval_id: object, stages: Mapping[str, float], total: float) -> h.Element:
+    """Where the time of a search went; ``retrieval_id`` None: it is not recorded, and no SQL finds it."""
+    known = {name: spent for name, spent in stages.items() if name != "total"}
+    sql = "SELECT s.key AS stage, s.value AS milliseconds\nFROM retrievals AS r, jsonb_each(r.timings_ms) AS s\n"
+    sql += f"WHERE r.retrieval_id = {literal(str(retrieval_id))}" if retrieval_id else ""
+    drawing, rows = waterfall(known, total), [*known.items(), ("total", total)]
+    return figure("Where the time went", drawing, ("stage", "milliseconds"), rows, sql if retrieval_id else "")
 
 
 def copied_sql(sql: str) -> h.Element:
@@ -239,3 +248,10 @@ def sql_of(name: str, collection: str) -> str:
     wanted = literal(collection)
     where = f"analytics_{name}\nWHERE collection = {wanted}" if name in LISTS else f"analytics_{name}({wanted})"
     return f"SELECT *\nFROM {where}"
+
+
+def sql_of_hits(retrieval_id: object) -> str:
+    """The statement that gives the hits of a recorded search with the ranks and scores of its legs."""
+    wanted = literal(str(retrieval_id))
+    columns = "rank, item_id, score, signals, slot, propensity"
+    return f"SELECT {columns}\nFROM impressions\nWHERE retrieval_id = {wanted}\nORDER BY rank"

@@ -20,7 +20,7 @@ from retrieval.domain.search.hit import Hit, SearchResult
 from retrieval.domain.search.preview import PreviewedHit, ProfilePreview
 from retrieval.domain.search.profile import Profile
 from retrieval.surfaces.console.frame import Visit, empty, notice, page, problem_box, table, view
-from retrieval.surfaces.console.plots import figure, legend, literal, stacked_bar, waterfall
+from retrieval.surfaces.console.plots import copied_sql, legend, sql_of_hits, stacked_bar, timings
 
 HITS = 10
 SNIPPET = 280
@@ -52,7 +52,10 @@ async def search(visit: Visit) -> h.Node:
         ],
         h.div("#found")[found],
     ]  # fmt: skip
-    return await page(visit, "Search", form)
+    # The fields that save stand within the other form, whose weights they send along; in a form of their own, the
+    # return key saves.
+    saving = h.form("#save", hx_post=visit.url("/search/save"), hx_include="#ask", hx_target="#saving")
+    return await page(visit, "Search", [form, saving if visit.may(Scope.ADMIN) else None])
 
 
 async def _without_collection(visit: Visit) -> h.Node:
@@ -126,7 +129,7 @@ async def _found(visit: Visit, collection: Collection, offered: Sequence[str]) -
                 h.div("#tuned")[await _tuned(visit, collection, where)],
                 _hits(visit, result) if len(result) else empty("Nothing was found."),
                 _pages(visit, result),
-                _timings(result),
+                timings(result.retrieval_id, result.timings_ms, result.timings_ms.get("total", 0.0)),
             ],
         ]
     ]  # fmt: skip
@@ -135,7 +138,8 @@ async def _found(visit: Visit, collection: Collection, offered: Sequence[str]) -
 def _hits(visit: Visit, result: SearchResult) -> h.Node:
     names = _names(result)
     shown = [_hit(visit, hit, result, names) for hit in result]
-    return [legend(names), h.ol(".results", start=str(result[0].rank))[shown]]
+    sql = copied_sql(sql_of_hits(result.retrieval_id)) if result.retrieval_id else None
+    return [legend(names), h.ol(".results", start=str(result[0].rank))[shown], sql]
 
 
 def _names(hits: Iterable[Hit]) -> list[str]:
@@ -221,7 +225,9 @@ def _hit(visit: Visit, hit: Hit, result: SearchResult, names: Sequence[str]) -> 
         stacked_bar(_parts(hit), names, whole=best or None),
         h.div(".row")[
             h.details(".why")[h.summary["Why here?"], _explained(hit)],
-            _verdict(visit, hit, result) if visit.may(Scope.FEEDBACK) and result.retrieval_id else None,
+            h.div(".verdict")[_verdict(visit, result.retrieval_id, hit.item_id, hit.title or hit.item_id)]
+            if visit.may(Scope.FEEDBACK) and result.retrieval_id
+            else None,
         ],
     ]  # fmt: skip
 
@@ -245,26 +251,29 @@ def _explained(hit: Hit) -> h.Node:
     ]
 
 
-def _verdict(visit: Visit, hit: Hit, result: SearchResult) -> h.Node:
+def _verdict(visit: Visit, retrieval_id: object, item_id: str, title: str) -> h.Node:
     def button(text: str, *, is_helpful: bool) -> h.Node:
-        values = {"retrieval": str(result.retrieval_id), "item": hit.item_id, "helpful": str(is_helpful).lower()}
+        values = {"retrieval": str(retrieval_id), "item": item_id, "title": title, "helpful": str(is_helpful).lower()}
         return h.button(".quiet", type="button", hx_post=visit.url("/feedback"), hx_vals=json.dumps(values),
-                        hx_params="retrieval,item,helpful", hx_target="closest .verdict", hx_swap="innerHTML",
-                        aria_label=f"{text}: {hit.title or hit.item_id}")[text]  # fmt: skip
+                        hx_params="retrieval,item,title,helpful", hx_target="closest .verdict", hx_swap="outerHTML",
+                        aria_label=f"{text}: {title}")[text]  # fmt: skip
 
-    return h.div(".verdict")[button("Helpful", is_helpful=True), button("Not helpful", is_helpful=False)]
+    return [button("Helpful", is_helpful=True), button("Not helpful", is_helpful=False)]
 
 
 async def feedback(visit: Visit) -> h.Node:
-    """Take a verdict on a hit; its weight and its cap are those of the key."""
+    """Take a verdict on a hit; its weight and its cap are those of the key. Another one takes its place."""
     event = Feedback(
         retrieval_id=visit.said("retrieval"), item_id=visit.said("item"), helpful=visit.said("helpful") == "true",
         actor=f"console {visit.caller.key_id}".strip(),
     )  # fmt: skip
     report = await visit.platform.feedback_each([event], api_key=visit.caller.key)
+    noted = "Noted: " + ("helpful" if event.reward else "not helpful")
     if report.discounted:
-        return notice("Noted, but it does not count: " + ", ".join(report.discounted))
-    return notice("Noted: " + ("helpful" if event.reward else "not helpful"))
+        noted = "Noted, but it does not count: " + ", ".join(report.discounted)
+    return h.div(".verdict")[
+        notice(noted), _verdict(visit, visit.said("retrieval"), visit.said("item"), visit.said("title"))
+    ]
 
 
 def _pages(visit: Visit, result: SearchResult) -> h.Node:
@@ -277,15 +286,6 @@ def _pages(visit: Visit, result: SearchResult) -> h.Node:
         h.a(href=first)["First page"] if visit.said("after") else None,
         h.a(href=more, rel="next")["Next page"] if result.next else None,
     ]
-
-
-def _timings(result: SearchResult) -> h.Node:
-    stages = {name: spent for name, spent in result.timings_ms.items() if name != "total"}
-    total = result.timings_ms.get("total", 0.0)
-    sql = "SELECT s.key AS stage, s.value AS milliseconds\nFROM retrievals AS r, jsonb_each(r.timings_ms) AS s\n"
-    sql += f"WHERE r.retrieval_id = {literal(str(result.retrieval_id))}"
-    rows = [*stages.items(), ("total", total)]
-    return figure("Where the time went", waterfall(stages, total), ("stage", "milliseconds"), rows, sql)
 
 
 def weights_said(visit: Visit, profile: Profile) -> dict[str, float]:
@@ -353,7 +353,8 @@ async def _tuned(visit: Visit, collection: Collection, where: Mapping[str, Any] 
         h.p(role="status")[f"{changed} {'place changes' if changed == 1 else 'places change'} with these weights."],
         legend(names),
         h.div(".two")[_side("Now", now, names), _side("With these weights", candidate, names, is_after=True)],
-        _saving(visit) if visit.may(Scope.ADMIN) else None,
+        _numbers_of(candidate, names),
+        _saving() if visit.may(Scope.ADMIN) else None,
     ]  # fmt: skip
 
 
@@ -388,17 +389,25 @@ def _moved(hit: PreviewedHit) -> h.Node:
     ]
 
 
-def _saving(visit: Visit) -> h.Node:
+def _numbers_of(one: ProfilePreview, names: Sequence[str]) -> h.Node:
+    rows = [
+        (str(rank), hit.hit.item_id, str(hit.rank_before or "–"), f"{hit.hit.score:.5f}",
+         *(f"{_parts(hit.hit).get(name, 0.0):.5f}" for name in names))
+        for rank, hit in enumerate(one.hits, 1)
+    ]  # fmt: skip
+    columns = ("rank", "item", "rank now", "score", *names)
+    shown = table(columns, rows, caption="The answer with these weights", numbers=columns[2:])
+    return h.details[h.summary["Numbers"], shown]
+
+
+def _saving() -> h.Node:
     return h.div("#saving.row")[
         h.label(for_="note")["Note"],
-        h.input("#note", type="text", name="note", maxlength="200", placeholder="why these weights"),
-        [
-            h.button(type="button", hx_post=visit.url("/search/save", use=use), hx_include="#ask", hx_target="#saving")[
-                label
-            ]
-            for label, use in (("Save as a new version", ""), ("Save and use", "1"))
-        ],
-    ]
+        h.input("#note", form="save", type="text", name="note", maxlength="200", placeholder="why these weights",
+                hx_preserve="true"),
+        h.button(form="save", type="submit")["Save as a new version"],
+        h.button(form="save", type="submit", name="use", value="1")["Save and use"],
+    ]  # fmt: skip
 
 
 async def save(visit: Visit) -> h.Node:

@@ -63,42 +63,6 @@ def test_filters_are_clicked_and_paged_through(visitor: Visitor) -> None:
     assert not set(first) & set(page.locator(".results h2").all_inner_texts())
 
 
-def test_the_whole_tuning_journey(visitor: Visitor, ask: Ask) -> None:
-    """Search, move a slider, see what moves, save, compare on judged queries, use the former version again."""
-    page = visitor.go(QUESTION)
-    slider = page.get_by_role("slider", name="lexical")
-    before = page.locator(".results h2").all_inner_texts()
-    slider.evaluate("one => { one.value = one.max; one.dispatchEvent(new Event('input', {bubbles: true})); }")
-    after = page.get_by_role("region", name="Before and after")
-    expect(after).to_contain_text(re.compile(r"[1-9]\d* places? changes?"))
-    assert after.locator("ol").first.locator(".name").all_inner_texts() == before
-    assert after.locator("ol").nth(1).locator(".name").all_inner_texts() != before
-    page.get_by_label("Note").fill("words <b>count</b> more")
-    page.get_by_role("button", name="Save and use").click()
-    expect(page.get_by_text("Saved: the collection is searched with version 2")).to_be_visible()
-
-    page.get_by_role("link", name="compare or go back").click()
-    expect(page.locator("#versions tbody tr").first).to_contain_text("words <b>count</b> more")
-    page.get_by_role("button", name="Compare").click()
-    expect(page.locator("#compared")).to_contain_text("no conclusion")
-    page.get_by_text("On judged queries").click()
-    page.locator("#judged").fill("query,expected_id\nconnection timeout,13411721\nrelease labels,13401369")
-    page.get_by_role("button", name="Compare").click()
-    expect(page.locator("#compared")).to_contain_text("2 judged queries")
-    expect(page.locator("#compared")).to_contain_text("nDCG@10")
-    page.get_by_role("button", name="Use version 1").click()
-    expect(page.get_by_text("searched with version 1 now")).to_be_visible()
-
-    async def active(platform: Platform) -> tuple[int, list[float]]:
-        collection = await platform.collection("tickets", create=False)
-        stored = {one.version: one.profile.legs["lexical"] for one in await collection.profiles()}
-        return (await collection.info()).profile_version, [stored[1], stored[2]]
-
-    version, [own, saved] = ask(active)
-    assert version == 1
-    assert saved > own
-
-
 def test_feedback_reaches_the_statistics(visitor: Visitor, ask: Ask) -> None:
     """A click on Helpful counts for the item, once however often it is clicked."""
     page = visitor.go("/console/search?collection=tickets&q=packages.json+release+label")

@@ -108,7 +108,9 @@ def set_profile(
         return await found.stored_profile(await found.set_profile(profile, note=note, use=not store_only))
 
     def said(stored: StoredProfile) -> str:
-        return f"{collection}: stored profile {stored.version}, not used yet" if store_only else _used(collection, stored)
+        return (
+            f"{collection}: stored profile {stored.version}, not used yet" if store_only else _used(collection, stored)
+        )
 
     answer(context, of_collection(collection, ask), said, as_json=as_json)
 
