@@ -25,6 +25,7 @@ from retrieval.surfaces.console.plots import (
     sql_of_hits,
     stacked_bar,
     timings,
+    told_apart,
 )
 from retrieval.surfaces.console.profiles import comparing
 
@@ -52,12 +53,9 @@ async def learning(visit: Visit) -> h.Node:
 
 
 def _named(rows: Sequence[Row]) -> list[tuple[str, Row]]:
-    """The rows with the titles of their items, and with their ids where others have the same title."""
-    titles = [str(row["title"] or row["item_id"]) for row in rows]
-    return [
-        (title if titles.count(title) == 1 else f"{row['item_id']}: {title}", row)
-        for title, row in zip(titles, rows, strict=True)
-    ]
+    """The rows with the titles of their items."""
+    names = told_apart([str(row["title"] or row["item_id"]) for row in rows], [row["item_id"] for row in rows])
+    return list(zip(names, rows, strict=True))
 
 
 async def _rising(visit: Visit, name: str) -> h.Node:
@@ -71,7 +69,7 @@ async def _rising(visit: Visit, name: str) -> h.Node:
         if (change := {said: float(abs(row["used"] - row["used_before"])) for said, row in _named(rows)})
     ]
     none = h.p(".hint")["No item was used more often, or less, in the last 14 days than in the 14 before."]
-    title = "Rising and sinking items: verdicts more, or fewer, than in the 14 days before the last 14"
+    title = "Rising and sinking items: verdicts of the last 14 days against the 14 before"
     return figure(title, drawing or none, found.columns, found.values, sql_of("rising_items", name))
 
 
@@ -249,15 +247,20 @@ async def item(visit: Visit) -> h.Node:
     shown = [tuple(row.values()) for row in rows]
     sql = f"{sql_of('rated', collection.name)} AND item_id = {literal(key)}\nORDER BY retrieved_at"
     links = [
-        h.li[h.a(href=visit.url("/learning/search", collection=collection.name, id=row["retrieval_id"]))[place]]
-        for place, row in list(zip(places, rows, strict=True))[-_BARS:]
+        h.li[
+            h.a(href=visit.url("/learning/search", collection=collection.name, id=row["retrieval_id"]))[
+                shown_value(row["retrieved_at"])
+            ],
+            f": rank {row['rank']}, reward {row['reward']:.3g}",
+        ]
+        for row in rows[-_BARS:]
     ]
     cut = f"Only the last {_EVENTS:,} rated hits of the collection were looked through; the SQL reads all."
     return await page(visit, f"Feedback on {key}", [
         h.p[summary],
         h.p(".note")[cut] if len(found) == _EVENTS else None,
         figure("Rewards of this item", drawing, found.columns, shown, sql),
-        h.section(".card")[h.h2["The searches"], h.ul[links]] if links else None,
+        h.section(".card")[h.h2["The latest searches that showed it"], h.ul[links]] if links else None,
     ], chooses=False)  # fmt: skip
 
 

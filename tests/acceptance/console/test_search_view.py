@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from urllib.parse import quote
 
 from playwright.sync_api import Page, expect
 
@@ -95,6 +96,40 @@ def test_what_is_stored_and_asked_is_shown_as_text(visitor: Visitor) -> None:
 
     assert page.title() == "Search · Retrieval"
     assert page.locator("main script, main img").count() == 0
+
+
+def test_what_is_stored_and_asked_is_text_in_every_other_view(visitor: Visitor, ask: Ask) -> None:
+    """A rated item, its searches, a note on a profile and the item itself: wherever they are listed or drawn."""
+
+    async def rate(platform: Platform) -> str:
+        tickets = await platform.collection("tickets", create=False)
+        found = await tickets.search(f"zebra {ATTACK}", syntax=False)
+        await platform.feedback(found.retrieval_id, found[0].item_id, helpful=True, actor=ATTACK)
+        await tickets.set_profile(tickets.profile, note=ATTACK, use=False)
+        await platform.recorded()
+        return f"id={quote(found[0].item_id)}"
+
+    evil = ask(rate)
+    page = visitor.go("/console/learning?collection=tickets")
+    expect(page.get_by_role("figure", name="How items fared")).to_contain_text("attack <img")
+    searches = page.get_by_role("link", name=f"zebra {ATTACK}", exact=True)
+    addresses = [str(searches.first.get_attribute("href"))]
+    addresses += [
+        f"/console/{path}&{evil}" for path in ("learning/item?collection=tickets", "data/item?collection=tickets")
+    ]
+    addresses += [f"/console/{view}?collection=tickets" for view in ("profiles", "data", "operations")]
+    addresses += [
+        f"/console/applications?app=tickets&title={quote(ATTACK)}",
+        f"/console/data?collection={quote(ATTACK)}",
+    ]
+    for address in addresses:
+        visitor.go(address)
+        visitor.settled()
+        assert "attacked" not in page.title().removesuffix(" · Retrieval").replace(ATTACK, ""), address
+        assert page.locator("main script, main img").count() == 0, address
+        assert ATTACK[:20] in page.content().replace("&lt;", "<").replace("&#34;", '"') or "operations" in address, (
+            address
+        )
 
 
 def test_what_cannot_be_done_is_said_where_one_looks(visitor: Visitor) -> None:
