@@ -69,7 +69,11 @@ def test_what_takes_a_while_says_so(visitor: Visitor) -> None:
     """A search that does not answer within a moment shows that it is under way."""
     page = visitor.go(PAGES[0])
     held: list[Route] = []
-    page.route("**/search/preview*", held.append)
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    page.route("**/search/preview*", hold)
     expect(page.locator("#working")).to_be_hidden()
     page.get_by_role("slider").first.press("Home")
     expect(page.locator("#working")).to_be_visible()

@@ -113,23 +113,20 @@ def test_what_is_stored_and_asked_is_text_in_every_other_view(visitor: Visitor, 
     page = visitor.go("/console/learning?collection=tickets")
     expect(page.get_by_role("figure", name="How items fared")).to_contain_text("attack <img")
     searches = page.get_by_role("link", name=f"zebra {ATTACK}", exact=True)
-    addresses = [str(searches.first.get_attribute("href"))]
-    addresses += [
-        f"/console/{path}&{evil}" for path in ("learning/item?collection=tickets", "data/item?collection=tickets")
-    ]
-    addresses += [f"/console/{view}?collection=tickets" for view in ("profiles", "data", "operations")]
-    addresses += [
-        f"/console/applications?app=tickets&title={quote(ATTACK)}",
-        f"/console/data?collection={quote(ATTACK)}",
-    ]
+    text = quote(ATTACK)
+    of_tickets = "collection=tickets"
+    addresses = [
+        str(searches.first.get_attribute("href")), f"/console/learning/item?{of_tickets}&{evil}",
+        f"/console/data/item?{of_tickets}&{evil}", f"/console/profiles?{of_tickets}",
+        f"/console/data?{of_tickets}&after=2",
+        f"/console/applications?app=tickets&title={text}", f"/console/data?collection={text}",
+    ]  # fmt: skip
     for address in addresses:
         visitor.go(address)
         visitor.settled()
-        assert "attacked" not in page.title().removesuffix(" · Retrieval").replace(ATTACK, ""), address
+        assert page.title() != "attacked", address
         assert page.locator("main script, main img").count() == 0, address
-        assert ATTACK[:20] in page.content().replace("&lt;", "<").replace("&#34;", '"') or "operations" in address, (
-            address
-        )
+        assert "onerror" in page.locator("main").inner_html(), address
 
 
 def test_what_cannot_be_done_is_said_where_one_looks(visitor: Visitor) -> None:
