@@ -229,8 +229,9 @@ def timings(retrieval_id: object, stages: Mapping[str, float], total: float) -> 
     # The database does not keep the order of the stages.
     order = [*_STAGES, *stages]
     known = {name: stages[name] for name in dict.fromkeys(order) if name in stages and name != "total"}
-    sql = "SELECT s.key AS stage, s.value AS milliseconds\nFROM retrievals AS r, jsonb_each(r.timings_ms) AS s\n"
-    sql += f"WHERE r.retrieval_id = {literal(str(retrieval_id))}" if retrieval_id else ""
+    whole = "r.timings_ms || jsonb_build_object('total', r.retrieval_time_ms)"
+    sql = f"SELECT s.key AS stage, s.value AS milliseconds\nFROM retrievals AS r, jsonb_each({whole}) AS s\n"
+    sql += f"WHERE r.retrieval_id = {literal(str(retrieval_id))}"
     drawing, rows = waterfall(known, total), [*known.items(), ("total", total)]
     return figure("Where the time went", drawing, ("stage", "milliseconds"), rows, sql if retrieval_id else "")
 

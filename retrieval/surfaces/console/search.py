@@ -28,6 +28,9 @@ _SAMPLED, _MOST_FACETS, _MOST_VALUES = 100, 6, 12
 """Items whose attributes are looked at for facets, the facets that are offered, and the values shown of each."""
 _LONGEST_VALUE = 40
 
+_MEANINGS = {"dense": "by meaning", "lexical": "by words"}
+"""What a slider weighs, where its name does not say it to everybody."""
+
 Weights = Mapping[str, float]
 
 
@@ -320,10 +323,10 @@ def _tuning(visit: Visit, profile: Profile) -> h.Node:
         ],
         (
             h.div(".slider")[
-                h.label(for_=f"w-{name.replace(':', '-')}")[name],
+                h.label(for_=f"w-{name.replace(':', '-')}")[name, " ", h.small[_MEANINGS.get(name, "")]],
                 h.input(f"#w-{name.replace(':', '-')}", type="range", name=f"w.{name}", min="0", max=f"{most:g}",
                         step=f"{most / 40:g}", value=f"{weight:g}", data_own=f"{own[name]:g}"),
-                h.output[f"{weight:g}"],
+                h.output[f"{weight:.2f}"],
             ]
             for name, weight in weights.items()
         ),
@@ -351,10 +354,10 @@ async def _tuned(visit: Visit, collection: Collection, where: Mapping[str, Any] 
     names = _names(hit.hit for one in (now, candidate) for hit in one.hits)
     return h.section(".card.tuned", aria_label="Before and after")[
         h.p(role="status")[f"{changed} {'place changes' if changed == 1 else 'places change'} with these weights."],
+        _saving() if visit.may(Scope.ADMIN) else None,
         legend(names),
         h.div(".two")[_side("Now", now, names), _side("With these weights", candidate, names, is_after=True)],
         _numbers_of(candidate, names),
-        _saving() if visit.may(Scope.ADMIN) else None,
     ]  # fmt: skip
 
 

@@ -65,8 +65,8 @@ def test_every_view_of_nothing_says_what_is_missing(visitor: Visitor, ask: Ask) 
         expect(page.get_by_role("alert")).to_have_count(0)
 
 
-def test_what_takes_a_while_says_so(visitor: Visitor) -> None:
-    """A search that does not answer within a moment shows that it is under way."""
+def test_what_takes_a_while_or_does_not_answer_is_told(visitor: Visitor) -> None:
+    """A moved slider whose answer takes more than a moment shows that it is under way; one without any says so."""
     page = visitor.go(PAGES[0])
     held: list[Route] = []
 
@@ -79,6 +79,10 @@ def test_what_takes_a_while_says_so(visitor: Visitor) -> None:
     expect(page.locator("#working")).to_be_visible()
     held[0].continue_()
     expect(page.locator("#working")).to_be_hidden()
+    page.unroute("**/search/preview*")
+    page.route("**/search/preview*", lambda route: route.abort())
+    page.get_by_role("slider").first.press("End")
+    expect(page.get_by_role("alert")).to_contain_text("The service does not answer")
 
 
 def test_the_theme_stays_chosen(visitor: Visitor) -> None:
