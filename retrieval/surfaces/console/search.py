@@ -122,9 +122,10 @@ async def _found(visit: Visit, collection: Collection, offered: Sequence[str]) -
     result = await collection.search(
         visit.said("q"), where=where, limit=HITS, snippet=SNIPPET, facets=offered, after=visit.said("after"), typos=True
     )
+    counts = {**result.facets, **await _other_values(visit, collection, offered)}
     return [
         h.div(".three")[
-            _filters(visit, result, offered),
+            _filters(visit, counts, offered),
             h.div(".hits")[
                 h.p(".summary")[_summary(result)],
                 (h.p(".note")[note] for note in (*result.notes, *result.why_no_hits)),
@@ -136,6 +137,16 @@ async def _found(visit: Visit, collection: Collection, offered: Sequence[str]) -
             ],
         ]
     ]  # fmt: skip
+
+
+async def _other_values(visit: Visit, collection: Collection, offered: Sequence[str]) -> dict[str, Mapping[str, int]]:
+    """The counts of the fields that values are ticked of, as without these: so others can be ticked beside them."""
+    found = {}
+    for name in (one for one in offered if visit.all_said(f"f.{one}")):
+        where = where_said(visit, [one for one in offered if one != name])
+        asked = await collection.unrecorded().search(visit.said("q"), where=where, limit=1, facets=[name], typos=True)
+        found[name] = asked.facets[name]
+    return found
 
 
 def _hits(visit: Visit, result: SearchResult) -> h.Node:
@@ -165,7 +176,7 @@ def _summary(result: SearchResult) -> h.Node:
     ]
 
 
-def _filters(visit: Visit, result: SearchResult, offered: Sequence[str]) -> h.Node:
+def _filters(visit: Visit, counts: Mapping[str, Mapping[str, int]], offered: Sequence[str]) -> h.Node:
     asks_again = {
         "hx_get": visit.url("/search"), "hx_include": "#ask", "hx_target": "#found", "hx_select": "#found",
         "hx_swap": "outerHTML", "hx_push_url": "true", "hx_trigger": "change",
@@ -173,7 +184,7 @@ def _filters(visit: Visit, result: SearchResult, offered: Sequence[str]) -> h.No
     return h.aside(".filters", aria_label="Filters", **asks_again)[
         h.details(open=True)[
             h.summary["Filters"],
-            (_facet(visit, name, result.facets.get(name, {})) for name in offered),
+            (_facet(visit, name, counts.get(name, {})) for name in offered),
             h.fieldset[
                 h.legend["When"],
                 _field(visit, "when.gte", "from", "date"),

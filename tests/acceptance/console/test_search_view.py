@@ -48,12 +48,16 @@ def test_the_contributions_add_up_and_the_bar_shows_them(visitor: Visitor) -> No
 
 
 def test_filters_are_clicked_and_paged_through(visitor: Visitor) -> None:
-    """A ticked value narrows the hits and stays in the address; the next page begins where this one ended."""
+    """A ticked value narrows the hits, stays in the address, and leaves others to tick; pages follow on each other."""
     page = visitor.go(QUESTION)
     page.get_by_label(re.compile("^Critical")).check()
     page.wait_for_url(re.compile("f.priority=Critical"))
     expect(page.get_by_label(re.compile("^Critical"))).to_be_checked()
     narrowed = page.locator(".results > li").count()
+    page.get_by_label(re.compile("^Blocker")).check()
+    page.wait_for_url(re.compile("f.priority=Critical&f.priority=Blocker|f.priority=Blocker&f.priority=Critical"))
+    page.get_by_label(re.compile("^Blocker")).uncheck()
+    page.wait_for_function("() => !location.search.includes('Blocker')")
     page.get_by_label(re.compile("^Critical")).uncheck()
     page.wait_for_function("() => !location.search.includes('Critical')")
     first = page.locator(".results h2").all_inner_texts()
