@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import re
 import threading
 from dataclasses import replace
@@ -106,18 +107,24 @@ def test_ten_thousand_items_do_not_freeze_a_page(visitor: Visitor, ask: Ask) -> 
     """A page of items and an answer come at once, and a plot of as many rows is drawn with a bounded number of them."""
 
     async def make(platform: Platform) -> int:
-        many = await platform.collection("many")
-        await many.add(Item(item_id=f"{n:05}", title=f"item number {n}") for n in range(10_000))
+        many, chance = await platform.collection("many"), random.Random(7)
+        words = [f"{first}{last}" for first in "abcdefghij" for last in ("lpha", "eta", "amma", "elta", "psilon")]
+        await many.add(
+            Item(item_id=f"{n:05}", title=f"item {' '.join(chance.sample(words, 8))}") for n in range(10_000)
+        )
         return (await many.info()).documents
 
     assert ask(make) == 10_000
     page = visitor.go("/console/data?collection=many")
     page.get_by_role("link", name="Next page").click()
     expect(page.get_by_role("link", name="00050", exact=True)).to_be_visible()
-    visitor.go("/console/search?collection=many&q=item+number+77")
+    visitor.go("/console/search?collection=many&q=item+alpha")
     expect(page.locator(".results > li")).to_have_count(10)
     spent = page.evaluate("performance.getEntriesByType('navigation')[0].domComplete")
     assert spent < 3000
+    expect(page.locator(".summary")).to_contain_text("approximate: ")
+    visitor.go("/console/operations?collection=many")
+    expect(page.get_by_role("row", name=re.compile("^many"))).to_contain_text("MB")
 
 
 def test_operations_show_how_a_collection_stands(visitor: Visitor, ask: Ask) -> None:
