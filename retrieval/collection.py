@@ -561,14 +561,15 @@ class Collection:
 
         return await stored_profile(self._handle, version)
 
-    async def set_profile(self, profile: Profile, *, note: str = "") -> int:
+    async def set_profile(self, profile: Profile, *, note: str = "", use: bool = True) -> int:
         """Store the profile as a new version and search with it from now on; gives the version.
 
+        ``use=False``: only store it, to be compared with the active one first; ``use_profile`` activates it.
         Raises ``InvalidRequestError`` for a note of more than 10,000 characters, or that cannot be stored.
         """
         from retrieval.engine.profiles import set_profile
 
-        return await set_profile(self._handle, profile, note)
+        return await set_profile(self._handle, profile, note, use=use)
 
     async def use_profile(self, version: int) -> None:
         """Search with that version from now on. Raises ``NotFoundError`` for one that is not there."""

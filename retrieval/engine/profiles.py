@@ -36,12 +36,14 @@ async def stored_profile(handle: CollectionHandle, version: int | None) -> Store
     return found
 
 
-async def set_profile(handle: CollectionHandle, profile: Profile, note: str) -> int:
+async def set_profile(handle: CollectionHandle, profile: Profile, note: str, *, use: bool = True) -> int:
     """See ``Collection.set_profile``."""
     check_profile(profile)
     said, collection_id = _checked_note(note), (await handle.fresh()).collection_id
     async with handle.database.transaction(handle.tenant_id) as connection:
         version = await stored_collections.add_profile(connection, collection_id, profile, said)
+        if use:
+            await stored_collections.use_profile(connection, collection_id, version)
     await handle.refresh()
     return version
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -13,9 +13,17 @@ from typing import Any
 from croniter import croniter
 
 from retrieval.adapters.embedders.cached import patiently
+from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.learning.clusters import read_centroids
-from retrieval.adapters.store.records.job_runs import INTERRUPTED, JobRun, begin_run, end_run, last_runs_of_tenant
+from retrieval.adapters.store.records.job_runs import (
+    INTERRUPTED,
+    JobRun,
+    begin_run,
+    end_run,
+    last_runs_of_tenant,
+    note_progress,
+)
 from retrieval.adapters.tracing import span
 from retrieval.domain.errors import RetrievalError
 from retrieval.domain.records.schedule import schedule
@@ -26,6 +34,9 @@ from retrieval.services.workplace import Advance, JobTarget, StoppedError, Workp
 _log = logging.getLogger(__name__)
 
 DONE, FAILED, ELSEWHERE = "done", "failed", "running elsewhere"
+
+NOTED_SECONDS = 2.0
+"""How often the record of a run is told how far it is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +72,8 @@ async def _recorded(
     where = (workplace.database, target.tenant_id, target.collection.collection_id)
     run_id = await begin_run(*where, job.name)
     try:
-        outcome, details = DONE, await job.run(workplace, target, advance)
+        async with _noted(*where, run_id, advance) as heed:
+            outcome, details = DONE, await job.run(workplace, target, heed)
     except StoppedError:
         outcome, details = INTERRUPTED, {}
     except asyncio.CancelledError:
@@ -76,6 +88,35 @@ async def _recorded(
         raise
     await end_run(*where, run_id, outcome=outcome, details=details)
     return outcome, details
+
+
+@contextlib.asynccontextmanager
+async def _noted(
+    database: Database, tenant_id: int, collection_id: int, run_id: int, advance: Advance
+) -> AsyncIterator[Advance]:
+    """While the run goes on, how far it is stands in its record, as of the last seconds."""
+    done = 0
+
+    def heed(so_far: int) -> None:
+        nonlocal done
+        done = so_far
+        advance(so_far)
+
+    async def note() -> None:
+        noted = 0
+        while True:
+            await asyncio.sleep(NOTED_SECONDS)
+            if done != noted:
+                noted = done
+                with contextlib.suppress(RetrievalError):
+                    await note_progress(database, tenant_id, collection_id, run_id, done)
+
+    noting = asyncio.create_task(note())
+    try:
+        yield heed
+    finally:
+        noting.cancel()
+        await asyncio.wait([noting])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

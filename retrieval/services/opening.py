@@ -12,6 +12,7 @@ from retrieval.adapters.store.items.collections import (
     create_collection,
     find_collection,
     set_space,
+    use_profile,
 )
 from retrieval.adapters.store.search.vectors import StoredSpace, register_space
 from retrieval.domain.errors import Advice, UnknownCollectionError
@@ -85,4 +86,5 @@ async def _give_space(database: Database, tenant_id: int, stored: StoredCollecti
         await set_space(connection, stored.collection_id, space.space_id)
         if stored.profile == default_profile(None):
             note = f"the default of {space.space.name}"
-            await add_profile(connection, stored.collection_id, default_profile(space.space), note)
+            version = await add_profile(connection, stored.collection_id, default_profile(space.space), note)
+            await use_profile(connection, stored.collection_id, version)

@@ -312,6 +312,13 @@ ACTIONS = (*_CHANGES, "rollback")
 """What may be done with a re-embedding that is under way."""
 
 
+def possible_actions(found: Reembedding) -> list[str]:
+    """Those of ``ACTIONS`` that it is neither too early nor too late for."""
+    kept = ["rollback"] if found.state is ReembeddingState.SWITCHED else []
+    needless = "resume" if not found.is_paused else "pause"
+    return [name for name, (states, _) in _CHANGES.items() if found.state in states and name != needless] + kept
+
+
 async def wait_for_switch(workplace: Workplace, target: JobTarget, seconds: float) -> None:
     """Wait for another process that does what was asked, until it did, says why not, or that long."""
     place = _Place(workplace, target.tenant_id, target.collection.collection_id)

@@ -47,7 +47,7 @@ COMMENT ON COLUMN analytics_rated.verdicts IS 'How many verdicts there are: none
 COMMENT ON COLUMN analytics_rated.collection_id IS 'To join with the tables.';
 GRANT SELECT ON analytics_rated TO @app@, @analyst@;
 
--- Figures about items: how they fared, which nobody uses, which are on the rise.
+-- Figures about items: how they fared, in which contexts and over time, which nobody uses, which rise and sink.
 -- Lists are views; what sums up a period is a function of it, so that the period reaches the indexes and the months.
 CREATE VIEW analytics_usage WITH (security_invoker = true) AS
 SELECT
@@ -76,6 +76,74 @@ COMMENT ON COLUMN analytics_usage.success_low IS 'The low end of Wilson''s 95 % 
 COMMENT ON COLUMN analytics_usage.success_high IS 'The high end of it.';
 COMMENT ON COLUMN analytics_usage.pulls IS 'The decayed number of uses, as of now.';
 COMMENT ON COLUMN analytics_usage.reward IS 'The decayed mean reward.';
+
+CREATE TYPE analytics_usage_by_day_row AS (
+    collection text, day date, item_id text, title text, context text, uses bigint, successes bigint,
+    success_rate double precision, success_low double precision, success_high double precision
+);
+COMMENT ON COLUMN analytics_usage_by_day_row.day IS 'In UTC; a day without feedback on the item has no row.';
+COMMENT ON COLUMN analytics_usage_by_day_row.context IS 'The context bucket; empty: the item by itself, over all '
+    'contexts.';
+COMMENT ON COLUMN analytics_usage_by_day_row.uses IS 'Feedback that counts, received in the period up to the end of '
+    'that day.';
+COMMENT ON COLUMN analytics_usage_by_day_row.successes IS 'Of the uses, those with a reward of at least 0.5.';
+COMMENT ON COLUMN analytics_usage_by_day_row.success_low IS 'The low end of Wilson''s 95 % interval.';
+COMMENT ON COLUMN analytics_usage_by_day_row.success_high IS 'The high end of it.';
+
+CREATE FUNCTION analytics_usage_by_day(
+    collection text DEFAULT NULL, since timestamptz DEFAULT now() - interval '28 days',
+    until timestamptz DEFAULT 'infinity'
+) RETURNS SETOF analytics_usage_by_day_row LANGUAGE sql STABLE
+BEGIN ATOMIC
+    SELECT summed.name, summed.day, summed.item_id, i.title, summed.context, summed.uses, summed.successes,
+        summed.successes / summed.uses::double precision, wilson_low(summed.successes, summed.uses),
+        wilson_high(summed.successes, summed.uses)
+    FROM (
+        SELECT counted.name, counted.collection_id, counted.day, counted.item_id, counted.context,
+            (sum(counted.uses) OVER so_far)::bigint AS uses, (sum(counted.successes) OVER so_far)::bigint AS successes
+        FROM (
+            SELECT c.name, f.collection_id, (f.received_at AT TIME ZONE 'UTC')::date AS day, f.item_id, bucket.context,
+                count(*) AS uses, count(*) FILTER (WHERE f.reward >= 0.5) AS successes
+            FROM collections AS c
+            JOIN feedback AS f ON f.collection_id = c.collection_id
+            CROSS JOIN LATERAL unnest(f.contexts) AS bucket (context)
+            WHERE f.received_at >= since AND f.received_at < until AND f.superseded_at IS NULL AND f.weight > 0
+                AND (analytics_usage_by_day.collection IS NULL OR c.name = analytics_usage_by_day.collection)
+            GROUP BY c.name, f.collection_id, 3, f.item_id, bucket.context
+        ) AS counted
+        WINDOW so_far AS (PARTITION BY counted.collection_id, counted.item_id, counted.context ORDER BY counted.day)
+    ) AS summed
+    LEFT JOIN items AS i ON i.collection_id = summed.collection_id AND i.item_id = summed.item_id;
+END;
+COMMENT ON FUNCTION analytics_usage_by_day(text, timestamptz, timestamptz) IS
+    'How each item fared in each context, from the beginning of a period up to each of its days.';
+
+CREATE TYPE analytics_contexts_row AS (
+    collection text, context text, items bigint, uses bigint, reward double precision, reward_se double precision,
+    last_received_at timestamptz
+);
+COMMENT ON COLUMN analytics_contexts_row.context IS 'The context bucket; empty: all feedback.';
+COMMENT ON COLUMN analytics_contexts_row.items IS 'The different items that it is about.';
+COMMENT ON COLUMN analytics_contexts_row.uses IS 'Feedback that counts, received in the period.';
+COMMENT ON COLUMN analytics_contexts_row.reward IS 'Its mean reward.';
+COMMENT ON COLUMN analytics_contexts_row.reward_se IS 'Its standard error; NULL for fewer than two.';
+
+CREATE FUNCTION analytics_contexts(
+    collection text DEFAULT NULL, since timestamptz DEFAULT now() - interval '28 days',
+    until timestamptz DEFAULT 'infinity'
+) RETURNS SETOF analytics_contexts_row LANGUAGE sql STABLE
+BEGIN ATOMIC
+    SELECT c.name, bucket.context, count(DISTINCT f.item_id), count(*), avg(f.reward),
+        standard_error(count(*), sum(f.reward), sum(f.reward * f.reward)), max(f.received_at)
+    FROM collections AS c
+    JOIN feedback AS f ON f.collection_id = c.collection_id
+    CROSS JOIN LATERAL unnest(f.contexts) AS bucket (context)
+    WHERE f.received_at >= since AND f.received_at < until AND f.superseded_at IS NULL AND f.weight > 0
+        AND (analytics_contexts.collection IS NULL OR c.name = analytics_contexts.collection)
+    GROUP BY c.name, bucket.context;
+END;
+COMMENT ON FUNCTION analytics_contexts(text, timestamptz, timestamptz) IS
+    'What the feedback of a period says in each context.';
 
 CREATE VIEW analytics_unused_items WITH (security_invoker = true) AS
 SELECT
@@ -162,7 +230,7 @@ COMMENT ON COLUMN analytics_rising_items_row.used IS 'Feedback that counts, rece
 COMMENT ON COLUMN analytics_rising_items_row.used_before IS 'The same in the period of equal length before it.';
 COMMENT ON COLUMN analytics_rising_items_row.shown IS 'Impressions in the period.';
 COMMENT ON COLUMN analytics_rising_items_row.shown_before IS 'The same in the period of equal length before it.';
-COMMENT ON COLUMN analytics_rising_items_row.rise IS '(used + 1) / (used_before + 1).';
+COMMENT ON COLUMN analytics_rising_items_row.rise IS '(used + 1) / (used_before + 1): above 1 it rises, below 1 it sinks.';
 
 CREATE FUNCTION analytics_rising_items(
     collection text DEFAULT NULL, since timestamptz DEFAULT now() - interval '14 days', until timestamptz DEFAULT now()
@@ -193,16 +261,18 @@ BEGIN ATOMIC
             GROUP BY c.name, m.collection_id, m.item_id
         ) AS one
         GROUP BY one.name, one.collection_id, one.item_id
-        HAVING sum(one.used) > sum(one.used_before)
+        HAVING sum(one.used) <> sum(one.used_before)
     ) AS summed
     LEFT JOIN items AS i ON i.collection_id = summed.collection_id AND i.item_id = summed.item_id;
 END;
 COMMENT ON FUNCTION analytics_rising_items(text, timestamptz, timestamptz) IS
-    'Items that are used more in a period than in the one of equal length before it.';
+    'Items that rise or sink: used more, or less, in a period than in the one of equal length before it.';
 
-REVOKE ALL ON FUNCTION analytics_shown_items(text, timestamptz, timestamptz),
+REVOKE ALL ON FUNCTION analytics_usage_by_day(text, timestamptz, timestamptz),
+    analytics_contexts(text, timestamptz, timestamptz), analytics_shown_items(text, timestamptz, timestamptz),
     analytics_rising_items(text, timestamptz, timestamptz) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION analytics_shown_items(text, timestamptz, timestamptz),
+GRANT EXECUTE ON FUNCTION analytics_usage_by_day(text, timestamptz, timestamptz),
+    analytics_contexts(text, timestamptz, timestamptz), analytics_shown_items(text, timestamptz, timestamptz),
     analytics_rising_items(text, timestamptz, timestamptz) TO @app@, @analyst@;
 GRANT SELECT ON analytics_usage, analytics_unused_items TO @app@, @analyst@;
 GRANT EXECUTE ON FUNCTION learning_state(bigint), decay_weight(timestamptz, timestamptz, double precision) TO @analyst@;

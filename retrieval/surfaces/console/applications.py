@@ -19,7 +19,7 @@ from retrieval.apps.principles.traces import COLLECTION as PRINCIPLES
 from retrieval.apps.tickets.models import MovedTicket
 from retrieval.domain.api_key import Scope
 from retrieval.surfaces.console.frame import Visit, empty, page, shown_value, table, view
-from retrieval.surfaces.console.plots import bars, copied_sql, legend, sql_of, stacked_bar
+from retrieval.surfaces.console.plots import bars, copied_sql, figure, legend, sql_of, stacked_bar, told_apart
 from retrieval.surfaces.http.caller import Handles
 
 _SHOWN = 20
@@ -100,7 +100,12 @@ def _similar(visit: Visit, tickets: Sequence[MovedTicket], collection: str) -> h
         for one in tickets
     ]
     columns = ("ticket", "priority", "resolved in", "resolution", "similarity")
-    return h.section(".card")[legend(names), table(columns, rows, caption="Similar tickets, the best first")]
+    drawing = [legend(names), table(columns, rows, caption="The best first")]
+    numbers = [
+        (one.ticket.ticket_id, one.ticket.similarity_score, *(one.contributions.get(name) for name in names))
+        for one in tickets
+    ]
+    return figure("Similar tickets", drawing, ("ticket", "similarity", *names), numbers, "")
 
 
 async def _memories(visit: Visit) -> h.Node:
@@ -151,13 +156,17 @@ async def _principles(visit: Visit) -> h.Node:
     facts = {name: shown_value(value) for name, value in stats.as_dict().items()}
     if not scored:
         return empty("There are no principles in use yet.")
-    best = {one.principle.title or one.principle.id: one.score for one in scored[:_SHOWN]}
+    top = scored[:_SHOWN]
+    names = told_apart([one.principle.title for one in top], [one.principle.id for one in top])
+    best = {name: one.score for name, one in zip(names, top, strict=True)}
+    score = "SELECT *, (successes + 1) / (uses + 2.0) AS score"
+    sql = sql_of("usage", PRINCIPLES).replace("SELECT *", score) + " AND context = ''\nORDER BY score DESC"
     return [
         h.section(".card")[h.dl[((h.dt[name.replace("_", " ")], h.dd[value]) for name, value in facts.items())]],
         h.section(".card")[
             h.h2["The best, by (good verdicts + 1) / (verdicts + 2)"],
             bars("Scores of the best principles", best),
-            copied_sql(sql_of("usage", PRINCIPLES) + "\n    AND context = ''"),
+            copied_sql(sql),
         ],
         _evidence(visit, scored),
     ]

@@ -125,11 +125,11 @@ def _bringing(visit: Visit) -> h.Node:
                     h.p(".hint")["A new name makes a new collection."] if visit.may(Scope.ADMIN) else None,
                 ],
                 h.div[
-                    h.label(for_="files")["A CSV or JSON Lines file, or documents"],
+                    h.label(for_="files")["Drop a CSV or JSON Lines file here, or documents"],
                     h.input("#files", type="file", name="files", multiple=True),
                 ],
                 h.div[
-                    h.label(for_="folder")["Or a folder of documents"],
+                    h.label(for_="folder")["Or a folder of documents here"],
                     h.input("#folder", type="file", name="files", multiple=True, webkitdirectory=True),
                 ],
             ],

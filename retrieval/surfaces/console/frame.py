@@ -167,7 +167,7 @@ def _navigation(visit: Visit) -> h.Node:
                     h.li[
                         h.a(
                             href=visit.url(one.path, collection=chosen),
-                            aria_current="page" if here.endswith(one.path) else None,
+                            aria_current="page" if f"{here}/".startswith(f"{visit.url(one.path)}/") else None,
                         )[h.span(aria_hidden="true")[one.icon], one.name]
                     ]
                     for one in PLACES
@@ -175,10 +175,13 @@ def _navigation(visit: Visit) -> h.Node:
                 )
             ]
         ],
-        h.form(method="post", action=visit.url("/sign-out"))[h.button(".quiet", type="submit")["Sign out"]]
-        if visit.caller.key is not None
-        else None,
+        _sign_out(visit.request, "Sign out") if visit.caller.key is not None else None,
     ]
+
+
+def _sign_out(request: Request, label: str) -> h.Element:
+    action = f"{request.scope.get('root_path', '')}{CONSOLE}/sign-out"
+    return h.form(method="post", action=action)[h.button(".quiet", type="submit")[label]]
 
 
 def _chooser(visit: Visit, names: Sequence[str]) -> h.Node:
@@ -377,7 +380,10 @@ class _Told:
                 answer = HTMLResponse(str(box), status, {**kept, **moved})
             else:
                 home = h.p[h.a(href=f"{self._scope.get('root_path', '')}{CONSOLE}")["To the console's first page"]]
-                whole = _document(request, "That did not work", [box, retry, home])
+                asked = problem.get("request_id")
+                number = h.p(".hint")["request_id: ", h.code[asked]] if asked else None
+                other = _sign_out(request, "Sign in with another key") if status == HTTPStatus.FORBIDDEN else None
+                whole = _document(request, "That did not work", [box, number, retry, home, other])
                 answer = HTMLResponse(str(whole), status, kept)
         for name, value in SECURITY.items():
             answer.headers[name] = value

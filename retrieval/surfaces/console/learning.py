@@ -14,9 +14,22 @@ from retrieval.domain.errors import RetrievalError
 from retrieval.domain.records.recorded import RecordedRetrieval
 from retrieval.engine.replay import Replay
 from retrieval.surfaces.console.frame import Visit, empty, notice, page, problem_box, shown_value, table, view
-from retrieval.surfaces.console.plots import Series, bars, figure, legend, lines, sql_of, stacked_bar, waterfall
+from retrieval.surfaces.console.plots import (
+    Series,
+    bars,
+    figure,
+    legend,
+    lines,
+    literal,
+    sql_of,
+    sql_of_hits,
+    stacked_bar,
+    timings,
+    told_apart,
+)
+from retrieval.surfaces.console.profiles import comparing
 
-_BARS = 12
+_BARS, _LINES = 12, 4
 _ROWS, _EVENTS, _SEARCHES = 1000, 10_000, 25
 
 Row = Mapping[str, Any]
@@ -30,26 +43,34 @@ async def learning(visit: Visit) -> h.Node:
     return await page(visit, "Learning", [
         h.div(".two")[
             await _rising(visit, collection.name), await _exploration(visit, collection.name),
-            await _arms(visit, collection.name), await _contexts(visit, collection.name),
+            await _arms(visit, collection.name), await _over_time(visit, collection.name),
         ],
+        await _contexts(visit, collection.name),
+        comparing(visit, await collection.profiles(limit=50)),
         h.div("#models")[await _models(visit, collection)],
         await _searches(visit, collection),
     ])  # fmt: skip
 
 
-def _named(row: Row) -> str:
-    return str(row["title"] or row["item_id"])
+def _named(rows: Sequence[Row]) -> list[tuple[str, Row]]:
+    """The rows with the titles of their items."""
+    names = told_apart([str(row["title"] or row["item_id"]) for row in rows], [row["item_id"] for row in rows])
+    return list(zip(names, rows, strict=True))
 
 
 async def _rising(visit: Visit, name: str) -> h.Node:
     found = await visit.platform.analytics("rising_items", collection=name, limit=_ROWS)
-    values = {_named(row): float(row["rise"]) for row in found[:_BARS]}
-    drawing = bars("How much more often items are used than before", values) if values else h.p(".hint")[
-        "No item was used more often in the last 14 days than in the 14 before."
-    ]  # fmt: skip
-    return figure(
-        "Rising items, of the last 14 days", drawing, found.columns, found.values, sql_of("rising_items", name)
-    )
+    by_change = sorted(found, key=lambda row: row["used_before"] - row["used"])
+    rising = [row for row in by_change if row["rise"] > 1][:_BARS]
+    sinking = [row for row in reversed(by_change) if row["rise"] < 1][:_BARS]
+    drawing = [
+        [h.h3[kind], bars(f"{kind} items: verdicts in 14 days {word} than in the 14 before", change)]
+        for kind, word, rows in (("Rising", "more", rising), ("Sinking", "fewer", sinking))
+        if (change := {said: float(abs(row["used"] - row["used_before"])) for said, row in _named(rows)})
+    ]
+    none = h.p(".hint")["No item was used more often, or less, in the last 14 days than in the 14 before."]
+    title = "Rising and sinking items: verdicts of the last 14 days against the 14 before"
+    return figure(title, drawing or none, found.columns, found.values, sql_of("rising_items", name))
 
 
 async def _exploration(visit: Visit, name: str) -> h.Node:
@@ -68,9 +89,10 @@ async def _exploration(visit: Visit, name: str) -> h.Node:
         drawing = lines("Exploration by day", [f"{row['day']:%d %b}" for row in days], series)
     said = None
     if whole is not None and whole["cost"] is not None:
-        said = h.p(
-            f"In all {whole['explored_share']:.1%} was explored; an explored hit earned {whole['cost']:.3f} less."
-        )
+        said = h.p[
+            f"In all {whole['explored_share']:.1%} was explored; an explored hit earned {abs(whole['cost']):.3f} ",
+            "less." if whole["cost"] >= 0 else "more.",
+        ]
     title = "Exploration: its share, and its price"
     return figure(title, [drawing, said], found.columns, found.values, sql_of("exploration", name))
 
@@ -91,34 +113,60 @@ def _interval(rows: Sequence[Row], name: str, error: str) -> tuple[list[float | 
 
 async def _arms(visit: Visit, name: str) -> h.Node:
     found = await visit.platform.analytics("usage", collection=name, limit=_ROWS)
-    rows = [row for row in found if not row["context"] and row["uses"]]
-    drawing = _rates([(_named(row), row) for row in rows[:_BARS]])
+    rows = _named([row for row in found if not row["context"] and row["uses"]][:_BARS])
     links = [
-        h.li[h.a(href=visit.url("/learning/item", collection=name, id=row["item_id"]))[_named(row)]]
-        for row in rows[:_BARS]
+        h.li[h.a(href=visit.url("/learning/item", collection=name, id=row["item_id"]))[said]] for said, row in rows
     ]
     more = h.details[h.summary["The events behind them"], h.ul[links]] if links else None
+    values, low, high = (
+        {said: float(row[column]) for said, row in rows} for column in ("success_rate", "success_low", "success_high")
+    )
+    drawing = bars("Share of good verdicts", values, low=low, high=high) if rows else _NO_FEEDBACK
     title = "How items fared: share of good verdicts, with 95 % intervals"
     return figure(title, [drawing, more], found.columns, found.values, sql_of("usage", name))
 
 
+_NO_FEEDBACK = h.p(".hint")["There is no feedback yet: say under Search which hits are helpful."]
+
+
+async def _over_time(visit: Visit, name: str) -> h.Node:
+    found = await visit.platform.analytics("usage_by_day", collection=name, limit=_ROWS)
+    whole = [row for row in found if not row["context"]]
+    days = sorted({row["day"] for row in whole})
+    latest = list({row["item_id"]: row for row in whole}.values())[:_LINES]
+    known = {(row["item_id"], row["day"]): row for row in whole}
+    series = [
+        Series(said, *(_filled([known.get((row["item_id"], day), {}).get(column) for day in days]) for column in
+                       ("success_rate", "success_low", "success_high")))
+        for said, row in _named(latest)
+    ]  # fmt: skip
+    drawing: h.Node = _NO_FEEDBACK
+    if series:
+        label = "Share of good verdicts since the first day, of the most used items"
+        drawing = lines(label, [f"{day:%d %b}" for day in days], series, least=0.0, most=1.0)
+    title = "The most used items over the last 28 days, with 95 % intervals"
+    return figure(title, drawing, found.columns, found.values, sql_of("usage_by_day", name))
+
+
+def _filled(values: Sequence[float | None]) -> list[float | None]:
+    """The values, each missing one as the one before it: what adds up stays as it was."""
+    last, filled = None, list[float | None]()
+    for value in values:
+        last = last if value is None else value
+        filled.append(last)
+    return filled
+
+
 async def _contexts(visit: Visit, name: str) -> h.Node:
-    found = await visit.platform.analytics("usage", collection=name, limit=_ROWS)
-    rows = [row for row in found if row["context"] and row["uses"]]
-    drawing = _rates([(f"{row['context']}: {_named(row)}", row) for row in rows[:_BARS]])
-    title = "The same by context"
-    shown = [tuple(row.values()) for row in rows]
-    sql = sql_of("usage", name) + "\n    AND context <> ''"
-    return figure(title, drawing, found.columns, shown, sql)
-
-
-def _rates(rows: Sequence[tuple[str, Row]]) -> h.Node:
-    if not rows:
-        return h.p(".hint")["There is no feedback yet: say under Search which hits are helpful."]
-    values, low, high = (
-        {name: float(row[column]) for name, row in rows} for column in ("success_rate", "success_low", "success_high")
-    )
-    return bars("Share of good verdicts", values, low=low, high=high)
+    found = await visit.platform.analytics("contexts", collection=name)
+    rows = {str(row["context"] or "all feedback"): row for row in found[: _BARS + 1]}
+    values = {said: float(row["reward"]) for said, row in rows.items()}
+    errors = {said: 1.96 * float(row["reward_se"] or 0.0) for said, row in rows.items()}
+    low = {said: max(value - errors[said], 0.0) for said, value in values.items()}
+    high = {said: min(value + errors[said], 1.0) for said, value in values.items()}
+    drawing = bars("Mean reward by context, with 95 % intervals", values, low=low, high=high) if rows else _NO_FEEDBACK
+    title = "Reward by context, of the last 28 days"
+    return figure(title, drawing, found.columns, found.values, sql_of("contexts", name))
 
 
 async def _models(visit: Visit, collection: Collection) -> h.Node:
@@ -197,15 +245,22 @@ async def item(visit: Visit) -> h.Node:
         else h.p(".hint")["No recorded search that showed it was rated."]
     )
     shown = [tuple(row.values()) for row in rows]
-    sql = sql_of("rated", collection.name)
+    sql = f"{sql_of('rated', collection.name)} AND item_id = {literal(key)}\nORDER BY retrieved_at"
     links = [
-        h.li[h.a(href=visit.url("/learning/search", collection=collection.name, id=row["retrieval_id"]))[place]]
-        for place, row in list(zip(places, rows, strict=True))[-_BARS:]
+        h.li[
+            h.a(href=visit.url("/learning/search", collection=collection.name, id=row["retrieval_id"]))[
+                shown_value(row["retrieved_at"])
+            ],
+            f": rank {row['rank']}, reward {row['reward']:.3g}",
+        ]
+        for row in rows[-_BARS:]
     ]
+    cut = f"Only the last {_EVENTS:,} rated hits of the collection were looked through; the SQL reads all."
     return await page(visit, f"Feedback on {key}", [
         h.p[summary],
+        h.p(".note")[cut] if len(found) == _EVENTS else None,
         figure("Rewards of this item", drawing, found.columns, shown, sql),
-        h.section(".card")[h.h2["The searches"], h.ul[links]] if links else None,
+        h.section(".card")[h.h2["The latest searches that showed it"], h.ul[links]] if links else None,
     ], chooses=False)  # fmt: skip
 
 
@@ -241,12 +296,17 @@ def _recorded(visit: Visit, found: RecordedRetrieval) -> h.Node:
         )
         for one in found.impressions
     ]
-    stages = {stage: spent for stage, spent in found.timings_ms.items() if stage != "total"}
+    numbers = [
+        (one.rank, one.item_id, one.score, *(_values(one.signals).get(name) for name in names))
+        for one in found.impressions
+    ]
     columns = ("rank", "item", "score", "made of", "slot", "propensity")
+    drawing = [legend(names), table(columns, rows, caption="The hits", numbers=("score",))]
+    sql = sql_of_hits(found.retrieval_id)
     return [
         h.section(".card")[h.dl[((h.dt[label], h.dd[value]) for label, value in facts.items())]],
-        h.section(".card")[legend(names), table(columns, rows, caption="What was shown", numbers=("score",))],
-        h.section(".card")[h.h2["Where the time went"], waterfall(stages, found.retrieval_time_ms)],
+        figure("What was shown", drawing, ("rank", "item", "score", *names), numbers, sql),
+        timings(found.retrieval_id, found.timings_ms, found.retrieval_time_ms),
     ]
 
 

@@ -9,22 +9,24 @@ from typing import Any
 import htpy as h
 from starlette.routing import Route
 
+from retrieval.adapters.store.records.job_runs import RUNNING, JobRun
+from retrieval.adapters.store.search.reembeddings import ReembeddingState
 from retrieval.domain.api_key import Scope
 from retrieval.domain.diagnosis import Diagnosis, Finding
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.records.analytics import AnalyticsTable
 from retrieval.services.collections import CollectionStatus
 from retrieval.services.doctor.diagnose import diagnose
-from retrieval.services.reembed import Reembedding
+from retrieval.services.reembed import ACTIONS, Reembedding, possible_actions
 from retrieval.surfaces.console.frame import Visit, empty, notice, page, shown_value, table, view
 from retrieval.surfaces.console.plots import Series, figure, lines, sql_of
 
 CONTRACT = 0.99
 """The share of the true nearest items that a search finds at least."""
 
-_ACTIONS = ("pause", "resume", "switch", "rollback", "finish", "abort")
 _WEEKS = timedelta(days=28)
 _REFRESH = "every 5s"
+_LABELS = {"rollback": "Roll back", "abort": "Give it up"}
 
 
 async def operations(visit: Visit) -> h.Node:
@@ -63,8 +65,7 @@ async def _detail(visit: Visit, chosen: CollectionStatus) -> h.Node:
     return [
         h.h2[chosen.name],
         h.div(".two")[await _latency(visit, chosen.name), await _recall(visit, chosen)],
-        _pending(visit, chosen),
-        _jobs(chosen),
+        _going_on(visit, chosen),
         _reembedding_card(visit, chosen.name) if visit.may(Scope.ADMIN) else None,
     ]
 
@@ -113,30 +114,34 @@ def _recall_lines(found: AnalyticsTable) -> h.Node:
     return lines("Recall by measurement", places, series, least=least, most=1.0, mark=CONTRACT)
 
 
-def _pending(visit: Visit, chosen: CollectionStatus) -> h.Node:
-    """What waits; asked again by itself as long as something does."""
+def _going_on(visit: Visit, chosen: CollectionStatus) -> h.Node:
+    """What waits and what jobs do; asked again by itself as long as something waits or runs."""
     again: dict[str, str] = {}
-    if chosen.pending or chosen.weights_pending:
-        address = visit.url("/operations/waiting", collection=chosen.name)
+    if chosen.pending or chosen.weights_pending or any(run.outcome == RUNNING for run in chosen.runs):
+        address = visit.url("/operations/going-on", collection=chosen.name)
         again = {"hx_get": address, "hx_trigger": _REFRESH, "hx_swap": "outerHTML"}
+    return h.div("#going-on", **again)[_pending(chosen), _jobs(chosen.runs)]
+
+
+def _pending(chosen: CollectionStatus) -> h.Node:
     total = chosen.documents + chosen.pending
-    if not again:
-        return h.section("#waiting.card", aria_label="Waiting")[h.p["Nothing waits: every item can be found."]]
-    return h.section("#waiting.card", aria_label="Waiting", **again)[
+    if not chosen.pending and not chosen.weights_pending:
+        return h.section(".card", aria_label="Waiting")[h.p["Nothing waits: every item can be found."]]
+    return h.section(".card", aria_label="Waiting")[
         h.p[f"{chosen.pending:,} items wait for their vector; a worker makes it (retrieval worker)."],
         h.progress(value=str(chosen.documents), max=str(max(total, 1)), aria_label="Items with a vector"),
         h.p(".hint")["Weights of words wait to be computed again."] if chosen.weights_pending else None,
     ]
 
 
-async def waiting(visit: Visit) -> h.Node:
-    """What waits in a collection now."""
+async def going_on(visit: Visit) -> h.Node:
+    """What waits in a collection now, and what its jobs do."""
     name = visit.said("collection")
     found = next((one for one in await visit.platform.statistics() if one.name == name), None)
-    return _pending(visit, found) if found is not None else None
+    return _going_on(visit, found) if found is not None else None
 
 
-def _jobs(chosen: CollectionStatus) -> h.Node:
+def _jobs(runs: Sequence[JobRun]) -> h.Node:
     columns = ("job", "began", "seconds", "outcome", "what it did")
     rows = [
         (
@@ -144,9 +149,9 @@ def _jobs(chosen: CollectionStatus) -> h.Node:
             shown_value(one.started_at),
             shown_value(one.seconds),
             h.span(class_=["state", "error" if one.outcome == "failed" else ""])[one.outcome],
-            ", ".join(f"{name} {shown_value(value)}" for name, value in one.details.items()) or "–",
+            ", ".join(f"{name.replace('_', ' ')} {shown_value(value)}" for name, value in one.details.items()) or "–",
         )
-        for one in chosen.runs
+        for one in runs
     ]
     if not rows:
         return h.section(".card")[h.p["No job has run yet; retrieval worker runs them."]]
@@ -172,7 +177,8 @@ async def _reembedding(visit: Visit, *before: h.Node) -> h.Node:
         found = await visit.platform.reembedding(name)
     except InvalidRequestError:
         return [*before, _begin_form(visit, name)]
-    return [*before, _stages(visit, found)]
+    is_over = found.state is ReembeddingState.DONE
+    return [*before, _begin_form(visit, name) if is_over else None, _stages(visit, found)]
 
 
 def _begin_form(visit: Visit, name: str) -> h.Node:
@@ -191,14 +197,18 @@ def _begin_form(visit: Visit, name: str) -> h.Node:
 def _stages(visit: Visit, found: Reembedding) -> h.Node:
     name, done = found.collection, found.items - found.pending
     facts = {
-        "from": found.former, "to": found.target, "state": found.state.value + (", paused" if found.is_paused else ""),
+        "from": found.former, "to": found.target,
         "items left": f"{found.pending:,} of {found.items:,}", "tokens paid": f"{found.paid_tokens:,}",
         "begun": shown_value(found.started_at), "switched": shown_value(found.switched_at),
         "former space goes": shown_value(found.removes_at),
     }  # fmt: skip
     comparison = found.comparison or {}
-    return h.div(hx_get=visit.url("/operations/reembedding", collection=name), hx_trigger=_REFRESH,
-                 hx_target="#reembedding")[
+    again = {"hx_get": visit.url("/operations/reembedding", collection=name), "hx_trigger": _REFRESH,
+             "hx_target": "#reembedding"}  # fmt: skip
+    return h.div(**again if found.state is not ReembeddingState.DONE else {})[
+        h.ol(".stages", aria_label="Stages")[
+            (h.li(aria_current="step" if stage is found.state else None)[stage.value] for stage in ReembeddingState)
+        ],
         h.dl[((h.dt[label], h.dd[value]) for label, value in facts.items())],
         h.progress(value=str(done), max=str(max(found.items, 1)), aria_label="Items with a vector of the target"),
         h.p(".note")[found.note] if found.note else None,
@@ -206,7 +216,8 @@ def _stages(visit: Visit, found: Reembedding) -> h.Node:
               caption="The space in use and the target, asked the same questions") if comparison else None,
         h.form(".row.left", hx_post=visit.url("/operations/reembed"), hx_target="#reembedding")[
             h.input(type="hidden", name="collection", value=name),
-            (h.button(".quiet", type="submit", name="do", value=action)[action.capitalize()] for action in _ACTIONS),
+            [h.button(f"#do-{action}.quiet", type="submit", name="do", value=action)[
+                _LABELS.get(action, action.capitalize())] for action in possible_actions(found)],
         ],
         h.p(".hint")["A worker does the work: retrieval worker."],
     ]  # fmt: skip
@@ -224,8 +235,8 @@ async def reembed(visit: Visit) -> h.Node:
     if do == "start":
         await visit.platform.reembed(name, to=to)
         return await _reembedding(visit, notice("It has begun."))
-    if do not in _ACTIONS:
-        raise InvalidRequestError(f"there is no {do!r:.40}; there are {', '.join(_ACTIONS)}")
+    if do not in ACTIONS:
+        raise InvalidRequestError(f"there is no {do!r:.40}; there are {', '.join(ACTIONS)}")
     await visit.platform.reembedding(name, do, wait=False)
     return await _reembedding(visit, notice(f"Asked for: {do}."))
 
@@ -270,7 +281,7 @@ def _findings(found: Diagnosis) -> h.Node:
 
 ROUTES: tuple[Route, ...] = (
     view("/operations", operations, needs=Scope.READ),
-    view("/operations/waiting", waiting, needs=Scope.READ),
+    view("/operations/going-on", going_on, needs=Scope.READ),
     view("/operations/doctor", doctor, needs=Scope.ADMIN),
     view("/operations/reembedding", reembedding, needs=Scope.ADMIN),
     view("/operations/reembed", reembed, needs=Scope.ADMIN, method="POST"),

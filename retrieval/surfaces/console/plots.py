@@ -14,6 +14,8 @@ from retrieval.surfaces.console.frame import shown_value, table
 WIDTH, HEIGHT = 640.0, 220.0
 _LEFT, _RIGHT, _TOP, _BOTTOM = 52.0, 12.0, 12.0, 28.0
 _COLOURS = 8
+_STAGES = ("embed", "candidates", "learn", "rerank", "items")
+"""The stages of a search, in their order."""
 MOST_POINTS = 400
 """Points of a line that are drawn; of more, evenly chosen ones."""
 
@@ -53,16 +55,16 @@ def colour(place: int) -> str:
 def stacked_bar(parts: Mapping[str, float], names: Sequence[str], *, whole: float | None = None) -> h.Element:
     """Parts of a sum side by side; a name has the same colour in all bars that are given the same names.
 
-    ``whole``: what the full width stands for; None: the sum of the parts. A part below 0 is drawn from the left end
-    with a line through it.
+    ``whole``: what the full width stands for; None: the sum of the parts. A part below 0 fades what it takes away.
     """
-    total = sum(abs(value) for value in parts.values())
-    scale = 100.0 / (whole or total or 1.0)
+    end = sum(value for value in parts.values() if value > 0)
+    scale = 100.0 / (whole or end or 1.0)
     place, drawn = 0.0, []
-    for name, value in parts.items():
-        kind = colour(names.index(name) if name in names else len(names)) + (" below" if value < 0 else "")
-        drawn.append(_rect((place, 0, abs(value) * scale, 10), kind, f"{name}: {value:.5f}"))
-        place += abs(value) * scale
+    for name, value in sorted(parts.items(), key=lambda part: part[1] < 0):
+        kind = colour(names.index(name) if name in names else len(names)) if value >= 0 else "fades"
+        begin = place if value >= 0 else place + value
+        drawn.append(_rect((begin * scale, 0, abs(value) * scale, 10), kind, f"{name}: {value:.5f}"))
+        place += value
     said = ", ".join(f"{name} {value:.4g}" for name, value in parts.items()) or "nothing"
     return h.div(".bar")[svg(100, 10, f"The parts of the score: {said}", drawn, stretches=True)]
 
@@ -139,7 +141,7 @@ _Scale = Callable[[Any], float]
 def _axes(places: Sequence[str], low: float, high: float, x: _Scale, y: _Scale) -> h.Node:
     ticks = [low + (high - low) * part / 4 for part in range(5)]
     shown = sorted({0, len(places) // 2, len(places) - 1} if places else set())
-    anchors = {0: "start", len(places) - 1: "end"}
+    anchors = {0: "start", len(places) - 1: "end"} if len(places) > 1 else {}
     return [
         (
             (
@@ -179,6 +181,13 @@ def _points(points: Iterable[tuple[float, float]]) -> str:
     return " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
 
 
+def told_apart(names: Sequence[str], keys: Sequence[str]) -> list[str]:
+    """The names, with their keys before those that are alike."""
+    return [
+        name if names.count(name) == 1 else f"{key}: {name}" for name, key in zip(names, keys, strict=True)
+    ]  # fmt: skip
+
+
 def bars(label: str, values: Mapping[str, float], *, low: Mapping[str, float] | None = None,
          high: Mapping[str, float] | None = None, unit: str = "") -> h.Element:  # fmt: skip
     """Bars to the right, one below the other, with the ends of their intervals where there are any."""
@@ -187,7 +196,7 @@ def bars(label: str, values: Mapping[str, float], *, low: Mapping[str, float] | 
     drawn: list[h.Node] = []
     for place, (name, value) in enumerate(values.items()):
         y = 4.0 + place * 24
-        drawn += [_text(0, y + 13, name if len(name) <= 34 else f"{name[:33]}…")]
+        drawn += [_text(0, y + 13, name if len(name) <= 30 else f"{name[:29]}…")]
         box = (220, y, abs(value) * scale, 16)
         drawn += [_rect(box, "c1" if value < 0 else "c0", f"{name}: {value:.4g}{unit}")]
         if low and high and name in low and name in high:
@@ -201,7 +210,7 @@ def bars(label: str, values: Mapping[str, float], *, low: Mapping[str, float] | 
 def figure(
     title: str, drawing: h.Node, columns: Sequence[str], rows: Iterable[Iterable[object]], sql: str
 ) -> h.Element:
-    """A plot with its title, its numbers as a table and its SQL to copy."""
+    """A plot with its title, its numbers as a table and its SQL to copy; an empty ``sql``: they are not stored."""
     cells = [[shown_value(value) for value in row] for row in rows]
     return h.figure(".card")[
         h.figcaption[title],
@@ -211,8 +220,20 @@ def figure(
             table(columns, cells[:MOST_POINTS], caption=title),
             h.p(".hint")[f"The first {MOST_POINTS} rows; the SQL gives all."] if len(cells) > MOST_POINTS else None,
         ],
-        copied_sql(sql),
+        copied_sql(sql) if sql else None,
     ]
+
+
+def timings(retrieval_id: object, stages: Mapping[str, float], total: float) -> h.Element:
+    """Where the time of a search went; ``retrieval_id`` None: it is not recorded, and no SQL finds it."""
+    # The database does not keep the order of the stages.
+    order = [*_STAGES, *stages]
+    known = {name: stages[name] for name in dict.fromkeys(order) if name in stages and name != "total"}
+    whole = "r.timings_ms || jsonb_build_object('total', r.retrieval_time_ms)"
+    sql = f"SELECT s.key AS stage, s.value AS milliseconds\nFROM retrievals AS r, jsonb_each({whole}) AS s\n"
+    sql += f"WHERE r.retrieval_id = {literal(str(retrieval_id))}"
+    drawing, rows = waterfall(known, total), [*known.items(), ("total", total)]
+    return figure("Where the time went", drawing, ("stage", "milliseconds"), rows, sql if retrieval_id else "")
 
 
 def copied_sql(sql: str) -> h.Element:
@@ -239,3 +260,10 @@ def sql_of(name: str, collection: str) -> str:
     wanted = literal(collection)
     where = f"analytics_{name}\nWHERE collection = {wanted}" if name in LISTS else f"analytics_{name}({wanted})"
     return f"SELECT *\nFROM {where}"
+
+
+def sql_of_hits(retrieval_id: object) -> str:
+    """The statement that gives the hits of a recorded search with the ranks and scores of its legs."""
+    wanted = literal(str(retrieval_id))
+    columns = "rank, item_id, score, signals, slot, propensity"
+    return f"SELECT {columns}\nFROM impressions\nWHERE retrieval_id = {wanted}\nORDER BY rank"

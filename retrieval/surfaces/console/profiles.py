@@ -42,7 +42,7 @@ async def profiles(visit: Visit) -> h.Node:
             "; compare it here before it is used.",
         ],
         h.div("#versions")[await _versions(visit, collection)],
-        _comparing(visit, await collection.profiles(limit=50)),
+        comparing(visit, await collection.profiles(limit=50)),
         await _earned(visit, collection),
     ])  # fmt: skip
 
@@ -87,7 +87,8 @@ async def use(visit: Visit) -> h.Node:
     return [done, await _versions(visit, collection)]
 
 
-def _comparing(visit: Visit, stored: Sequence[StoredProfile]) -> h.Node:
+def comparing(visit: Visit, stored: Sequence[StoredProfile]) -> h.Node:
+    """The form that compares two versions, and the place for its answer."""
     versions = [one.version for one in stored]
     active = next((one.version for one in stored if one.is_active), versions[0])
     other = next((version for version in versions if version != active), active)
@@ -208,9 +209,9 @@ def _judged_report(report: Report) -> h.Node:
     means = {one.variant: one.means[first] for one in report.variants}
     best = max(means, key=lambda name: means[name])
     said = f"{best} is ahead in {first}." if len(set(means.values())) > 1 else "Both are alike."
+    queries = "1 judged query" if report.queries == 1 else f"{report.queries} judged queries"
     return [
-        h.p[f"{report.queries} judged queries. ", h.strong[said]],
-        bars(f"{first} of each version", means),
+        h.p[f"{queries}. ", h.strong[said]],
         table(("", *report.metrics, "median ms"), rows, caption="Means over the judged queries"),
     ]
 

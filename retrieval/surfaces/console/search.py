@@ -20,13 +20,16 @@ from retrieval.domain.search.hit import Hit, SearchResult
 from retrieval.domain.search.preview import PreviewedHit, ProfilePreview
 from retrieval.domain.search.profile import Profile
 from retrieval.surfaces.console.frame import Visit, empty, notice, page, problem_box, table, view
-from retrieval.surfaces.console.plots import figure, legend, literal, stacked_bar, waterfall
+from retrieval.surfaces.console.plots import copied_sql, legend, sql_of_hits, stacked_bar, timings
 
 HITS = 10
 SNIPPET = 280
 _SAMPLED, _MOST_FACETS, _MOST_VALUES = 100, 6, 12
 """Items whose attributes are looked at for facets, the facets that are offered, and the values shown of each."""
 _LONGEST_VALUE = 40
+
+_MEANINGS = {"dense": "by meaning", "lexical": "by words"}
+"""What a slider weighs, where its name does not say it to everybody."""
 
 Weights = Mapping[str, float]
 
@@ -52,7 +55,10 @@ async def search(visit: Visit) -> h.Node:
         ],
         h.div("#found")[found],
     ]  # fmt: skip
-    return await page(visit, "Search", form)
+    # The fields that save stand within the other form, whose weights they send along; in a form of their own, the
+    # return key saves.
+    saving = h.form("#save", hx_post=visit.url("/search/save"), hx_include="#ask", hx_target="#saving")
+    return await page(visit, "Search", [form, saving if visit.may(Scope.ADMIN) else None])
 
 
 async def _without_collection(visit: Visit) -> h.Node:
@@ -116,9 +122,10 @@ async def _found(visit: Visit, collection: Collection, offered: Sequence[str]) -
     result = await collection.search(
         visit.said("q"), where=where, limit=HITS, snippet=SNIPPET, facets=offered, after=visit.said("after"), typos=True
     )
+    counts = {**result.facets, **await _other_values(visit, collection, offered)}
     return [
         h.div(".three")[
-            _filters(visit, result, offered),
+            _filters(visit, counts, offered),
             h.div(".hits")[
                 h.p(".summary")[_summary(result)],
                 (h.p(".note")[note] for note in (*result.notes, *result.why_no_hits)),
@@ -126,16 +133,27 @@ async def _found(visit: Visit, collection: Collection, offered: Sequence[str]) -
                 h.div("#tuned")[await _tuned(visit, collection, where)],
                 _hits(visit, result) if len(result) else empty("Nothing was found."),
                 _pages(visit, result),
-                _timings(result),
+                timings(result.retrieval_id, result.timings_ms, result.timings_ms.get("total", 0.0)),
             ],
         ]
     ]  # fmt: skip
 
 
+async def _other_values(visit: Visit, collection: Collection, offered: Sequence[str]) -> dict[str, Mapping[str, int]]:
+    """The counts of the fields that values are ticked of, as without these: so others can be ticked beside them."""
+    found = {}
+    for name in (one for one in offered if visit.all_said(f"f.{one}")):
+        where = where_said(visit, [one for one in offered if one != name])
+        asked = await collection.unrecorded().search(visit.said("q"), where=where, limit=1, facets=[name], typos=True)
+        found[name] = asked.facets[name]
+    return found
+
+
 def _hits(visit: Visit, result: SearchResult) -> h.Node:
     names = _names(result)
     shown = [_hit(visit, hit, result, names) for hit in result]
-    return [legend(names), h.ol(".results", start=str(result[0].rank))[shown]]
+    sql = copied_sql(sql_of_hits(result.retrieval_id)) if result.retrieval_id else None
+    return [legend(names), h.ol(".results", start=str(result[0].rank))[shown], sql]
 
 
 def _names(hits: Iterable[Hit]) -> list[str]:
@@ -158,7 +176,7 @@ def _summary(result: SearchResult) -> h.Node:
     ]
 
 
-def _filters(visit: Visit, result: SearchResult, offered: Sequence[str]) -> h.Node:
+def _filters(visit: Visit, counts: Mapping[str, Mapping[str, int]], offered: Sequence[str]) -> h.Node:
     asks_again = {
         "hx_get": visit.url("/search"), "hx_include": "#ask", "hx_target": "#found", "hx_select": "#found",
         "hx_swap": "outerHTML", "hx_push_url": "true", "hx_trigger": "change",
@@ -166,7 +184,7 @@ def _filters(visit: Visit, result: SearchResult, offered: Sequence[str]) -> h.No
     return h.aside(".filters", aria_label="Filters", **asks_again)[
         h.details(open=True)[
             h.summary["Filters"],
-            (_facet(visit, name, result.facets.get(name, {})) for name in offered),
+            (_facet(visit, name, counts.get(name, {})) for name in offered),
             h.fieldset[
                 h.legend["When"],
                 _field(visit, "when.gte", "from", "date"),
@@ -221,7 +239,9 @@ def _hit(visit: Visit, hit: Hit, result: SearchResult, names: Sequence[str]) -> 
         stacked_bar(_parts(hit), names, whole=best or None),
         h.div(".row")[
             h.details(".why")[h.summary["Why here?"], _explained(hit)],
-            _verdict(visit, hit, result) if visit.may(Scope.FEEDBACK) and result.retrieval_id else None,
+            h.div(".verdict")[_verdict(visit, result.retrieval_id, hit.item_id, hit.title or hit.item_id)]
+            if visit.may(Scope.FEEDBACK) and result.retrieval_id
+            else None,
         ],
     ]  # fmt: skip
 
@@ -245,26 +265,29 @@ def _explained(hit: Hit) -> h.Node:
     ]
 
 
-def _verdict(visit: Visit, hit: Hit, result: SearchResult) -> h.Node:
+def _verdict(visit: Visit, retrieval_id: object, item_id: str, title: str) -> h.Node:
     def button(text: str, *, is_helpful: bool) -> h.Node:
-        values = {"retrieval": str(result.retrieval_id), "item": hit.item_id, "helpful": str(is_helpful).lower()}
+        values = {"retrieval": str(retrieval_id), "item": item_id, "title": title, "helpful": str(is_helpful).lower()}
         return h.button(".quiet", type="button", hx_post=visit.url("/feedback"), hx_vals=json.dumps(values),
-                        hx_params="retrieval,item,helpful", hx_target="closest .verdict", hx_swap="innerHTML",
-                        aria_label=f"{text}: {hit.title or hit.item_id}")[text]  # fmt: skip
+                        hx_params="retrieval,item,title,helpful", hx_target="closest .verdict", hx_swap="outerHTML",
+                        aria_label=f"{text}: {title}")[text]  # fmt: skip
 
-    return h.div(".verdict")[button("Helpful", is_helpful=True), button("Not helpful", is_helpful=False)]
+    return [button("Helpful", is_helpful=True), button("Not helpful", is_helpful=False)]
 
 
 async def feedback(visit: Visit) -> h.Node:
-    """Take a verdict on a hit; its weight and its cap are those of the key."""
+    """Take a verdict on a hit; its weight and its cap are those of the key. Another one takes its place."""
     event = Feedback(
         retrieval_id=visit.said("retrieval"), item_id=visit.said("item"), helpful=visit.said("helpful") == "true",
         actor=f"console {visit.caller.key_id}".strip(),
     )  # fmt: skip
     report = await visit.platform.feedback_each([event], api_key=visit.caller.key)
+    noted = "Noted: " + ("helpful" if event.reward else "not helpful")
     if report.discounted:
-        return notice("Noted, but it does not count: " + ", ".join(report.discounted))
-    return notice("Noted: " + ("helpful" if event.reward else "not helpful"))
+        noted = "Noted, but it does not count: " + ", ".join(report.discounted)
+    return h.div(".verdict")[
+        notice(noted), _verdict(visit, visit.said("retrieval"), visit.said("item"), visit.said("title"))
+    ]
 
 
 def _pages(visit: Visit, result: SearchResult) -> h.Node:
@@ -277,15 +300,6 @@ def _pages(visit: Visit, result: SearchResult) -> h.Node:
         h.a(href=first)["First page"] if visit.said("after") else None,
         h.a(href=more, rel="next")["Next page"] if result.next else None,
     ]
-
-
-def _timings(result: SearchResult) -> h.Node:
-    stages = {name: spent for name, spent in result.timings_ms.items() if name != "total"}
-    total = result.timings_ms.get("total", 0.0)
-    sql = "SELECT s.key AS stage, s.value AS milliseconds\nFROM retrievals AS r, jsonb_each(r.timings_ms) AS s\n"
-    sql += f"WHERE r.retrieval_id = {literal(str(result.retrieval_id))}"
-    rows = [*stages.items(), ("total", total)]
-    return figure("Where the time went", waterfall(stages, total), ("stage", "milliseconds"), rows, sql)
 
 
 def weights_said(visit: Visit, profile: Profile) -> dict[str, float]:
@@ -320,10 +334,10 @@ def _tuning(visit: Visit, profile: Profile) -> h.Node:
         ],
         (
             h.div(".slider")[
-                h.label(for_=f"w-{name.replace(':', '-')}")[name],
+                h.label(for_=f"w-{name.replace(':', '-')}")[name, " ", h.small[_MEANINGS.get(name, "")]],
                 h.input(f"#w-{name.replace(':', '-')}", type="range", name=f"w.{name}", min="0", max=f"{most:g}",
                         step=f"{most / 40:g}", value=f"{weight:g}", data_own=f"{own[name]:g}"),
-                h.output[f"{weight:g}"],
+                h.output[f"{weight:.2f}"],
             ]
             for name, weight in weights.items()
         ),
@@ -351,9 +365,10 @@ async def _tuned(visit: Visit, collection: Collection, where: Mapping[str, Any] 
     names = _names(hit.hit for one in (now, candidate) for hit in one.hits)
     return h.section(".card.tuned", aria_label="Before and after")[
         h.p(role="status")[f"{changed} {'place changes' if changed == 1 else 'places change'} with these weights."],
+        _saving() if visit.may(Scope.ADMIN) else None,
         legend(names),
         h.div(".two")[_side("Now", now, names), _side("With these weights", candidate, names, is_after=True)],
-        _saving(visit) if visit.may(Scope.ADMIN) else None,
+        _numbers_of(candidate, names),
     ]  # fmt: skip
 
 
@@ -388,24 +403,38 @@ def _moved(hit: PreviewedHit) -> h.Node:
     ]
 
 
-def _saving(visit: Visit) -> h.Node:
+def _numbers_of(one: ProfilePreview, names: Sequence[str]) -> h.Node:
+    rows = [
+        (str(rank), hit.hit.item_id, str(hit.rank_before or "–"), f"{hit.hit.score:.5f}",
+         *(f"{_parts(hit.hit).get(name, 0.0):.5f}" for name in names))
+        for rank, hit in enumerate(one.hits, 1)
+    ]  # fmt: skip
+    columns = ("rank", "item", "rank now", "score", *names)
+    shown = table(columns, rows, caption="The answer with these weights", numbers=columns[2:])
+    return h.details[h.summary["Numbers"], shown]
+
+
+def _saving() -> h.Node:
     return h.div("#saving.row")[
         h.label(for_="note")["Note"],
-        h.input("#note", type="text", name="note", maxlength="200", placeholder="why these weights"),
-        h.button(type="button", hx_post=visit.url("/search/save"), hx_include="#ask", hx_target="#saving")[
-            "Save and use as a new version"
-        ],
-    ]
+        h.input("#note", form="save", type="text", name="note", maxlength="200", placeholder="why these weights",
+                hx_preserve="true"),
+        h.button(form="save", type="submit")["Save as a new version"],
+        h.button(form="save", type="submit", name="use", value="1")["Save and use"],
+    ]  # fmt: skip
 
 
 async def save(visit: Visit) -> h.Node:
-    """Store the weights as a new version of the profile and search with it."""
+    """Store the weights as a new version of the profile, and search with it where that is asked."""
     collection = await visit.collection()
     await collection.refresh()
     profile = weighted(collection.profile, weights_said(visit, collection.profile))
-    version = await collection.set_profile(profile, note=visit.said("note"))
-    link = h.a(href=visit.url("/profiles", collection=collection.name))["compare or go back under Profiles"]
-    return notice(f"Saved: the collection is searched with version {version} now; ", link, ".")
+    is_used = bool(visit.said("use"))
+    version = await collection.set_profile(profile, note=visit.said("note"), use=is_used)
+    now = f": the collection is searched with version {version} now" if is_used else f" as version {version}"
+    then = "compare or go back" if is_used else "compare and activate"
+    link = h.a(href=visit.url("/profiles", collection=collection.name))[f"{then} under Profiles"]
+    return notice(f"Saved{now}; ", link, ".")
 
 
 ROUTES: tuple[Route, ...] = (

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import httpx2
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 from pydantic import SecretStr
 
 from retrieval import Platform, Settings
@@ -18,8 +18,11 @@ PAGES = (
     "/console/learning?collection=tickets",
     "/console/data?collection=tickets",
     "/console/data/item?collection=tickets&id=13401369",
+    "/console/learning/item?collection=tickets&id=13401369",
     "/console/operations?collection=tickets",
+    "/console/applications?app=tickets&title=timeout",
 )
+VIEWS = ("search", "profiles", "learning", "data", "operations", "applications")
 
 
 @pytest.mark.parametrize(("scheme", "rules"), [("light", ()), ("dark", ("color-contrast",))])
@@ -41,6 +44,45 @@ def test_no_page_is_wider_than_a_narrow_screen(open_page: Open, address: str) ->
         assert page.evaluate("document.documentElement.scrollWidth") <= 360, path
     page = visitor.go(PAGES[0])
     expect(page.locator(".filters fieldset").first).to_be_hidden()
+
+
+def test_every_view_of_nothing_says_what_is_missing(visitor: Visitor, ask: Ask) -> None:
+    """Without a collection, and of one without items, searches and feedback, each page stands and says so."""
+
+    async def make(platform: Platform) -> bool:
+        return bool(await platform.collection("empty"))
+
+    ask(make)
+    said = {
+        "search": "This collection has no items yet", "profiles": "No hit was rated", "learning": "no feedback yet",
+        "data": "There are no items here", "operations": "Nothing was recorded", "applications": "Describe a problem",
+    }  # fmt: skip
+    for view in VIEWS:
+        page = visitor.go(f"/console/{view}")
+        expect(page.get_by_role("alert")).to_have_count(0)
+        page = visitor.go(f"/console/{view}?collection=empty")
+        expect(page.locator("main")).to_contain_text(said[view])
+        expect(page.get_by_role("alert")).to_have_count(0)
+
+
+def test_what_takes_a_while_or_does_not_answer_is_told(visitor: Visitor) -> None:
+    """A moved slider whose answer takes more than a moment shows that it is under way; one without any says so."""
+    page = visitor.go(PAGES[0])
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    page.route("**/search/preview*", hold)
+    expect(page.locator("#working")).to_be_hidden()
+    page.get_by_role("slider").first.press("Home")
+    expect(page.locator("#working")).to_be_visible()
+    held[0].continue_()
+    expect(page.locator("#working")).to_be_hidden()
+    page.unroute("**/search/preview*")
+    page.route("**/search/preview*", lambda route: route.abort())
+    page.get_by_role("slider").first.press("End")
+    expect(page.get_by_role("alert")).to_contain_text("The service does not answer")
 
 
 def test_the_theme_stays_chosen(visitor: Visitor) -> None:
@@ -126,10 +168,25 @@ def test_a_key_sees_what_it_may_do(open_page: Open, guarded: str, ask: Ask) -> N
     visitor.go("/console/operations?collection=tickets")
     assert page.get_by_role("region", name="Doctor").count() == 0
     forms = ("profiles/use", "search/save", "feedback", "data/save", "data/delete", "data/upload", "data/store",
-             "operations/reembed", "learning/learn")  # fmt: skip
+             "operations/reembed", "learning/learn", "data/preview")  # fmt: skip
     for path in (f"/console/{form}" for form in forms):
         script = f"fetch('{path}', {{method: 'POST', body: new FormData()}}).then(one => one.status)"
         assert page.evaluate(script) == 403, path
+
+
+def test_a_key_that_may_not_read_sees_nothing_and_can_be_changed(open_page: Open, guarded: str, ask: Ask) -> None:
+    """It is told what it lacks, and leads back to the place where another key is entered."""
+    visitor = open_page(guarded)
+    page = visitor.go("/console")
+    sign_in(visitor, key_of(ask, "feedback"))
+    expect(page.get_by_role("alert")).to_contain_text("read")
+    for view in VIEWS:
+        visitor.go(f"/console/{view}?collection=tickets")
+        expect(page.get_by_role("alert")).to_contain_text("read")
+        assert page.locator("table, .results, option").count() == 0
+    assert visitor.accessibility() == []
+    page.get_by_role("button", name="Sign in with another key").click()
+    expect(page.get_by_label("API key")).to_be_visible()
 
 
 def test_no_other_site_can_send_a_form(address: str) -> None:

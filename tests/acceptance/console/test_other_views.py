@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import re
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import psycopg
 from playwright.sync_api import expect
 
-from retrieval import Item, Platform, Settings
+from retrieval import Context, Item, Platform, Settings
+from retrieval.adapters.store.records.job_runs import begin_run, end_run, note_progress
 from retrieval.apps.memories import MemoryStore
 from retrieval.apps.metaphors import MetaphorCorpus
 from retrieval.apps.principles import PrincipleStore
+from retrieval.domain.records.slate import Slot
+from retrieval.domain.search.profile_parts import Exploration, PolicyName, Recording
 from tests.acceptance.console.conftest import ATTACK, Ask, Visitor
 from tests.support.database import SCHEMA
 
@@ -31,7 +36,7 @@ def test_a_table_is_mapped_previewed_and_stored(visitor: Visitor, tmp_path: Path
     file.write_text(CSV)
     page = visitor.go("/console/data")
     page.get_by_label("Into the collection").fill("brought")
-    page.get_by_label("A CSV or JSON Lines file").set_input_files(file)
+    page.get_by_label("Drop a CSV or JSON Lines file").set_input_files(file)
     page.get_by_role("button", name="Look at it first").click()
     expect(page.locator("#preview")).to_contain_text("_id")
     for field, column in (("id", "nr"), ("title", "subject"), ("text", "description"), ("tags", "labels")):
@@ -102,18 +107,24 @@ def test_ten_thousand_items_do_not_freeze_a_page(visitor: Visitor, ask: Ask) -> 
     """A page of items and an answer come at once, and a plot of as many rows is drawn with a bounded number of them."""
 
     async def make(platform: Platform) -> int:
-        many = await platform.collection("many")
-        await many.add(Item(item_id=f"{n:05}", title=f"item number {n}") for n in range(10_000))
+        many, chance = await platform.collection("many"), random.Random(7)
+        words = [f"{first}{last}" for first in "abcdefghij" for last in ("lpha", "eta", "amma", "elta", "psilon")]
+        await many.add(
+            Item(item_id=f"{n:05}", title=f"item {' '.join(chance.sample(words, 8))}") for n in range(10_000)
+        )
         return (await many.info()).documents
 
     assert ask(make) == 10_000
     page = visitor.go("/console/data?collection=many")
     page.get_by_role("link", name="Next page").click()
     expect(page.get_by_role("link", name="00050", exact=True)).to_be_visible()
-    visitor.go("/console/search?collection=many&q=item+number+77")
+    visitor.go("/console/search?collection=many&q=item+alpha")
     expect(page.locator(".results > li")).to_have_count(10)
     spent = page.evaluate("performance.getEntriesByType('navigation')[0].domComplete")
     assert spent < 3000
+    expect(page.locator(".summary")).to_contain_text("approximate: ")
+    visitor.go("/console/operations?collection=many")
+    expect(page.get_by_role("row", name=re.compile("^many"))).to_contain_text("MB")
 
 
 def test_operations_show_how_a_collection_stands(visitor: Visitor, ask: Ask) -> None:
@@ -148,6 +159,116 @@ def test_operations_show_how_a_collection_stands(visitor: Visitor, ask: Ask) -> 
     expect(page.get_by_role("alert").or_(page.locator("#reembedding .done"))).to_be_visible()
 
 
+def test_a_job_shows_how_far_it_is_until_it_is_done(visitor: Visitor, ask: Ask) -> None:
+    """Without loading the page anew."""
+
+    async def begin(platform: Platform) -> tuple[int, int]:
+        stored = await (await platform.collection("tickets", create=False)).refresh()
+        run = await begin_run(platform.database, platform.tenant_id, stored.collection_id, "reindex")
+        await note_progress(platform.database, platform.tenant_id, stored.collection_id, run, 1234)
+        return stored.collection_id, run
+
+    where = ask(begin)
+
+    async def end(platform: Platform) -> bool:
+        await end_run(platform.database, platform.tenant_id, *where, outcome="done", details={"items": 2500})
+        return True
+
+    page = visitor.go("/console/operations?collection=tickets")
+    row = page.get_by_role("region", name="The last run of each job").get_by_role("row", name=re.compile("^reindex"))
+    expect(row).to_contain_text("so far 1,234")
+    ask(end)
+    expect(row).to_contain_text("items 2,500", timeout=15_000)
+
+
+def test_a_re_embedding_is_begun_paused_switched_and_rolled_back(visitor: Visitor, ask: Ask) -> None:
+    """The stage is marked, and there are buttons for what can be done at it alone."""
+
+    async def make(platform: Platform) -> int:
+        return (await (await platform.collection("moved")).add([Item(item_id="a", title="alpha")])).added
+
+    async def work(platform: Platform) -> bool:
+        return bool(await platform.reembedding("moved", "run"))
+
+    ask(make)
+    page = visitor.go("/console/operations?collection=moved")
+    card = page.get_by_role("region", name="Re-embedding")
+    stage = card.locator("[aria-current=step]")
+
+    def offered() -> list[str]:
+        return card.get_by_role("button").all_inner_texts()
+
+    card.get_by_label("To the embedder").fill("minilm")
+    card.get_by_role("button", name="What would it cost?").click()
+    expect(card.locator(".done")).to_contain_text("1 texts")
+    card.get_by_label("To the embedder").fill("minilm")
+    card.get_by_role("button", name="Start").click()
+    expect(stage).to_have_text("filling")
+    assert offered() == ["Pause", "Switch", "Give it up"]
+    card.get_by_role("button", name="Pause").click()
+    expect(card.get_by_role("button", name="Resume")).to_be_visible()
+    card.get_by_role("button", name="Resume").click()
+    expect(card.get_by_role("button", name="Pause")).to_be_visible()
+    ask(work)
+    expect(stage).to_have_text("ready", timeout=15_000)
+    card.get_by_role("button", name="Switch").click()
+    expect(card.locator(".done")).to_contain_text("Asked for: switch")
+    ask(work)
+    expect(stage).to_have_text("switched", timeout=15_000)
+    assert offered() == ["Pause", "Finish", "Roll back"]
+    card.get_by_role("button", name="Roll back").click()
+    expect(stage).to_have_text("ready")
+    assert visitor.accessibility() == []
+
+
+def test_a_file_is_dropped(visitor: Visitor, tmp_path: Path) -> None:
+    """From the desktop onto its field, as onto any."""
+    file = tmp_path / "dropped.jsonl"
+    file.write_text('{"id": "d1", "title": "Dropped here"}\n')
+    page = visitor.go("/console/data")
+    page.get_by_label("Into the collection").fill("dropped")
+    box = page.get_by_label("Drop a CSV or JSON Lines file").bounding_box()
+    assert box is not None
+    browser = page.context.new_cdp_session(page)
+    for kind in ("dragEnter", "dragOver", "drop"):
+        browser.send("Input.dispatchDragEvent", {
+            "type": kind, "x": box["x"] + box["width"] / 2, "y": box["y"] + box["height"] / 2,
+            "data": {"items": [], "files": [str(file)], "dragOperationsMask": 1},
+        })  # fmt: skip
+    page.get_by_role("button", name="Look at it first").click()
+    expect(page.locator("#preview")).to_contain_text("Dropped here")
+    assert visitor.accessibility() == []
+
+
+def test_exploration_has_its_share_and_its_price(visitor: Visitor, ask: Ask) -> None:
+    """Of a collection that explores: the share of what was shown, and what an explored hit earned less."""
+
+    async def explore(platform: Platform) -> bool:
+        tried = await platform.collection("explored")
+        await tried.add(Item(item_id=f"i{n}", title=f"log file {n}") for n in range(12))
+        exploration = Exploration(policy=PolicyName.THOMPSON_SLOTS, slots=2, floor=1.0)
+        await tried.set_profile(replace(tried.profile, exploration=exploration, recording=Recording(wait=True)))
+        for number in range(6):
+            found = await tried.search("log file", limit=5, context=Context(domain=f"d{number % 2}"))
+            for hit in found:
+                is_good = hit.slot is Slot.EXPLOIT
+                await platform.feedback(found.retrieval_id, hit.item_id, helpful=is_good, actor=f"kim {number}")
+        return True
+
+    ask(explore)
+    page = visitor.go("/console/learning?collection=explored")
+    exploration = page.get_by_role("figure", name="Exploration")
+    expect(exploration).to_contain_text("was explored; an explored hit earned 1.000 less")
+    expect(exploration.locator("circle")).to_have_count(2)
+    contexts = page.get_by_role("figure", name="Reward by context")
+    expect(contexts.locator("rect")).to_have_count(3)
+    expect(contexts).to_contain_text("domain=d0")
+    over_time = page.get_by_role("figure", name="The most used items over")
+    expect(over_time.locator(".whisker")).to_have_count(4)
+    page.get_by_role("button", name="Compare").click()
+    expect(page.locator("#compared")).to_contain_text("effective sample")
+
+
 def test_learning_shows_items_contexts_events_and_a_replay(visitor: Visitor, ask: Ask) -> None:
     """From a rated item to its events, and from there to the search, asked again."""
 
@@ -167,26 +288,46 @@ def test_learning_shows_items_contexts_events_and_a_replay(visitor: Visitor, ask
     fared.get_by_text("The events behind them").click()
     fared.get_by_role("link", name=title).click()
     expect(page.get_by_text("4 verdicts, 3 of them good.")).to_be_visible()
+    assert visitor.accessibility() == []
     page.locator("main section a").first.click()
     expect(page.get_by_role("heading", name="compressed file")).to_be_visible()
     expect(page.get_by_role("region", name="Asked again")).to_contain_text("Its ranking follows from its record.")
+    expect(page.get_by_role("link", name="Learning")).to_have_attribute("aria-current", "page")
+    stages = page.get_by_role("figure", name="Where the time went").locator("tbody td:first-child")
+    assert stages.all_text_contents() == ["embed", "candidates", "learn", "items", "total"]
+    page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true; })")
+    assert visitor.accessibility() == []
 
 
 def test_the_sql_of_each_plot_gives_the_numbers_of_its_table(
-    visitor: Visitor, database_url: str, console_settings: Settings
+    visitor: Visitor, database_url: str, console_settings: Settings, ask: Ask
 ) -> None:
     """What is copied runs, and has the columns and as many rows as the table beside it."""
-    tenant = console_settings.tenant
-    for path in ("operations", "learning", "profiles"):
-        page = visitor.go(f"/console/{path}?collection=tickets")
+
+    async def rate(platform: Platform) -> str:
+        found = await (await platform.collection("tickets", create=False)).search("release label")
+        await platform.feedback(found.retrieval_id, found[0].item_id, helpful=True, actor="sam")
+        await platform.recorded()
+        return f"{found.retrieval_id} {found[0].item_id}"
+
+    retrieval_id, item_id = ask(rate).split()
+    pages = (
+        "operations?collection=tickets", "learning?collection=tickets", "profiles?collection=tickets",
+        f"learning/item?collection=tickets&id={item_id}", f"learning/search?collection=tickets&id={retrieval_id}",
+    )  # fmt: skip
+    seen = 0
+    for path in pages:
+        page = visitor.go(f"/console/{path}")
         for figure in page.locator("figure").all():
-            columns = figure.locator("thead th").all_text_contents()
-            shown = figure.locator("tbody tr").count()
-            rows, names = in_thread(database_url, tenant, figure.locator("pre code").inner_text(timeout=1)
-                                    if figure.locator("pre code").is_visible()
-                                    else figure.locator("pre code").text_content() or "")  # fmt: skip
-            assert names == columns, path
-            assert rows == shown, path
+            numbers = figure.locator("details").filter(has_text="Numbers").locator("table")
+            sql = figure.locator("pre code").text_content() or ""
+            rows, names = in_thread(database_url, console_settings.tenant, sql)
+            columns = numbers.locator("thead th").all_text_contents()
+            # Of a recorded search the database has what the scores were made from; the profile makes the parts of it.
+            assert names == columns or (names[0], columns[0]) == ("rank", "rank"), path
+            assert rows == numbers.locator("tbody tr").count(), (path, sql)
+            seen += 1
+    assert seen >= 11
 
 
 def in_thread(url: str, tenant: str, sql: str) -> tuple[int, list[str]]:
@@ -225,13 +366,16 @@ def test_each_application_has_its_view(visitor: Visitor, ask: Ask) -> None:
     page = visitor.go("/console/applications")
     page.get_by_label("Title").press_sequentially("connection timeout")
     expect(page.locator("#answer tbody tr").first).to_be_visible()
+    assert visitor.accessibility() == []
     page.get_by_role("link", name="Memories").click()
     page.get_by_label("Project").fill("apollo")
     page.get_by_role("button", name="Show").click()
     expect(page.get_by_role("region", name="The project's timeline")).to_contain_text(f"We use queues {ATTACK}")
     expect(page.get_by_role("region", name="For a prompt")).to_contain_text("queues")
+    assert visitor.accessibility() == []
     page.get_by_role("link", name="Principles").click()
     expect(page.get_by_role("region", name="Principles with their evidence")).to_contain_text("1 of 1")
+    assert visitor.accessibility() == []
     page.get_by_role("link", name="Metaphors").click()
     page.get_by_label("Problem").press_sequentially("Traffic piles up at the exits of a stadium")
     expect(page.locator("#answer li").nth(2)).to_be_visible()

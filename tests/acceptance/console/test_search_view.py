@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from urllib.parse import quote
 
 from playwright.sync_api import Page, expect
 
@@ -47,12 +48,16 @@ def test_the_contributions_add_up_and_the_bar_shows_them(visitor: Visitor) -> No
 
 
 def test_filters_are_clicked_and_paged_through(visitor: Visitor) -> None:
-    """A ticked value narrows the hits and stays in the address; the next page begins where this one ended."""
+    """A ticked value narrows the hits, stays in the address, and leaves others to tick; pages follow on each other."""
     page = visitor.go(QUESTION)
     page.get_by_label(re.compile("^Critical")).check()
     page.wait_for_url(re.compile("f.priority=Critical"))
     expect(page.get_by_label(re.compile("^Critical"))).to_be_checked()
     narrowed = page.locator(".results > li").count()
+    page.get_by_label(re.compile("^Blocker")).check()
+    page.wait_for_url(re.compile("f.priority=Critical&f.priority=Blocker|f.priority=Blocker&f.priority=Critical"))
+    page.get_by_label(re.compile("^Blocker")).uncheck()
+    page.wait_for_function("() => !location.search.includes('Blocker')")
     page.get_by_label(re.compile("^Critical")).uncheck()
     page.wait_for_function("() => !location.search.includes('Critical')")
     first = page.locator(".results h2").all_inner_texts()
@@ -61,42 +66,6 @@ def test_filters_are_clicked_and_paged_through(visitor: Visitor) -> None:
     assert 0 < narrowed <= 10
     assert page.locator(".results").get_attribute("start") == "11"
     assert not set(first) & set(page.locator(".results h2").all_inner_texts())
-
-
-def test_the_whole_tuning_journey(visitor: Visitor, ask: Ask) -> None:
-    """Search, move a slider, see what moves, save, compare on judged queries, use the former version again."""
-    page = visitor.go(QUESTION)
-    slider = page.get_by_role("slider", name="lexical")
-    before = page.locator(".results h2").all_inner_texts()
-    slider.evaluate("one => { one.value = one.max; one.dispatchEvent(new Event('input', {bubbles: true})); }")
-    after = page.get_by_role("region", name="Before and after")
-    expect(after).to_contain_text(re.compile(r"[1-9]\d* places? changes?"))
-    assert after.locator("ol").first.locator(".name").all_inner_texts() == before
-    assert after.locator("ol").nth(1).locator(".name").all_inner_texts() != before
-    page.get_by_label("Note").fill("words <b>count</b> more")
-    page.get_by_role("button", name="Save and use").click()
-    expect(page.get_by_text("Saved: the collection is searched with version 2")).to_be_visible()
-
-    page.get_by_role("link", name="compare or go back").click()
-    expect(page.locator("#versions tbody tr").first).to_contain_text("words <b>count</b> more")
-    page.get_by_role("button", name="Compare").click()
-    expect(page.locator("#compared")).to_contain_text("no conclusion")
-    page.get_by_text("On judged queries").click()
-    page.locator("#judged").fill("query,expected_id\nconnection timeout,13411721\nrelease labels,13401369")
-    page.get_by_role("button", name="Compare").click()
-    expect(page.locator("#compared")).to_contain_text("2 judged queries")
-    expect(page.locator("#compared")).to_contain_text("nDCG@10")
-    page.get_by_role("button", name="Use version 1").click()
-    expect(page.get_by_text("searched with version 1 now")).to_be_visible()
-
-    async def active(platform: Platform) -> tuple[int, list[float]]:
-        collection = await platform.collection("tickets", create=False)
-        stored = {one.version: one.profile.legs["lexical"] for one in await collection.profiles()}
-        return (await collection.info()).profile_version, [stored[1], stored[2]]
-
-    version, [own, saved] = ask(active)
-    assert version == 1
-    assert saved > own
 
 
 def test_feedback_reaches_the_statistics(visitor: Visitor, ask: Ask) -> None:
@@ -131,6 +100,37 @@ def test_what_is_stored_and_asked_is_shown_as_text(visitor: Visitor) -> None:
 
     assert page.title() == "Search · Retrieval"
     assert page.locator("main script, main img").count() == 0
+
+
+def test_what_is_stored_and_asked_is_text_in_every_other_view(visitor: Visitor, ask: Ask) -> None:
+    """A rated item, its searches, a note on a profile and the item itself: wherever they are listed or drawn."""
+
+    async def rate(platform: Platform) -> str:
+        tickets = await platform.collection("tickets", create=False)
+        found = await tickets.search(f"zebra {ATTACK}", syntax=False)
+        await platform.feedback(found.retrieval_id, found[0].item_id, helpful=True, actor=ATTACK)
+        await tickets.set_profile(tickets.profile, note=ATTACK, use=False)
+        await platform.recorded()
+        return f"id={quote(found[0].item_id)}"
+
+    evil = ask(rate)
+    page = visitor.go("/console/learning?collection=tickets")
+    expect(page.get_by_role("figure", name="How items fared")).to_contain_text("attack <img")
+    searches = page.get_by_role("link", name=f"zebra {ATTACK}", exact=True)
+    text = quote(ATTACK)
+    of_tickets = "collection=tickets"
+    addresses = [
+        str(searches.first.get_attribute("href")), f"/console/learning/item?{of_tickets}&{evil}",
+        f"/console/data/item?{of_tickets}&{evil}", f"/console/profiles?{of_tickets}",
+        f"/console/data?{of_tickets}&after=2",
+        f"/console/applications?app=tickets&title={text}", f"/console/data?collection={text}",
+    ]  # fmt: skip
+    for address in addresses:
+        visitor.go(address)
+        visitor.settled()
+        assert page.title() != "attacked", address
+        assert page.locator("main script, main img").count() == 0, address
+        assert "onerror" in page.locator("main").inner_html(), address
 
 
 def test_what_cannot_be_done_is_said_where_one_looks(visitor: Visitor) -> None:

@@ -100,6 +100,26 @@ async def test_a_run_that_is_cancelled_is_on_record_as_interrupted(platform: Pla
     assert run_.outcome == "interrupted"
 
 
+async def test_while_a_run_goes_on_its_record_says_how_far_it_is(
+    platform: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it did in the end takes the place of that."""
+    monkeypatch.setattr("retrieval.jobs.run.NOTED_SECONDS", 0.01)
+    target = await target_of(platform, await platform.collection("docs"))
+    where = (platform.database, platform.tenant_id, target.collection.collection_id)
+
+    async def run(_workplace: Workplace, _target: JobTarget, advance: Advance) -> dict[str, Any]:
+        advance(7)
+        async with asyncio.timeout(20):
+            while (await last_runs(*where))[0].details != {"so_far": 7}:
+                pass
+        return {"items": 8}
+
+    report = await run_job(platform.workplace, Job(name="long", what="", noun="", run=run, is_needed=always), target)
+    assert (report.outcome, report.details) == ("done", {"items": 8})
+    assert (await last_runs(*where))[0].details == {"items": 8}
+
+
 async def test_a_run_that_was_cut_off_is_no_longer_said_to_be_running(platform: Platform) -> None:
     """Whoever runs the job next knows that nobody else does."""
     target = await target_of(platform, await platform.collection("docs"))

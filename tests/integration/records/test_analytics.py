@@ -28,8 +28,8 @@ FIRST, SECOND = datetime(2026, 3, 2, tzinfo=UTC), datetime(2026, 3, 3, tzinfo=UT
 END = datetime(2026, 3, 4, tzinfo=UTC)
 
 VIEWS = {
-    "exploration", "feedback", "latency", "losses", "poor_queries", "positions", "profiles", "queries", "rated",
-    "recall", "rising_items", "shown_items", "unused_items", "usage",
+    "contexts", "exploration", "feedback", "latency", "losses", "poor_queries", "positions", "profiles", "queries",
+    "rated", "recall", "rising_items", "shown_items", "unused_items", "usage", "usage_by_day",
 }  # fmt: skip
 NOT_OF_A_PERIOD = {"losses", "recall", "unused_items", "usage"}
 
@@ -61,7 +61,8 @@ VERDICTS = """
     INSERT INTO feedback (collection_id, item_id, feedback_key, subject, retrieval_id, actor, kind, reward, weight,
         contexts, occurred_at, received_at, superseded_at, discounted)
     SELECT r.collection_id, item, gen_random_uuid(), gen_random_uuid(), r.retrieval_id, said.actor, kind, reward,
-        weight, '{""}', r.retrieved_at, r.retrieved_at + interval '1 minute', superseded::timestamptz, discounted
+        weight, CASE said.actor WHEN 'ann' THEN '{"",domain=db}' ELSE '{""}' END::text[], r.retrieved_at,
+        r.retrieved_at + interval '1 minute', superseded::timestamptz, discounted
     FROM (VALUES
         (1, 'a', 'ann', 'rating', 1, 1, NULL, ''), (1, 'a', 'bob', 'click', 0, 0.5, NULL, ''),
         (1, 'b', 'ann', 'rating', 0, 1, NULL, ''),
@@ -173,11 +174,39 @@ async def test_unused_items_were_never_shown_or_never_used(two: tuple[Platform, 
     ]
 
 
-async def test_rising_items_are_used_more_than_before(two: tuple[Platform, Platform]) -> None:
+async def test_rising_items_are_used_more_than_before_and_others_sink(two: tuple[Platform, Platform]) -> None:
     """``a`` fell from two uses to one and ``b`` from two to none; ``gone`` rose from none, and is no longer stored."""
     found = await asked(two[0], "rising_items")
     columns = ("item_id", "title", "used", "used_before", "shown", "shown_before", "rise")
-    assert picked(found, *columns) == [("gone", None, 1, 0, 1, 0, 2.0)]
+    assert picked(found, *columns) == near(
+        ("gone", None, 1, 0, 1, 0, 2.0), ("a", "Item a", 1, 2, 1, 2, 2 / 3), ("b", "Item b", 0, 2, 0, 2, 1 / 3)
+    )
+
+
+async def test_usage_by_day_adds_up_from_the_beginning_of_the_period(two: tuple[Platform, Platform]) -> None:
+    """The most used items first, day by day; a superseded or discounted verdict is not in it."""
+    found = await asked(two[0], "usage_by_day")
+    columns = ("item_id", "context", "day", "uses", "successes", "success_rate")
+    assert picked(found, *columns) == near(
+        ("a", "", FIRST.date(), 2, 1, 0.5),
+        ("a", "", SECOND.date(), 3, 2, 2 / 3),
+        ("a", "domain=db", FIRST.date(), 1, 1, 1.0),
+        ("a", "domain=db", SECOND.date(), 2, 2, 1.0),
+        ("b", "", FIRST.date(), 2, 1, 0.5),
+        ("b", "domain=db", FIRST.date(), 2, 1, 0.5),
+        ("gone", "", SECOND.date(), 1, 0, 0.0),
+        ("gone", "domain=db", SECOND.date(), 1, 0, 0.0),
+    )
+    assert picked(found, "success_low", "success_high")[0] == near((0.09453121, 0.90546879))[0]
+    later = await two[0].analytics("usage_by_day", collection="docs", since=SECOND, until=END, limit=1)
+    assert picked(later, "item_id", "uses") == [("a", 1)]
+
+
+async def test_contexts_have_the_mean_reward_of_their_feedback(two: tuple[Platform, Platform]) -> None:
+    """Bob's click counts in no context but that of all; the errors are of the events' rewards."""
+    found = await asked(two[0], "contexts")
+    columns = ("context", "items", "uses", "reward", "reward_se")
+    assert picked(found, *columns) == near(("", 3, 6, 2.5 / 6, 1 / 6), ("domain=db", 3, 5, 0.5, 0.1767767))
 
 
 async def test_shown_items_count_impressions_and_what_they_earned(two: tuple[Platform, Platform]) -> None:
@@ -314,7 +343,7 @@ async def test_a_period_a_collection_and_a_limit_narrow_what_is_given(two: tuple
 @pytest.mark.parametrize(
     ("view", "wrong", "error", "said"),
     [
-        ("nothing", {}, NotFoundError, "there is no view 'nothing'; there are: exploration, feedback"),
+        ("nothing", {}, NotFoundError, "there is no view 'nothing'; there are: contexts, exploration"),
         ("queries; DROP TABLE items", {}, NotFoundError, "there is no view"),
         ("usage", {"collection": "nowhere"}, UnknownCollectionError, "there is no collection 'nowhere'"),
         ("usage", {"since": FIRST.replace(tzinfo=None)}, InvalidRequestError, "without a time zone"),

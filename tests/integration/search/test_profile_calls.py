@@ -50,6 +50,11 @@ async def test_versions_are_listed_used_again_and_never_lost(platform: Platform)
     assert (await docs.stored_profile(2)).profile == WORDS
     assert await docs.set_profile(LATEST) == 3
     assert [one.version for one in await docs.profiles(limit=1)] == [3]
+    assert await docs.set_profile(WORDS, use=False) == 4
+    assert (await docs.info()).profile_version == 3
+    assert docs.profile == LATEST
+    await docs.use_profile(4)
+    assert docs.profile == WORDS
 
 
 async def test_a_collection_is_made_anew_where_something_has_changed_alone(platform: Platform) -> None:

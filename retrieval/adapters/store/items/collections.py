@@ -204,9 +204,9 @@ async def set_index_kind(connection: Connection, collection_id: int, kind: Index
 
 
 async def add_profile(connection: Connection, collection_id: int, profile: Profile, note: str) -> int:
-    """Store the profile as a new version, active from now on; gives the version.
+    """Store the profile as a new version, not yet active; gives the version.
 
-    Of those who store one at once, each gets a version of its own. Raises ``UnknownCollectionError`` for a collection
+    Each of those who store one at once gets a version of its own. Raises ``UnknownCollectionError`` for a collection
     that is gone.
     """
     # A statement of its own: only one that begins once the row is held sees the version that another just added.
@@ -215,13 +215,9 @@ async def add_profile(connection: Connection, collection_id: int, profile: Profi
         raise UnknownCollectionError("the collection is gone; make it again with platform.collection()")
     cursor = await connection.execute(
         """
-        WITH added AS (
-            INSERT INTO profiles (collection_id, version, definition, note)
-            SELECT %(id)s, max(version) + 1, %(definition)s, %(note)s FROM profiles WHERE collection_id = %(id)s
-            RETURNING version
-        )
-        UPDATE collections SET profile_version = added.version FROM added WHERE collection_id = %(id)s
-        RETURNING added.version
+        INSERT INTO profiles (collection_id, version, definition, note)
+        SELECT %(id)s, max(version) + 1, %(definition)s, %(note)s FROM profiles WHERE collection_id = %(id)s
+        RETURNING version
         """,
         {"id": collection_id, "definition": Jsonb(profile.as_dict()), "note": note},
     )

@@ -34,6 +34,7 @@ CATALOGUE = Compiled("""
 """)
 
 _ORDERS = {
+    "contexts": "collection, uses DESC, context",
     "exploration": "collection, day NULLS FIRST",
     "feedback": "events DESC, collection, kind, actor, discounted",
     "latency": "day DESC, collection, path, stage",
@@ -48,6 +49,8 @@ _ORDERS = {
     "shown_items": "shown DESC, collection, item_id",
     "unused_items": "created_at DESC, collection, item_id",
     "usage": "uses DESC, collection, item_id, context",
+    # The most used items first, each with all of its days.
+    "usage_by_day": "max(uses) OVER (PARTITION BY collection, item_id) DESC, collection, item_id, context, day",
 }
 """The order of the rows, by view; other views are ordered by their first column."""
 

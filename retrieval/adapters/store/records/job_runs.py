@@ -46,6 +46,10 @@ _END = """
     UPDATE job_runs SET finished_at = clock_timestamp(), outcome = %(outcome)s, details = %(details)s
     WHERE collection_id = %(id)s AND run_id = %(run_id)s
 """
+_PROGRESS = """
+    UPDATE job_runs SET details = jsonb_build_object('so_far', %(so_far)s::bigint)
+    WHERE collection_id = %(id)s AND run_id = %(run_id)s AND outcome = 'running'
+"""
 _LAST = Compiled("""
     SELECT DISTINCT ON (r.job) r.job, r.started_at, r.finished_at, r.outcome, r.details
     FROM job_runs r
@@ -65,6 +69,13 @@ async def begin_run(database: Database, tenant_id: int, collection_id: int, job:
     async with database.transaction(tenant_id) as connection:
         row = await (await connection.execute(_BEGIN, {"id": collection_id, "job": job})).fetchone()
     return 0 if row is None else int(row[0])
+
+
+async def note_progress(database: Database, tenant_id: int, collection_id: int, run_id: int, so_far: int) -> None:
+    """Note how much a run has done that goes on: ``so_far`` of its details."""
+    values = {"id": collection_id, "run_id": run_id, "so_far": so_far}
+    async with database.transaction(tenant_id) as connection:
+        await connection.execute(_PROGRESS, values)
 
 
 async def end_run(

@@ -94,6 +94,9 @@ def set_profile(
     collection: CollectionName,
     file: Annotated[str, typer.Argument(metavar="FILE", help="A JSON file with a profile.", show_default=False)],
     note: Annotated[str, typer.Option("--note", metavar="TEXT", help="What is to be said of it.")] = "",
+    store_only: Annotated[
+        bool, typer.Option("--store-only", help="Do not search with it yet; 'profiles use' activates it.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Store a profile as a new version, and search with it from now on."""
@@ -102,9 +105,14 @@ def set_profile(
     profile = profile_in_file(file)
 
     async def ask(found: Collection) -> StoredProfile:
-        return await found.stored_profile(await found.set_profile(profile, note=note))
+        return await found.stored_profile(await found.set_profile(profile, note=note, use=not store_only))
 
-    answer(context, of_collection(collection, ask), lambda stored: _used(collection, stored), as_json=as_json)
+    def said(stored: StoredProfile) -> str:
+        return (
+            f"{collection}: stored profile {stored.version}, not used yet" if store_only else _used(collection, stored)
+        )
+
+    answer(context, of_collection(collection, ask), said, as_json=as_json)
 
 
 @app.command(epilog=examples(*USE))

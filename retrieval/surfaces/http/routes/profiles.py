@@ -35,6 +35,8 @@ class ProfileChange(Sent):
     """Stored as a new version."""
     note: str = ""
     """A note on it."""
+    use: bool = True
+    """Search with it from now on; false: only store the new version."""
     version: Version | None = None
     """The number of a stored version."""
 
@@ -44,6 +46,8 @@ class ProfileChange(Sent):
             raise ValueError("give profile, to store a new version, or version, to use a stored one")
         if self.version is not None and self.note:
             raise ValueError("note is for a new profile; leave it out with version")
+        if self.version is not None and not self.use:
+            raise ValueError("use=false is for a new profile; leave it out with version")
         return self
 
 
@@ -139,13 +143,13 @@ async def stored_profile(
 
 @router.put("/profile", dependencies=_ADMIN, response_model=StoredProfileTold, summary="Change a collection's profile")
 async def set_profile(collection: NamedCollection, body: ProfileChange) -> JSONResponse:
-    """Store a new version and search with it, or use a stored one again."""
+    """Store a new version and, unless ``use`` is false, search with it; or use a stored one again."""
     if body.version is not None:
         await collection.use_profile(body.version)
         return JSONResponse((await collection.stored_profile(body.version)).as_dict())
     with at("profile"):
         profile = Profile.from_dict(body.profile or {})
-    version = await collection.set_profile(profile, note=body.note)
+    version = await collection.set_profile(profile, note=body.note, use=body.use)
     return JSONResponse((await collection.stored_profile(version)).as_dict())
 
 

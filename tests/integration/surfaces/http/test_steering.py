@@ -38,6 +38,9 @@ async def test_a_profile_is_changed_and_an_earlier_one_used_again(client: AsyncC
     assert (await client.get(PROFILE, params={"version": 2})).json()["is_active"] is False
     listed = (await client.get("/v1/collections/docs/profiles")).json()["profiles"]
     assert [one["version"] for one in listed] == [2, 1]
+    waiting = (await client.put(PROFILE, json={"profile": WORDS, "use": False})).json()
+    assert (waiting["version"], waiting["is_active"]) == (3, False)
+    assert (await client.get(PROFILE)).json() == again
 
 
 @pytest.mark.parametrize(
@@ -46,6 +49,7 @@ async def test_a_profile_is_changed_and_an_earlier_one_used_again(client: AsyncC
         ({"profile": {"legs": {"psychic": 1}}}, 422, "/profile"),
         ({"profile": {**WORDS, "depth": 2.5}}, 422, "/profile"),
         ({"profile": WORDS, "version": 1}, 422, ""),
+        ({"version": 1, "use": False}, 422, ""),
         ({}, 422, ""),
         ({"version": 99}, 404, None),
     ],

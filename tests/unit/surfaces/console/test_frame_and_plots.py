@@ -61,6 +61,19 @@ def test_a_bar_is_as_wide_as_its_parts() -> None:
     assert "<b>" not in drawn
 
 
+def test_a_part_below_zero_takes_its_width_from_the_others() -> None:
+    """What is not faded is as wide as the sum."""
+    drawn = str(plots.stacked_bar({"learned": -0.1, "dense": 0.4}, ["learned", "dense"], whole=0.4))
+
+    bars = re.findall(r'x="([\d.]+)"[^>]*width="([\d.]+)"[^>]*class="(\w+)"', drawn)
+    assert bars == [("0.00", "100.00", "c1"), ("75.00", "25.00", "fades")]
+
+
+def test_names_that_are_alike_are_told_apart() -> None:
+    """Two items of one title are two bars."""
+    assert plots.told_apart(["one", "two", "one"], ["a", "b", "c"]) == ["a: one", "two", "c: one"]
+
+
 def test_a_line_of_many_points_is_drawn_with_few() -> None:
     """10,000 values do not become 10,000 elements, and missing ones leave gaps and no error."""
     values = [None if place % 7 == 0 else float(place) for place in range(10_000)]

@@ -52,9 +52,15 @@ def test_a_profile_is_set_listed_shown_and_left_again(searched: str, tmp_path: P
         "docs is searched with profile 2: recent 1\n"
     )
     assert json.loads(printed("profiles", "show", "docs"))["legs"] == {"recent": 1.0}
+    assert printed("profiles", "set", "docs", str(path), "--store-only") == "docs: stored profile 3, not used yet\n"
+    assert read("profiles", "show", "docs")["version"] == 2
     assert read("profiles", "show", "docs", "1")["note"] == "the default"
     assert read("profiles", "use", "docs", "1")["is_active"] is True
-    assert [(one["version"], one["is_active"]) for one in read("profiles", "list", "docs")] == [(2, False), (1, True)]
+    assert [(one["version"], one["is_active"]) for one in read("profiles", "list", "docs")] == [
+        (3, False),
+        (2, False),
+        (1, True),
+    ]
     assert [line.split()[:2] for line in printed("profiles", "list", "docs").splitlines()[-2:]] == [
         ["2", "no"],
         ["1", "yes"],
