@@ -10,7 +10,8 @@ BEGIN
             AND c.relkind = 'r' AND c.relname ~ '^(embeddings|textsearch)_[0-9]+$'
     LOOP
         EXECUTE format('DROP TABLE %I', former);
-        EXECUTE format('DROP FUNCTION IF EXISTS %I', 'write_' || former); -- an embedding space's
+        -- An embedding space's.
+        EXECUTE format('DROP FUNCTION IF EXISTS %I, %I', 'write_' || former, 'nearest_in_' || former);
     END LOOP;
     EXECUTE format('DROP SCHEMA %I CASCADE', @jobs_literal@);
     FOREACH former IN ARRAY ARRAY[@app_literal@, @definer_literal@, @analyst_literal@]::name[] LOOP

@@ -1,10 +1,13 @@
 -- Searches of the lexical index: by BM25, and for phrases.
 
 -- The query's side of BM25: the idf of each of its terms that the collection knows. NULL where it knows none.
--- In PL/pgSQL, which keeps the plan for the connection's next search: making one costs more than what it does.
+-- In PL/pgSQL, which keeps the plan for the connection's next search: making one costs more than what it does. It owns its
+-- rights as lexical_search does: the plans of query_terms would be made anew whenever another role asks.
 CREATE OR REPLACE FUNCTION lexical_query(collection bigint, query text, prefixes text[]) RETURNS sparsevec
-LANGUAGE plpgsql STABLE SET search_path FROM CURRENT SET plan_cache_mode = force_generic_plan AS $$
+LANGUAGE plpgsql STABLE SECURITY DEFINER
+SET search_path FROM CURRENT SET plan_cache_mode = force_generic_plan AS $$
 BEGIN
+    PERFORM check_tenant(collection);
     RETURN (
         SELECT ('{' || string_agg(term.lexeme || ':' || term.idf, ',') || '}/1000000000')::sparsevec
         FROM query_terms(collection, query, prefixes) AS term
@@ -12,12 +15,14 @@ BEGIN
 END
 $$;
 
-GRANT EXECUTE ON FUNCTION lexical_query(bigint, text, text[]) TO @app@;
+ALTER FUNCTION lexical_query(bigint, text, text[]) OWNER TO @definer@;
+
 REVOKE ALL ON FUNCTION lexical_query(bigint, text, text[]) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION lexical_query(bigint, text, text[]) TO @app@;
 
 -- The items of a collection that rank best for a query by BM25, best first, from the GIN index.
 -- Ranking an item costs ten times what finding it in the index costs, so the index chooses: the items that hold one of
--- the query's rarest parts (of as many as match 1,000 items together, always one), and of the next parts (to 5,000
+-- the query's rarest parts (of as many as match 500 items together, always one), and of the next parts (to 4,000
 -- matches, or 15 % of a larger collection) the items that hold two. Those are ranked by all parts. Two numbers differ in
 -- some bit: the items with two of up to 32 parts are those with a part whose number has a bit and a part whose number
 -- has it not, for one of five bits. A page that is not full is sought again among more items.
@@ -40,7 +45,7 @@ DECLARE
     lexemes integer[];
     places bigint[];
     matches bigint[];
-    few bigint := coalesce(match_budget, greatest(1000, result_limit));
+    few bigint := coalesce(match_budget, greatest(500, result_limit));
     many bigint;
     rarest integer[];
     -- The parts that the items must hold two of, by the bits of their number.
@@ -60,27 +65,27 @@ BEGIN
         RETURN;
     END IF;
 
+    -- Their places, and how many items match a part and all that are rarer.
     SELECT
         ('{' || string_agg(term.lexeme || ':' || term.idf, ',') || '}/1000000000')::sparsevec,
         array_agg(term.lexeme), array_agg(term.place), array_agg(term.matches)
     INTO query_weights, lexemes, places, matches
     FROM (
         SELECT
-            ranked.lexeme, ranked.idf, ranked.place,
-            sum(CASE WHEN ranked.is_first THEN ranked.document_frequency ELSE 0 END)
-                OVER (ORDER BY ranked.place) AS matches
+            ranked.lexeme, ranked.idf, count(*) FILTER (WHERE ranked.is_first) OVER so_far AS place,
+            coalesce(sum(ranked.document_frequency) FILTER (WHERE ranked.is_first) OVER so_far, 0) AS matches
         FROM (
             SELECT
-                known.lexeme, known.idf, known.document_frequency,
-                dense_rank() OVER (ORDER BY known.document_frequency, known.part) AS place,
-                row_number() OVER (PARTITION BY known.part ORDER BY known.lexeme) = 1 AS is_first
+                known.lexeme, known.idf, known.document_frequency, known.part,
+                lag(known.part) OVER (ORDER BY known.document_frequency, known.part) IS DISTINCT FROM known.part AS is_first
             FROM query_terms(collection, query, prefixes) AS known
         ) AS ranked
+        WINDOW so_far AS (ORDER BY ranked.document_frequency, ranked.part)
     ) AS term;
     IF lexemes IS NULL THEN
         RETURN;
     END IF;
-    SELECT CASE WHEN match_budget IS NULL THEN greatest(5000, total.documents * 15 / 100) ELSE 0 END INTO many
+    SELECT CASE WHEN match_budget IS NULL THEN greatest(4000, total.documents * 15 / 100) ELSE 0 END INTO many
     FROM collection_statistics AS total WHERE total.collection_id = collection;
 
     LOOP

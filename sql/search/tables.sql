@@ -4,10 +4,10 @@
 CREATE TABLE item_terms (
     collection_id bigint NOT NULL,
     item_id text COLLATE "C" NOT NULL,
+    weights sparsevec(1000000000) NOT NULL,  -- the document's side of BM25: before what a search need not step over
     lexemes integer[] NOT NULL,
     frequencies smallint[] NOT NULL,
     length integer NOT NULL,
-    weights sparsevec(1000000000) NOT NULL,  -- the document's side of BM25
     text_hash bytea,  -- of the item's text; NULL: it is indexed together with others
     CONSTRAINT item_terms_pkey PRIMARY KEY (collection_id, item_id),
     CONSTRAINT item_terms_collection_id_item_id_fkey FOREIGN KEY (collection_id, item_id)

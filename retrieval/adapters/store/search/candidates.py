@@ -25,8 +25,8 @@ from retrieval.adapters.store.items.composed import KeptStatements
 from retrieval.adapters.store.items.conditions import HIT_COLUMNS, field_value
 from retrieval.adapters.store.round_trip import Row
 from retrieval.adapters.store.search.candidate_request import CandidateRequest, Query
-from retrieval.adapters.store.search.dense_leg import dense_leg, dense_settings, similarity_of, vector_of, walk_values
-from retrieval.adapters.store.search.lexical_leg import found_by_words, lexical_leg, query_weights, weight_of
+from retrieval.adapters.store.search.dense_leg import dense_leg, dense_settings, stored_by_key, walk_values
+from retrieval.adapters.store.search.lexical_leg import found_by_words, lexical_leg, query_weights, weighed_by_key
 from retrieval.adapters.store.search.ordered_legs import (
     linked_leg,
     ordered_settings,
@@ -278,8 +278,8 @@ def _legs(request: CandidateRequest) -> Any:
         legs = sifted(sa.union_all(*parts), request)
     else:
         legs = sa.union_all(*parts)
-        legs = _with_both_scores(legs, request, by_words) if request.with_both_scores else legs
-    legs = _with_vectors(legs, request) if request.with_vectors else legs
+    if request.with_both_scores or request.with_vectors:
+        legs = _looked_up(legs, request, by_words)
     found = _with_fields(legs, request)
     return _or_moved(found, request) if request.checks_space else found
 
@@ -298,54 +298,44 @@ def _or_moved(rows: Any, request: CandidateRequest) -> Any:
     return sa.union_all(sa.select(found), moved)
 
 
-def _with_vectors(legs: sa.CompoundSelect[Any], request: CandidateRequest) -> sa.CompoundSelect[Any]:
-    """The legs' rows with one column more, and a row with the vectors of the items among them, and their names as JSON.
+def _looked_up(
+    legs: sa.CompoundSelect[Any], request: CandidateRequest, by_words: Matches | sa.CTE
+) -> sa.CompoundSelect[Any]:
+    """The legs' rows, and what was looked up by key of the items among them: scores, vectors.
 
-    Of a row for each, the client would wake up for every few. As bytes they are read in one go, not number by number.
+    Scores: those in the dense or the lexical leg of each item that the other one alone brought. Vectors: in a column
+    more, a row with all of them, and the items' names as JSON. Of a row for each, the client would wake up for every
+    few; as bytes they are read in one go, not number by number. ``by_words``: as ``lexical_leg`` takes it.
     """
-    found = materialized(legs, "candidates")
-    leg, item_id, score = found.c
-    items_found = sa.select(item_id).where(item_id != sa.literal_column("''")).distinct().subquery("items_found")
-    stored = vector_of(request, items_found.c.item_id)
+    brought = materialized(legs, "brought")
+    leg, item_id, _ = brought.c
+
+    def of(name: LegName) -> sa.Select[Any]:
+        return sa.select(item_id).where(leg == sa.literal_column(f"'{name}'"))
+
+    by_words_alone = of(LegName.LEXICAL).except_(of(LegName.DENSE))
+    found = sa.select(item_id) if request.with_vectors else by_words_alone
+    stored = materialized(stored_by_key(request, found), "stored")
+    parts = [sa.select(brought)]
+    if request.with_both_scores:
+        words = query_weights(request, "words_of_both", by_words if isinstance(by_words, sa.CTE) else None)
+        weighed = weighed_by_key(request, of(LegName.DENSE).except_(of(LegName.LEXICAL)), words).subquery("weighed")
+        parts += [
+            sa.select(named(f"{LegName.DENSE}{_LOOKED_UP}"), stored.c.item_id, stored.c.score).where(
+                stored.c.item_id.in_(by_words_alone)
+            ),
+            sa.select(named(f"{LegName.LEXICAL}{_LOOKED_UP}"), *weighed.c).where(weighed.c.score > 0),
+        ]
+    if not request.with_vectors:
+        return sa.union_all(*parts)
     none: sa.ColumnElement[Any] = sa.literal_column("NULL::bytea")
     vectors = sa.select(
         named(_VECTOR),
-        sa.cast(sa.func.json_agg(items_found.c.item_id), sa.Text),
+        sa.cast(sa.func.json_agg(stored.c.item_id), sa.Text),
         sa.literal_column("0::double precision"),
         sa.func.string_agg(sa.func.halfvec_send(stored.c.vector), sa.literal_column("''::bytea")),
     )
-    return sa.union_all(
-        sa.select(leg, item_id, score, none.label("vectors")), vectors.select_from(items_found.join(stored, sa.true()))
-    )
-
-
-def _with_both_scores(
-    legs: sa.CompoundSelect[Any], request: CandidateRequest, by_words: Matches | sa.CTE
-) -> sa.CompoundSelect[Any]:
-    """The legs' rows, and the score in the dense or the lexical leg of each item that the other one alone brought.
-
-    ``by_words``: as ``lexical_leg`` takes it.
-    """
-    brought = materialized(legs, "brought")
-    words = query_weights(request, "words_of_both", by_words if isinstance(by_words, sa.CTE) else None)
-
-    def lacking(leg: LegName, other: LegName) -> sa.Subquery:
-        known = sa.select(brought.c.item_id).where(brought.c.leg == sa.literal_column(f"'{leg}'"))
-        rows = sa.select(brought.c.item_id).where(
-            brought.c.leg == sa.literal_column(f"'{other}'"), brought.c.item_id.not_in(known)
-        )
-        return rows.subquery(f"without_{leg}")
-
-    uncompared, unweighed = lacking(LegName.DENSE, LegName.LEXICAL), lacking(LegName.LEXICAL, LegName.DENSE)
-    compared = similarity_of(request, uncompared.c.item_id)
-    weighed = weight_of(request, unweighed.c.item_id, words)
-    dense = sa.select(named(f"{LegName.DENSE}{_LOOKED_UP}"), uncompared.c.item_id, compared.c.score)
-    lexical = sa.select(named(f"{LegName.LEXICAL}{_LOOKED_UP}"), unweighed.c.item_id, weighed.c.score)
-    return sa.union_all(
-        sa.select(brought),
-        dense.select_from(uncompared.join(compared, sa.true())),
-        lexical.select_from(unweighed.join(words, sa.true()).join(weighed, sa.true())).where(weighed.c.score > 0),
-    )
+    return sa.union_all(*(part.add_columns(none.label("vectors")) for part in parts), vectors)
 
 
 def _with_fields(legs: sa.Select[Any] | sa.CompoundSelect[Any], request: CandidateRequest) -> Any:

@@ -61,17 +61,16 @@ def dense_leg(request: CandidateRequest, matches: Matches | None) -> list[Part]:
     return _chosen(request, matches)
 
 
-def similarity_of(request: CandidateRequest, item_id: sa.ColumnElement[str]) -> sa.FromClause:
-    """The cosine similarity of one item, looked up by its key; no row where it has no vector."""
+def stored_by_key(request: CandidateRequest, ids: sa.Select[Any] | sa.CompoundSelect[Any]) -> Part:
+    """Rows of (item_id, then the cosine similarity and the vector as requested) of the items, by one scan of keys."""
     rows, _, table = _nearest(request)
-    return rows.where(table.c.item_id == item_id).limit(1).lateral("compared")
-
-
-def vector_of(request: CandidateRequest, item_id: sa.ColumnElement[str]) -> sa.FromClause:
-    """The vector of one item, looked up by its key; no row where it has none."""
-    table = embeddings_table(request.space_id, request.dimensions)
-    row = sa.select(table.c.vector).where(table.c.collection_id == literal(request.collection_id))
-    return row.where(table.c.item_id == item_id).limit(1).lateral("stored")
+    columns: list[sa.ColumnElement[Any]] = [table.c.item_id]
+    if request.with_both_scores:
+        columns.append(rows.selected_columns.score)
+    if request.with_vectors:
+        columns.append(table.c.vector)
+    wanted = sa.func.any(sa.func.array(ids.scalar_subquery()))
+    return rows.with_only_columns(*columns).where(table.c.item_id == wanted)
 
 
 def walk_values(request: CandidateRequest) -> dict[str, int]:
@@ -118,9 +117,9 @@ def _by_facets(request: CandidateRequest, clauses: Sequence[Clause]) -> list[Par
     """All matching vectors are compared; where too many match, the function brings nothing and the index is walked."""
     can_walk = request.path is Path.APPROXIMATE
     fields, values = fields_and_values(clauses)
-    rows = sa.func.nearest_with_facets(
+    nearest_in = getattr(sa.func, f"nearest_in_embeddings_{int(request.space_id)}")
+    rows = nearest_in(
         literal(request.collection_id),
-        sa.literal_column(str(int(request.space_id)), sa.BigInteger),
         parameter("vector"),
         fields,
         values,

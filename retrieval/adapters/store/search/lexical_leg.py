@@ -124,7 +124,7 @@ def _best_among(request: CandidateRequest, matches: Matches) -> Part:
     return _each_weighed(request, matches)
 
 
-def weight_of(request: CandidateRequest, item_id: sa.ColumnElement[str], words: sa.CTE) -> sa.FromClause:
+def _weight_of(request: CandidateRequest, item_id: sa.ColumnElement[str], words: sa.CTE) -> sa.FromClause:
     """BM25 of one item, looked up by its key; ``words``: the query's side of it."""
     score = -item_terms.c.weights.op("<#>", return_type=sa.Float())(words.c.weights)
     row = sa.select(score.label("score")).where(
@@ -133,10 +133,22 @@ def weight_of(request: CandidateRequest, item_id: sa.ColumnElement[str], words: 
     return row.limit(1).lateral("weighed")
 
 
+def weighed_by_key(
+    request: CandidateRequest, ids: sa.Select[Any] | sa.CompoundSelect[Any], words: sa.CTE
+) -> sa.Select[Any]:
+    """Rows of (item_id, BM25) of the items, found in one scan of their keys; ``words``: the query's side of it."""
+    weights = sa.select(words.c.weights).scalar_subquery()
+    score = -item_terms.c.weights.op("<#>", return_type=sa.Float())(weights)
+    return sa.select(item_terms.c.item_id, score.label("score")).where(
+        item_terms.c.collection_id == literal(request.collection_id),
+        item_terms.c.item_id == sa.func.any(sa.func.array(ids.scalar_subquery())),
+    )
+
+
 def _each_weighed(request: CandidateRequest, matches: Matches) -> Part:
     """The best of the matching items, each looked up by its key, whatever the planner thinks of how many there are."""
     words = query_weights(request)
-    weighed = weight_of(request, matches.keys.c.item_id, words)
+    weighed = _weight_of(request, matches.keys.c.item_id, words)
     return (
         sa.select(named("lexical"), matches.keys.c.item_id, weighed.c.score)
         .select_from(matches.keys)

@@ -129,7 +129,7 @@ def test_what_facets_tell_is_asked_of_no_item(path: Path) -> None:
     dense = replace(REQUEST, legs=(LegName.DENSE,), condition=where, path=path)
     text = candidates_statement(dense).text
     assert "FROM items" not in text
-    assert "nearest_with_facets(42, 7, " in text
+    assert "nearest_in_embeddings_7(42, " in text
     assert text.count("facets_wanted(42, ") == (4 if path is Path.APPROXIMATE else 0)
 
 
