@@ -148,9 +148,7 @@ class _Draft:
     def _positions(self, target: str, column: str) -> tuple[int, ...]:
         positions = tuple(at for at, name in enumerate(self._names) if name == column)
         if not positions:
-            raise ConfigurationError(
-                f"{self._file}: no column {column!r} (for {target!r}); {self.told(column)}"
-            )
+            raise ConfigurationError(f"{self._file}: no column {column!r} (for {target!r}); {self.told(column)}")
         self.left.pop(column, None)
         return positions
 
