@@ -593,7 +593,9 @@ class Collection:
 
         ``relevant``: by the words of each query the ids of the items that answer it; an empty list says that none does.
         Items that are not named count as not relevant. ``apply``: store it in a new version of the profile and tell by
-        it from now on. Raises ``InvalidRequestError`` for fewer than 10 hits that are relevant, or that are not.
+        it from now on. Where a calibration is shipped, as for the local model, the fit starts from it, and a few
+        queries help. Raises ``InvalidRequestError`` for fewer than 10 hits that are relevant, or that are not; from a
+        start 3 of each are enough.
         """
         from retrieval.services.calibrate import calibrate, calibrate_by_feedback, judged_of
 
