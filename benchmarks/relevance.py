@@ -1,11 +1,16 @@
 """How sure hits are: the local model's calibration is fitted on train queries, and measured on sets it has not seen.
 
-    python benchmarks/relevance.py DATA
+    python benchmarks/relevance.py DATA [--cranqrel FILE]
 
-DATA holds the folders scifact and tickets_hadoop in BEIR's format, and cranfield and locomo, which are skipped where
-they are missing. Fitted on SciFact's train queries, on every second query of tickets_hadoop, and on questions that
-nothing answers: the queries of one of these sets asked of the other's items. Each set weighs the same, what nothing
-answers a fifth of a set each. Cranfield and LoCoMo are not looked at before the fit.
+DATA holds the folders scifact and tickets_hadoop in BEIR's format, and cranfield, vaswani and locomo, which are skipped
+where they are missing. Fitted on SciFact's train queries, on every second query of tickets_hadoop, and on questions
+that nothing answers: the queries of one of these sets asked of the other's items. Each set weighs the same, what
+nothing answers a fifth of a set each. Cranfield, Vaswani and LoCoMo are not looked at before the fit.
+
+Also measured: what a few judged queries of a set bring, from the start that is shipped and without, told on the set's
+other queries (the mean of 20 draws); and with Cranfield's grades (``cranqrel`` of Glasgow's distribution: query,
+document, 1 to 4, a line), how the error hangs on what is called relevant. The papers that Cranfield's questions were
+taken from, which stand in that file and not among the judgements, are then left out of the hits.
 The collections are kept in the database of the settings, so that a second run starts warm.
 The result goes to ``benchmarks/results/relevance.json``; ``retrieval/domain/search/relevance.py`` ships it.
 """
@@ -15,20 +20,22 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import statistics
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tasks import CRANFIELD, LOCOMO, SCIFACT, SCIFACT_TRAIN, TICKETS, Task
+import numpy as np
+from tasks import CRANFIELD, LOCOMO, SCIFACT, SCIFACT_TRAIN, TICKETS, VASWANI, Task
 
 from retrieval import Platform, connect
 from retrieval.collection import handle_of
 from retrieval.domain.search.relevance import Calibration
 from retrieval.learning.relevance import Honesty, JudgedHit, fit_calibration, held_out, honesty
 from retrieval.services.calibrate import judged_hits
-from retrieval.services.judgements import JudgedQuery, Qrels
+from retrieval.services.judgements import DropSelf, JudgedQuery, Qrels
 from retrieval.settings import Settings
 
 RESULT = Path(__file__).parent / "results" / "relevance.json"
@@ -37,6 +44,13 @@ UNANSWERED_WEIGHT = 0.2
 """Of the questions that nothing answers, in sets."""
 UNANSWERED = 150
 """Most queries of another set that are asked of a set's items."""
+
+FEW = (5, 10, 20, 40)
+"""Judged queries of a set that a calibration of its own is fitted on."""
+DRAWS = 20
+"""Choices of these queries, and of hits that are relevant by chance alone."""
+MOST_OF_SET = 0.7
+"""More of a set's queries than this leave too few to measure on."""
 
 OPERATIONS = (
     "Restart the payment service after a deploy; watch the error rate for ten minutes.",
@@ -118,7 +132,61 @@ def _honest(calibration: Calibration, hits: Sequence[JudgedHit]) -> Honesty:
     return honesty([one for one, _ in known], [judged for _, judged in known])
 
 
-async def main(data: Path) -> None:
+def by_chance(calibration: Calibration, hits: Sequence[JudgedHit]) -> float:
+    """The error that would be measured if every hit were relevant with the very probability that is told."""
+    told = [one for one in calibration.relevances([hit.evidence for hit in hits]) if one is not None]
+    draws = np.random.default_rng(0).random((DRAWS, len(told))) < np.array(told)
+    return statistics.mean(honesty(told, drawn).error for drawn in draws.tolist())
+
+
+def with_few(calibration: Calibration, hits: Hits) -> dict[int, dict[str, float]]:
+    """The error on a set's other queries, by the number of judged ones, of fits from the start and without."""
+    by_query: dict[int, list[JudgedHit]] = {}
+    for one in hits["both"]:
+        by_query.setdefault(one.query, []).append(one)
+    chance = np.random.default_rng(0)
+    found: dict[int, dict[str, float]] = {}
+    for few in FEW:
+        if few > MOST_OF_SET * len(by_query):
+            continue
+        errors: dict[str, list[float]] = {"from the start": [], "without": []}
+        for _ in range(DRAWS):
+            chosen = set(chance.choice(sorted(by_query), few, replace=False).tolist())
+            judged = {"both": [one for query in chosen for one in by_query[query]]}
+            rest = [one for query, some in by_query.items() if query not in chosen for one in some]
+            for name, start in (("from the start", calibration), ("without", None)):
+                fitted = fit_calibration(judged, space="", fitted_on="", start=start)
+                errors[name].append(_honest(fitted if fitted.both else calibration, rest).error)
+        found[few] = {name: statistics.mean(some) for name, some in errors.items()}
+    return found
+
+
+def read_grades(cranqrel: Path) -> dict[str, dict[str, int]]:
+    """Cranfield's grades by query and document: 1 is a complete answer, 4 of minimum interest."""
+    grades: dict[str, dict[str, int]] = {}
+    for line in cranqrel.read_text(encoding="utf-8").splitlines():
+        query, document, grade = line.split()
+        grades.setdefault(query, {})[document] = int(grade)
+    return grades
+
+
+async def by_grade(platform: Platform, data: Path, grades: Mapping[str, Mapping[str, int]]) -> dict[str, Hits]:
+    """Cranfield's hits by the worst grade that counts as relevant, without the paper that the question is from."""
+    queries, qrels = CRANFIELD.queries(data)
+    source = {query: next(iter(set(graded) - set(qrels[query])), "") for query, graded in grades.items()}
+    asked = [replace(one, metadata={"self_id": source[one.query_id]}) for one in queries]
+    handle, own = handle_of(await CRANFIELD.ingested(platform, data)), DropSelf.parse("metadata.self_id")
+    sets: dict[str, Hits] = {}
+    for worst in (1, 2, 3, 4):
+        relevant = {
+            query: {one: int(grades[query].get(one, worst) <= worst) for one in judged}
+            for query, judged in qrels.items()
+        }
+        sets[f"grades 1 to {worst}"] = await judged_hits(handle, asked, relevant, drop_self=own)
+    return sets
+
+
+async def main(data: Path, cranqrel: Path | None) -> None:
     """Fit, measure, write the result."""
     settings = Settings().changed(embedder="minilm")
     async with connect(settings=settings) as platform:
@@ -134,21 +202,27 @@ async def main(data: Path) -> None:
             space="minilm/all-MiniLM-L6-v2",
             fitted_on="SciFact's train queries, half of tickets_hadoop's, and questions that nothing answers",
         )
-        sets = {"scifact": await hits_of(platform, data, SCIFACT)}
-        sets["tickets_hadoop, other half"] = await hits_of(platform, data, TICKETS, (tickets[1::2], judgements))
-        for task in (CRANFIELD, LOCOMO):
-            if (data / task.collection).is_dir():
-                sets[task.name] = await hits_of(platform, data, task)
-        nothing = {"scifact's queries": (CRANFIELD, SCIFACT), "cranfield's queries": (SCIFACT, CRANFIELD)}
-        if (data / "cranfield").is_dir():
-            for name, (of, queries) in nothing.items():
-                sets[f"{of.name}, {name}"] = await hits_of(platform, data, of, unanswered(data, queries))
+        answered = {"scifact": await hits_of(platform, data, SCIFACT)}
+        answered["tickets_hadoop, other half"] = await hits_of(platform, data, TICKETS, (tickets[1::2], judgements))
+        there = [task for task in (CRANFIELD, VASWANI, LOCOMO) if (data / task.collection).is_dir()]
+        for task in there:
+            answered[task.name] = await hits_of(platform, data, task)
+        unanswerable = {}
+        for task in (SCIFACT, *there):
+            other = CRANFIELD if task is SCIFACT else SCIFACT
+            if other in (SCIFACT, *there):
+                name = f"{task.name}, {other.name}'s queries"
+                unanswerable[name] = await hits_of(platform, data, task, unanswered(data, other))
+        graded = {} if cranqrel is None else await by_grade(platform, data, read_grades(cranqrel))
         notes = await operations(platform, calibration)
-    own = {name: held_out("both", hits["both"]) for name, hits in sets.items()}
+    own = {name: held_out("both", hits["both"]) for name, hits in answered.items()}
     result = {
         "calibration": calibration.as_dict(),
-        "sets": {name: measured(calibration, hits) for name, hits in sets.items()},
+        "sets": {name: measured(calibration, hits) for name, hits in (answered | unanswerable).items()},
+        "error by chance": {name: by_chance(calibration, hits["both"]) for name, hits in answered.items()},
         "calibrated on the set itself, other fifths": {name: one.as_dict() for name, one in own.items() if one},
+        "calibrated on a few queries": {name: with_few(calibration, hits) for name, hits in answered.items()},
+        "cranfield by grade": {name: measured(calibration, hits)["both"] for name, hits in graded.items()},
         "operations": notes,
     }
     RESULT.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
@@ -174,6 +248,11 @@ def show(result: Mapping[str, Any]) -> None:
             print(f"{name:32} {model:8} {_line(one)}")
     for name, one in result["calibrated on the set itself, other fifths"].items():
         print(f"{name:32} {'own':8} {_line(one)}")
+    for name, one in result["cranfield by grade"].items():
+        print(f"{'cranfield, ' + name:32} {'both':8} {_line(one)}")
+    for name, few in result["calibrated on a few queries"].items():
+        told = ", ".join(f"{n}: {e['from the start']:.3f} ({e['without']:.3f})" for n, e in few.items())
+        print(f"{name:32} by chance {result['error by chance'][name]:.3f}; error by judged queries (no start) {told}")
     print(json.dumps(result["operations"], indent=1))
 
 
@@ -186,7 +265,8 @@ def _line(one: Mapping[str, Any]) -> str:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path)
+    parser.add_argument("--cranqrel", type=Path, help="Cranfield's judgements with their grades")
     arguments = parser.parse_args()
     if not (arguments.data / "scifact").is_dir() or not (arguments.data / "tickets_hadoop").is_dir():
         sys.exit(f"{arguments.data} holds no scifact or no tickets_hadoop; give the folder of the test collections")
-    asyncio.run(main(arguments.data))
+    asyncio.run(main(arguments.data, arguments.cranqrel))

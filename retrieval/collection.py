@@ -199,6 +199,7 @@ class Collection:
                 min_relevance=min_relevance,
             )
 
+    @names_told
     async def interleave(
         self,
         query: str,
@@ -230,6 +231,7 @@ class Collection:
             min_relevance=min_relevance,
         )
 
+    @names_told
     async def preview(
         self,
         query: str,
@@ -345,6 +347,7 @@ class Collection:
 
         return await add_each(self._handle, items, more=more)
 
+    @names_told
     async def ingest(
         self,
         lines: Iterator[InputLine],
@@ -404,6 +407,7 @@ class Collection:
 
     # Change.
 
+    @names_told
     async def put(self, item: Item | Mapping[str, Any], *, version: str | None = None) -> StoredItem:
         """Store one item, new or in place of the one with its id, and embed it; ``became`` tells which it was.
 
@@ -416,6 +420,7 @@ class Collection:
 
         return await put(self._handle, item, version)
 
+    @names_told
     async def patch(self, item_id: str, changes: Mapping[str, Any], *, version: str | None = None) -> StoredItem:
         """Change parts of an item, by a JSON merge patch (RFC 7396) on what ``Item.as_dict`` gives; else as ``put``.
 
@@ -426,6 +431,7 @@ class Collection:
 
         return await patch(self._handle, item_id, changes, version)
 
+    @names_told
     async def change(self, item_ids: Sequence[str], decide: Decide, *, keeps_time: bool = False) -> ChangeReport:
         """Let each of the items become what ``decide`` says, all of them or none, whatever other writers do meanwhile.
 
@@ -439,6 +445,7 @@ class Collection:
 
         return await change(self._handle, item_ids, decide, keeps_time=keeps_time)
 
+    @names_told
     async def delete(self, item_ids: Sequence[str]) -> int:
         """Remove items with their terms and vectors; gives the number of items removed.
 
@@ -449,12 +456,14 @@ class Collection:
 
         return await delete(self._handle, item_ids)
 
+    @names_told
     async def delete_documents(self, document_ids: Sequence[str]) -> int:
         """Remove documents with all of their chunks; gives how many there were. Else as ``delete``."""
         from retrieval.services.documents import delete_documents
 
         return await delete_documents(self._handle, document_ids)
 
+    @names_told
     async def remove(self, item_id: str, *, version: str | None = None) -> bool:
         """Remove one item as ``delete`` does; tells whether it was there. ``version`` is as for ``put``."""
         from retrieval.services.items import remove
@@ -577,6 +586,7 @@ class Collection:
 
         await use_profile(self._handle, version)
 
+    @names_told
     async def calibrate(
         self, relevant: Mapping[str, Sequence[str]] | None = None, *, apply: bool = True
     ) -> CalibrationReport:
@@ -584,7 +594,9 @@ class Collection:
 
         ``relevant``: by the words of each query the ids of the items that answer it; an empty list says that none does.
         Items that are not named count as not relevant. ``apply``: store it in a new version of the profile and tell by
-        it from now on. Raises ``InvalidRequestError`` for fewer than 10 hits that are relevant, or that are not.
+        it from now on. Where a calibration is shipped, as for the local model, the fit starts from it, and a few
+        queries help. Raises ``InvalidRequestError`` for fewer than 10 hits that are relevant, or that are not; from a
+        start 3 of each are enough.
         """
         from retrieval.services.calibrate import calibrate, calibrate_by_feedback, judged_of
 

@@ -274,6 +274,10 @@ class Platform:
         await self.recorded()
         return await remove_collection(self.database, self._tenant_id, stored.collection_id)
 
+    async def delete_collection(self, name: str) -> bool:
+        """Do the same as ``remove_collection``."""
+        return await self.remove_collection(name)
+
     async def export_collection(
         self, name: str, file: str | Path, *, records: bool = True, advance: Advanced | None = None
     ) -> Moved:
@@ -335,6 +339,7 @@ class Platform:
     # Feedback.
 
     @names_told
+    @names_told
     async def feedback(
         self,
         retrieval_id: UUID | str | None = None,
@@ -377,6 +382,7 @@ class Platform:
         place = (self.database, self._tenant_id)
         return await take_feedback(*place, given, self.now, key=api_key, observer=self.observer)
 
+    @names_told
     async def outcome(
         self,
         retrieval_id: UUID | str,

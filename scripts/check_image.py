@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""Try the Dockerfile and the Compose file without a container engine. Needs root on Linux, and Python 3.12 or newer.
+"""Try the Dockerfile and the Compose file without a container engine. Needs root on Linux.
 
 Each stage of the Dockerfile has a root file system of its own: this machine's, copied on write, with the repository
 hidden and an empty Python environment in place of the base image's. Every step runs there as it is written. Then the
 Compose file's services are started in it, in an empty network where each has its name, with their very commands,
 variables, user and health checks, and are used through the proxy. Nothing of it is left behind.
+
+Where the base image's Python is not here, this machine's own stands for it, and the output says so.
 
 usage: check_image.py [--python PYTHON] [--nginx NGINX]
 """
@@ -31,7 +33,17 @@ from typing import Any
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
-from scripts.container_files import DOCKER, ROOT, Step, check_of, command_of, compose, let_into_the_build, steps
+from scripts.container_files import (
+    DOCKER,
+    ROOT,
+    Step,
+    base_python,
+    check_of,
+    command_of,
+    compose,
+    let_into_the_build,
+    steps,
+)
 
 PYTHON = "/opt/image"
 """The folder of the environment that stands for the base image's Python."""
@@ -331,23 +343,24 @@ def serve(image: Stage, nginx: str | None) -> None:
 
 
 def image_python() -> str:
-    """A Python like the image's: a version manager's command of that name may start none, and knows its own folder."""
-    found = shutil.which("python3.12")
-    if found is not None:
-        told = subprocess.run(
-            [found, "-c", "import sys; print(sys.executable)"], check=False, capture_output=True, text=True
-        )
-        if told.returncode == 0:
-            return told.stdout.strip()
-    if sys.version_info < (3, 12):
-        sys.exit("the image has Python 3.12, and there is none here; name one, or a newer one, with --python")
-    return sys.executable
+    """The Python that stands for the image's: one of the same version, or else this one; says which."""
+    wanted = base_python()
+    found = shutil.which(wanted)
+    # A version manager's command of that name may start none, and knows its own folder.
+    ask = "import sys; print(sys.executable)"
+    told = subprocess.run([found, "-c", ask], check=False, capture_output=True, text=True) if found else None
+    if told is not None and told.returncode == 0:
+        return told.stdout.strip()
+    # The Python below an environment: the environment may lie in the repository, which the steps do not see.
+    own = str(Path(sys.executable).resolve())
+    print(f"  THE IMAGE'S {wanted} IS NOT HERE: {own} stands for it; name another with --python", flush=True)
+    return own
 
 
 def main() -> int:
     """The exit code: 0 where every step and every service did what it should."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--python", help="stands for the image's; left out: python3.12")
+    parser.add_argument("--python", help="stands for the image's; left out: one of its version, or else this one")
     parser.add_argument("--nginx", default=shutil.which("nginx"), help="what the proxy runs")
     parser.add_argument("--inside", type=Path, help=argparse.SUPPRESS)
     given = parser.parse_args()

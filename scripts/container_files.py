@@ -40,6 +40,12 @@ def steps() -> list[Step]:
     return found
 
 
+def base_python() -> str:
+    """The command of the base image's Python: ``python3.12`` for ``FROM python:3.12-slim``."""
+    base = next(step.arguments for step in steps() if step.name == "FROM")
+    return "python" + base.removeprefix("python:").partition("-")[0]
+
+
 def let_into_the_build() -> set[str]:
     """The paths of the repository that the ignore file does not keep out of the build."""
     lines = (DOCKER / "Dockerfile.dockerignore").read_text(encoding="utf-8").splitlines()

@@ -16,10 +16,14 @@ from retrieval.learning.logit import sigmoid
 
 FEWEST = 10
 """Hits that are relevant, and hits that are not, which a fit needs at least."""
+FEWEST_FROM_START = 3
+"""The same for a fit that starts from another calibration."""
 
 FOLDS = 5
 _RIDGE = 1.0
 """The penalty in hits on half the square of a standardised coefficient, so that none grows without end."""
+_BASE_FROM_START, _RIDGE_FROM_START = 3.0, 10.0
+"""The same on the square of how far the intercept, and a coefficient, went from the start's."""
 _STEPS = 100
 _SMALL = 1e-9
 
@@ -68,27 +72,37 @@ class Honesty(Told):
     """The bins by tenths of the probability, without empty ones."""
 
 
-def fit_calibration(hits: JudgedHits, *, space: str, fitted_on: str) -> Calibration:
-    """The calibration of the hits; of a model with too few hits it has no coefficients."""
-    both, dense, lexical = (_fitted(name, hits.get(name, ())) for name in _NUMBERS)
+def fit_calibration(hits: JudgedHits, *, space: str, fitted_on: str, start: Calibration | None = None) -> Calibration:
+    """The calibration of the hits; of a model with too few hits it has the coefficients of the start, or none.
+
+    The fewer hits there are, the nearer it stays to the ``start``, which other collections made.
+    """
+    both, dense, lexical = (
+        _fitted(name, hits.get(name, ()), getattr(start, name) if start else ()) for name in _NUMBERS
+    )
     return Calibration(space=space, both=both, dense=dense, lexical=lexical, fitted_on=fitted_on)
 
 
-def can_fit(hits: Sequence[JudgedHit]) -> bool:
+def fewest(start: Calibration | Sequence[float] | None) -> int:
+    """How many hits of both kinds a fit needs that begins at that calibration, or at those coefficients of one."""
+    return FEWEST_FROM_START if start else FEWEST
+
+
+def can_fit(hits: Sequence[JudgedHit], fewest: int = FEWEST) -> bool:
     """Whether there are enough hits of both kinds."""
     relevant = sum(one.is_relevant for one in hits)
-    return min(relevant, len(hits) - relevant) >= FEWEST
+    return min(relevant, len(hits) - relevant) >= fewest
 
 
-def held_out(name: str, hits: Sequence[JudgedHit]) -> Honesty | None:
+def held_out(name: str, hits: Sequence[JudgedHit], start: Calibration | None = None) -> Honesty | None:
     """How honest the model is, each fifth of the queries told by a fit on the others; None: too few for that."""
     told, judged = list[float](), list[bool]()
     for fold in range(FOLDS):
         others = [one for one in hits if one.query % FOLDS != fold]
         own = [one for one in hits if one.query % FOLDS == fold]
-        if not own or not can_fit(others):
+        if not own or not can_fit(others, fewest(start)):
             return None
-        fitted = fit_calibration({name: others}, space="", fitted_on="")
+        fitted = fit_calibration({name: others}, space="", fitted_on="", start=start)
         told += [one for one in fitted.relevances([hit.evidence for hit in own]) if one is not None]
         judged += [hit.is_relevant for hit in own]
     return honesty(told, judged)
@@ -122,23 +136,28 @@ def _told_apart(probabilities: Floats, is_relevant: np.ndarray[Any, np.dtype[np.
     return float(below.sum() / (2 * len(relevant) * len(others)))
 
 
-def _fitted(name: str, hits: Sequence[JudgedHit]) -> tuple[float, ...]:
-    """Intercept and coefficients by Newton's method on standardised numbers."""
+def _fitted(name: str, hits: Sequence[JudgedHit], start: tuple[float, ...]) -> tuple[float, ...]:
+    """Intercept and coefficients by Newton's method on standardised numbers; an empty ``start`` pulls to none."""
     columns = _NUMBERS[name]
     known = [one for one in hits if one.evidence.tells(name)]
-    if not can_fit(known):
-        return ()
+    if not can_fit(known, fewest(start)):
+        return start
     numbers = np.array([[one.evidence[column] for column in columns] for one in known], dtype=np.float64)
     judged = np.array([one.is_relevant for one in known], dtype=np.float64)
     weights = np.array([one.weight for one in known], dtype=np.float64)
     weights *= len(known) / weights.sum()
     middle, spread = numbers.mean(axis=0), numbers.std(axis=0) + _SMALL
     design = np.column_stack([np.ones(len(known)), (numbers - middle) / spread])
-    ridge = _RIDGE * np.diag([0.0, *[1.0] * len(columns)])
+    if start:
+        goal = np.array([start[0] + middle @ start[1:], *(spread * start[1:])])
+        ridge = np.diag([_BASE_FROM_START, *[_RIDGE_FROM_START] * len(columns)])
+    else:
+        goal = np.zeros(len(columns) + 1)
+        ridge = np.diag([0.0, *[_RIDGE] * len(columns)])
     found = np.zeros(len(columns) + 1)
     for _ in range(_STEPS):
         told = sigmoid(design @ found)
-        slope = design.T @ (weights * (told - judged)) + ridge @ found
+        slope = design.T @ (weights * (told - judged)) + ridge @ (found - goal)
         curve = (design * (weights * told * (1 - told))[:, None]).T @ design + ridge + _SMALL * np.eye(len(found))
         step = np.linalg.solve(curve, slope)
         found -= step

@@ -234,7 +234,10 @@ class Writer:
         if space is None or not items:
             return
         if self.embedder is None or not self.asks:
-            missing = f"no embedder for the space {space.space.name} is configured"
+            missing = (
+                f"no embedder for the space {space.space.name} is configured: set RETRIEVAL_EMBEDDER to that one, or "
+                f"move the collection to another: retrieval reembed {self.collection.name} --to minilm --switch"
+            )
             notes = (missing,) if self.embedder is None else ()
             yield _Part(AddReport(pending=len(items), notes=notes))
             return

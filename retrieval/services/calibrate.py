@@ -17,12 +17,12 @@ from retrieval.adapters.store.learning.training import read_rated_searches, read
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.learning.context import Context
 from retrieval.domain.search.profile import LegName
-from retrieval.domain.search.relevance import Calibration, evidence_of, most_by_words
+from retrieval.domain.search.relevance import SHIPPED, Calibration, evidence_of, most_by_words
 from retrieval.domain.told import Told
 from retrieval.engine.collection_handle import CollectionHandle
 from retrieval.engine.collection_search import leg_rankings, search
 from retrieval.engine.profiles import set_profile
-from retrieval.learning.relevance import FEWEST, Honesty, JudgedHit, can_fit, fit_calibration, held_out
+from retrieval.learning.relevance import Honesty, JudgedHit, can_fit, fewest, fit_calibration, held_out
 from retrieval.services.judgements import DropSelf, JudgedQuery, Qrels, WhereFrom, where_for, without_item
 
 HITS = 10
@@ -77,7 +77,8 @@ async def calibrate(
 ) -> CalibrationReport:
     """Fit on judged queries; those that are judged and have no relevant item tell what no answer looks like.
 
-    Raises ``InvalidRequestError`` for fewer than 10 hits that are relevant, or that are not.
+    Where a calibration is shipped for the embedding space, the fit starts from it. Raises ``InvalidRequestError`` for
+    fewer than 10 hits that are relevant, or that are not; from a start 3 of each are enough.
     """
     known = [query for query in queries if query.query_id in qrels]
     hits = await judged_hits(handle, known, qrels, where_from=where_from, drop_self=drop_self, progress=progress)
@@ -164,15 +165,16 @@ async def _rated(handle: CollectionHandle) -> tuple[list[JudgedQuery], Qrels]:
 async def _report(
     handle: CollectionHandle, hits: Mapping[str, list[JudgedHit]], queries: int, what: str, *, apply: bool
 ) -> CalibrationReport:
-    space = handle.stored.space.space.name if handle.stored.space else ""
+    stored = handle.stored.space.space if handle.stored.space else None
+    space, start = (stored.name, SHIPPED.get((stored.provider, stored.model))) if stored else ("", None)
     main = "both" if space else LegName.LEXICAL.value
     relevant = sum(one.is_relevant for one in hits[main])
-    if not can_fit(hits[main]):
+    if not can_fit(hits[main], fewest(start)):
         raise InvalidRequestError(
             f"{queries} {what} have {relevant} hits that are relevant and {len(hits[main]) - relevant} that are not; "
-            f"a calibration needs {FEWEST} of each: judge more queries, also some that nothing answers"
+            f"a calibration needs {fewest(start)} of each: judge more queries, also some that nothing answers"
         )
-    calibration = fit_calibration(hits, space=space, fitted_on=f"{queries} {what}, {len(hits[main])} hits")
+    calibration = fit_calibration(hits, space=space, fitted_on=f"{queries} {what}, {len(hits[main])} hits", start=start)
     version = None
     if apply:
         profile = replace(handle.stored.profile, calibration=calibration)
@@ -181,6 +183,6 @@ async def _report(
         calibration=calibration,
         queries=queries,
         hits=len(hits[main]),
-        held_out=held_out(main, hits[main]),
+        held_out=held_out(main, hits[main], start),
         profile_version=version,
     )

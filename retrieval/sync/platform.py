@@ -204,6 +204,7 @@ class SyncPlatform(Mirror[Platform]):
     collection = giving(Platform.collection, SyncCollection)
     collections = giving(Platform.collections, _collections)
     remove_collection = waiting(Platform.remove_collection)
+    delete_collection = waiting(Platform.delete_collection)
     export_collection = waiting(Platform.export_collection)
     import_collection = waiting(Platform.import_collection)
     feedback = waiting(Platform.feedback)

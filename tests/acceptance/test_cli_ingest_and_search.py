@@ -207,7 +207,7 @@ async def test_items_wait_for_an_embedder_that_fails(program: Program) -> None:
         sent = f"note: texts are sent to {server.url}, to be embedded by text-embedding-3-small: about "
         assert sent in done.stderr
         assert "RETRIEVAL_EMBEDDER=minilm keeps them on this machine" in done.stderr
-        assert "3 items without a vector, found by words only; run the same command again" in done.stderr
+        assert "3 items without a vector, found by words only; once the embedder answers, the same" in done.stderr
         assert ["pending", "3"] in [line.split() for line in done.stdout.splitlines()]
         found = await asyncio.to_thread(program.json, "search", "notes", "certificate")
         assert found["hits"][0]["item_id"] == "login"

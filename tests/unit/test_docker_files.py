@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import sys
 import tomllib
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,8 +13,18 @@ import pytest
 from retrieval import Settings
 from retrieval.surfaces.http.app import KEEP_ALIVE_SECONDS, LAST_ANSWERS_SECONDS
 from retrieval.surfaces.http.connection import HEAD_BYTES
-from scripts import check_package
-from scripts.container_files import DOCKER, ROOT, Step, check_of, command_of, compose, let_into_the_build, steps
+from scripts import check_image, check_package
+from scripts.container_files import (
+    DOCKER,
+    ROOT,
+    Step,
+    base_python,
+    check_of,
+    command_of,
+    compose,
+    let_into_the_build,
+    steps,
+)
 from tests.support.deployment import VARIABLES, check_command
 
 PROXY = (DOCKER / "proxy" / "nginx.conf").read_text()
@@ -151,6 +163,20 @@ def test_the_image_is_built_and_run_on_the_same_python(instructions: list[tuple[
     images = [arguments.split()[0] for name, arguments in instructions if name == "FROM"]
 
     assert images == ["python:3.12-slim", "python:3.12-slim"]
+    assert base_python() == "python3.12"
+
+
+def test_the_trial_of_the_image_says_whose_python_it_takes(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without the image's Python the one that runs the script stands for it, outside of the repository."""
+    monkeypatch.setattr("shutil.which", lambda _name: None)
+
+    python = check_image.image_python()
+
+    assert Path(python) == Path(sys.executable).resolve()
+    assert not Path(python).is_relative_to(ROOT)
+    assert f"THE IMAGE'S python3.12 IS NOT HERE: {python} stands for it" in capsys.readouterr().out
 
 
 def test_the_image_runs_as_an_ordinary_user() -> None:

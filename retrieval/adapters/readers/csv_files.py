@@ -108,7 +108,9 @@ def plan_columns(
     for name in list(draft.left):
         draft.take_attribute(name, name)
     if "item_id" not in draft.fields:
-        raise ConfigurationError(f"{file}: no column '_id'; map one to '_id'; {draft.existing}")
+        raise ConfigurationError(
+            f"{file}: no column '_id'; name the one that is by --map _id=NAME (columns=); {draft.told('_id')}"
+        )
     return ColumnPlan(len(header), draft.fields, draft.attributes, frozenset(texts))
 
 
@@ -122,9 +124,9 @@ class _Draft:
         self.fields: dict[str, tuple[int, ...]] = {}
         self.attributes: dict[str, tuple[int, ...]] = {}
 
-    @property
-    def existing(self) -> str:
-        return "there are: " + ", ".join(repr(name) for name in self._names)
+    def told(self, column: str) -> str:
+        """The columns that exist, and which one is near; see ``entries_told``."""
+        return entries_told(column, self._names)
 
     def take(self, target: str, column: str) -> None:
         """Makes the column the field of that name, or else an attribute."""
@@ -146,9 +148,7 @@ class _Draft:
     def _positions(self, target: str, column: str) -> tuple[int, ...]:
         positions = tuple(at for at, name in enumerate(self._names) if name == column)
         if not positions:
-            raise ConfigurationError(
-                f"{self._file}: no column {column!r} (for {target!r}); {entries_told(column, self._names)}"
-            )
+            raise ConfigurationError(f"{self._file}: no column {column!r} (for {target!r}); {self.told(column)}")
         self.left.pop(column, None)
         return positions
 

@@ -81,7 +81,7 @@ def _with_id(record: Any, id_from: str | None) -> Any:
     if id_from is not None:
         return with_hashed_id(record, id_from)
     if lacks_id(record):
-        raise InvalidItemError(_NO_ID)
+        raise InvalidItemError(f"{_NO_ID}; {entries_told('_id', record)}")
     return record
 
 

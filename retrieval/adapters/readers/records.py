@@ -59,6 +59,8 @@ def item_from_record(record: Mapping[str, Any], *, clean: bool = False) -> Item:
     if not isinstance(record, Mapping):
         raise InvalidItemError(f"an item is written as an object with an '_id', not as {_kind_of(record)}")
     top = _without_nulls(record)
+    if lacks_id(top):
+        raise InvalidItemError(f"no '_id' (or 'item_id', 'id'), a text or a whole number; {entries_told('_id', top)}")
     fields = {field: _taken(top, names) for field, names in FIELD_NAMES.items()}
     key = _item_id(fields["item_id"])
     metadata = _metadata(_taken(top, _METADATA_NAMES), key)
@@ -88,11 +90,11 @@ def target_of(target: str, entry: str) -> tuple[str | None, str]:
 
 
 def entries_told(entry: str, there: Iterable[str]) -> str:
-    """Name the entries that exist: ``did you mean 'Content'? There are: 'no', 'Content'``."""
-    names = list(there)
+    """Name the entries that exist: ``did you mean 'Content'? There are: 'no', 'Content'``, or the first 20."""
+    names = list(map(str, there))
     folded = {name.casefold(): name for name in reversed(names)}
     near = difflib.get_close_matches(entry.casefold(), folded, n=1)
-    shown = ", ".join(f"{name!r:.80}" for name in names[:20])
+    shown = ", ".join(f"{name!r:.80}" for name in names[:20]) or "none"
     return f"did you mean {folded[near[0]]!r:.80}? There are: {shown}" if near else f"there are: {shown}"
 
 

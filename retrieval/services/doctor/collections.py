@@ -62,7 +62,7 @@ def check_embedders(states: Sequence[EmbedderState]) -> Iterator[Finding]:
     for one in states:
         if not one.is_configured:
             found = f"no embedder is configured for space {one.space}: texts are searched for by words alone"
-            mend = "set RETRIEVAL_EMBEDDER and RETRIEVAL_EMBEDDING_MODEL to those of the space"
+            mend = "set RETRIEVAL_EMBEDDER to that of the space, or move its collections to another: retrieval reembed"
             yield Finding(check="embedder", severity=Severity.WARNING, about=one.space, found=found, mend=mend)
         elif one.problem:
             found = f"the embedder of space {one.space} gives no vectors: {one.problem}"

@@ -189,7 +189,7 @@ def tell_pending(err: Console, report: AddReport) -> None:
     if report.pending:
         err.print(
             f"{count(report.pending, 'item')} without a vector, found by words only; "
-            "run the same command again to embed what is missing",
+            "once the embedder answers, the same command embeds what is missing",
             soft_wrap=True,
         )
         raise typer.Exit(PENDING)

@@ -85,7 +85,7 @@ async def test_a_removed_one_is_unknown_and_can_be_made_anew(platform: Platform)
     """Removing it again finds none; the new one has nothing of the old one."""
     await _filled(platform, "docs")
     assert await platform.remove_collection("docs")
-    assert not await platform.remove_collection("docs")
+    assert not await platform.delete_collection("docs"), "the other name of the same"
     with pytest.raises(UnknownCollectionError):
         await platform.collection("docs", create=False)
     assert (await (await platform.collection("docs", space=SPACE)).info()).documents == 0

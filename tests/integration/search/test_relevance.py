@@ -250,6 +250,15 @@ async def test_the_local_model_finds_nothing_about_apple_pie_among_operations_no
             [best, *_] = await notes.search(words, min_relevance=0.3)
             assert best.item_id == item_id
 
+        questions = {
+            "when do backups run": ["backup"],
+            "broker disk full": ["disk"],
+            "renew certificates": ["certificates"],
+        }
+        report = await notes.calibrate(questions, apply=False)
+        assert (report.queries, report.hits) == (3, 15), "few, for the fit starts from what is shipped"
+        assert report.calibration.both
+
 
 async def test_hits_that_wait_for_their_vector_are_told(platform: Platform) -> None:
     """A collection that is half embedded says so, where both scores of every candidate are looked at."""

@@ -1,10 +1,20 @@
 """The fit of how sure a hit is, on hits whose probability is known."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from retrieval.domain.search.relevance import Calibration, Evidence
-from retrieval.learning.relevance import FEWEST, JudgedHit, can_fit, fit_calibration, held_out, honesty
+from retrieval.learning.relevance import (
+    FEWEST,
+    FEWEST_FROM_START,
+    JudgedHit,
+    can_fit,
+    fit_calibration,
+    held_out,
+    honesty,
+)
 
 TRUE = Calibration(space="s", both=(-3.0, 4.0, -6.0, 5.0, -8.0))
 
@@ -46,6 +56,42 @@ def test_too_few_hits_of_a_kind_fit_nothing() -> None:
     assert not can_fit(hits)
     assert fit_calibration({"both": hits}, space="", fitted_on="").both == ()
     assert held_out("both", hits) is None
+
+
+def test_from_a_start_few_hits_are_enough_to_be_more_honest() -> None:
+    """Of another collection, where what looks alike is less often relevant; and less is learned from fewer."""
+    start = replace(TRUE, both=(0.0, *TRUE.both[1:]))
+    rest = drawn(4_000, seed=3)
+
+    def error(hits: int) -> float:
+        fitted = fit_calibration({"both": drawn(hits, seed=2)}, space="", fitted_on="", start=start)
+        told = [one for one in fitted.relevances([hit.evidence for hit in rest]) if one is not None]
+        return honesty(told, [hit.is_relevant for hit in rest]).error
+
+    none, few, more = error(0), error(50), error(500)
+
+    assert none > 0.15
+    assert few < none / 2
+    assert more < few
+
+
+def test_without_hits_the_start_stays() -> None:
+    """Also that of a model of which nothing is known."""
+    hits = [one._replace(is_relevant=place < FEWEST_FROM_START - 1) for place, one in enumerate(drawn(100))]
+
+    fitted = fit_calibration({"both": hits}, space="t", fitted_on="none", start=TRUE)
+
+    assert fitted == replace(TRUE, space="t", fitted_on="none")
+    assert held_out("both", hits, TRUE) is None
+
+
+def test_many_hits_forget_the_start() -> None:
+    """A wrong one costs nothing in the end."""
+    start = Calibration(space="s", both=(2.0, -4.0, 0.0, -5.0, 8.0))
+
+    fitted = fit_calibration({"both": drawn(40_000)}, space="s", fitted_on="drawn", start=start)
+
+    assert fitted.both == pytest.approx(TRUE.both, abs=0.5)
 
 
 def test_queries_left_out_are_told_honestly() -> None:

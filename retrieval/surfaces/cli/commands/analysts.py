@@ -54,6 +54,7 @@ def add(context: typer.Context, *, login: Login, only_sql: Sql = False, as_json:
     _change(context, login, add_analyst, adding, is_run=not only_sql, as_json=as_json)
 
 
+@app.command("delete", hidden=True)
 @app.command(epilog=examples("retrieval analysts remove ann"))
 def remove(context: typer.Context, *, login: Login, only_sql: Sql = False, as_json: Json = False) -> None:
     """Let a login see the tenant no more; the login itself stays."""

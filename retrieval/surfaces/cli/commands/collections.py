@@ -225,6 +225,7 @@ def index(
     answer(context, work, shown, as_json=as_json)
 
 
+@app.command("delete", hidden=True)
 @app.command(epilog=examples(REMOVE_EXAMPLE))
 def remove(
     context: typer.Context,

@@ -65,6 +65,21 @@ def test_no_usable_id_is_refused(given: dict[str, Any]) -> None:
         item_from_record({**given, "text": "words"})
 
 
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"SKU": "A-1", "name": "Shoe"}, "; there are: 'SKU', 'name'"),
+        ({"ID": "A-1", "name": "Shoe"}, "; did you mean 'ID'? There are: 'ID', 'name'"),
+        ({"_id": None}, "; there are: none"),
+    ],
+)
+def test_without_an_id_the_entries_that_are_there_are_told(given: dict[str, Any], told: str) -> None:
+    """Whoever gives rows of a table sees which name to change."""
+    with pytest.raises(InvalidItemError) as raised:
+        item_from_record(given)
+    assert str(raised.value).endswith(told)
+
+
 def test_an_id_that_is_too_long_is_refused() -> None:
     """512 bytes pass, 513 do not."""
     assert item_from_record({"_id": "x" * MAX_KEY_BYTES}).item_id == "x" * MAX_KEY_BYTES

@@ -16,12 +16,13 @@ from retrieval.surfaces.cli.app import app
 
 
 def commands() -> Iterator[tuple[str, Any]]:
-    """Every command and group with its path."""
+    """Every command and group with its path; not the second names that the help leaves out."""
     waiting = [("retrieval", typer.main.get_command(app))]
     while waiting:
         path, command = waiting.pop()
         yield path, command
-        waiting += [(f"{path} {name}", inner) for name, inner in getattr(command, "commands", {}).items()]
+        below = getattr(command, "commands", {}).items()
+        waiting += [(f"{path} {name}", inner) for name, inner in below if not inner.hidden]
 
 
 ALL = dict(commands())
@@ -35,6 +36,15 @@ def examples_of(command: Any) -> list[str]:
 def does_something(path: str) -> bool:
     """Whether the command does more than list those below it."""
     return not hasattr(ALL[path], "commands") or path == "retrieval collections"
+
+
+@pytest.mark.parametrize("group", [path.removesuffix(" remove") for path in ALL if path.endswith(" remove")])
+def test_delete_is_another_name_of_remove(group: str) -> None:
+    """Of every group that has it."""
+    commands = ALL[group].commands
+
+    assert commands["delete"].hidden
+    assert inspect.getdoc(commands["delete"].callback) == inspect.getdoc(commands["remove"].callback)
 
 
 def test_every_command_is_there() -> None:
