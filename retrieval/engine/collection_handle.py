@@ -39,7 +39,7 @@ from retrieval.engine.decide import Decider
 from retrieval.engine.recorder import Recorder, Sampler
 from retrieval.engine.request import check_fields, check_filter, check_orders
 from retrieval.engine.shared_calls import RewriteCache, SharedCalls
-from retrieval.engine.stopwatch import Clock
+from retrieval.engine.stages import Clock
 
 if TYPE_CHECKING:
     from retrieval.engine.search import Searcher

@@ -23,7 +23,7 @@ from retrieval.domain.search.profile_parts import Exploration, Recording
 from retrieval.engine.ranking import signals_of, top_score
 from retrieval.engine.record import recorded_request
 from retrieval.engine.request import SearchRequest
-from retrieval.engine.stopwatch import Clock
+from retrieval.engine.stages import Clock
 from retrieval.learning.interleaving import Drafted, check_draft, team_draft
 
 MIXED = "hits of two profiles, mixed by team draft: a score is that of the profile which brought the hit"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from retrieval.adapters.store.items import collections as stored_collections
 from retrieval.domain.checks import is_storable
+from retrieval.domain.checks import check_flags
 from retrieval.domain.errors import Advice, InvalidRequestError, NotFoundError
 from retrieval.domain.search.profile import Profile, StoredProfile
 from retrieval.engine.collection_handle import CollectionHandle
@@ -38,6 +39,7 @@ async def stored_profile(handle: CollectionHandle, version: int | None) -> Store
 
 async def set_profile(handle: CollectionHandle, profile: Profile, note: str, *, use: bool = True) -> int:
     """See ``Collection.set_profile``."""
+    check_flags(use=use)
     check_profile(profile)
     said, collection_id = _checked_note(note), (await handle.fresh()).collection_id
     async with handle.database.transaction(handle.tenant_id) as connection:

@@ -61,7 +61,7 @@ from retrieval.engine.request import (
     check_orders,
     query_vectors,
 )
-from retrieval.engine.stopwatch import Clock, Stages
+from retrieval.engine.stages import Clock, Stages
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from retrieval.adapters.store.deadline import in_background
 from retrieval.adapters.store.search.rewrites import cached_rewrites, keep_rewrites
 from retrieval.domain.errors import DatabaseError, LLMError, LLMUnavailableError
 from retrieval.domain.llm import LLM
-from retrieval.engine.stopwatch import Clock
+from retrieval.engine.stages import Clock
 
 _log = logging.getLogger(__name__)
 

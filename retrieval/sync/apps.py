@@ -24,7 +24,7 @@ from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.llm import LLM
 from retrieval.domain.search.diversity import THRESHOLD
 from retrieval.domain.search.profile import Profile
-from retrieval.engine.stopwatch import Clock
+from retrieval.engine.stages import Clock
 from retrieval.sync.mirror import Mirror, direct, fact, waiting
 from retrieval.sync.platform import SyncCollection, SyncPlatform, checked_platform, connect
 

@@ -24,7 +24,7 @@ from retrieval.domain.search.profile import Profile
 from retrieval.domain.search.reranking import Reranker
 from retrieval.engine.collection_handle import names_told
 from retrieval.engine.recorder import RecordingState
-from retrieval.engine.stopwatch import Clock
+from retrieval.engine.stages import Clock
 from retrieval.platform import Platform
 from retrieval.platform import connect as connect_async
 from retrieval.settings import Settings

@@ -30,7 +30,7 @@ from retrieval.domain.search.hit import Contribution, Explanation, Hit, SearchRe
 from retrieval.domain.search.profile_parts import Combination, Learned
 from retrieval.domain.told import Told
 from retrieval.engine.collection_handle import FRESH_SECONDS
-from retrieval.engine.stopwatch import Clock
+from retrieval.engine.stages import Clock
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

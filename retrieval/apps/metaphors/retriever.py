@@ -61,7 +61,7 @@ from retrieval.domain.errors import InvalidRequestError, UnknownItemError
 from retrieval.domain.items.embedding import Vector, checked_vectors
 from retrieval.domain.learning.feedback import FeedbackReport
 from retrieval.domain.llm import LLM
-from retrieval.engine.stopwatch import Clock
+from retrieval.engine.stages import Clock
 from retrieval.platform import Platform
 
 T = TypeVar("T")

@@ -36,7 +36,7 @@ from retrieval.adapters.store.installation.idempotency import (
 from retrieval.adapters.store.replicas import reading_after, token_of
 from retrieval.domain.api_key import EVERY_SCOPE, ApiKey, Caller
 from retrieval.domain.errors import DatabaseError, InvalidRequestError, RetrievalError
-from retrieval.engine.stopwatch import Clock
+from retrieval.engine.stages import Clock
 from retrieval.surfaces.http.authentication import Allowance, Authenticator, RateLimits
 from retrieval.surfaces.http.caller import CALLER, STILL_ALLOWED
 from retrieval.surfaces.http.connection import Exchange

@@ -32,7 +32,7 @@ from retrieval.adapters.tracing import started, tracer
 from retrieval.domain.errors import ConfigurationError, RetrievalError
 from retrieval.domain.items.embedding import Embedder
 from retrieval.domain.llm import LLM
-from retrieval.engine.stopwatch import Clock
+from retrieval.engine.stages import Clock
 from retrieval.settings import Settings
 from retrieval.surfaces.http.admission import OPEN_PATHS, Access
 from retrieval.surfaces.http.answers import on_error, on_invalid, on_status

@@ -19,7 +19,7 @@ from typing import Self
 from retrieval.adapters.store.installation.access import StoredKey
 from retrieval.domain.api_key import ApiKey, is_key, key_id_of
 from retrieval.domain.errors import RetrievalError
-from retrieval.engine.stopwatch import Clock
+from retrieval.engine.stages import Clock
 from retrieval.surfaces.http.limits import Latest
 from retrieval.surfaces.http.problems import AuthenticationError, RateLimitedError
 

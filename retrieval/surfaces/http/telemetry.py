@@ -33,7 +33,7 @@ from retrieval.adapters.store.search.recall import CollectionRecall, lowest_reca
 from retrieval.domain.errors import RetrievalError
 from retrieval.domain.learning.feedback import FeedbackReport
 from retrieval.domain.search.hit import Path, SearchResult
-from retrieval.engine.stopwatch import Clock
+from retrieval.engine.stages import Clock
 from retrieval.platform import Platform
 from retrieval.settings import Settings
 from retrieval.surfaces.http.limits import Load

@@ -26,7 +26,7 @@ from retrieval.domain.search.filters import And, Field, Filter, Not, OneOf
 from retrieval.engine.collection_handle import FRESH_SECONDS
 from retrieval.engine.reading import MAX_LISTED, latest, paths
 from retrieval.engine.request import MAX_LIMIT
-from retrieval.engine.stopwatch import Clock
+from retrieval.engine.stages import Clock
 from retrieval.surfaces.langchain.bridge import Bridge
 from retrieval.surfaces.langchain.store_items import (
     EXPIRES_AT,

@@ -26,7 +26,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from retrieval.domain.api_key import Caller
 from retrieval.domain.errors import ConfigurationError, RetrievalError
-from retrieval.engine.stopwatch import Clock
+from retrieval.engine.stages import Clock
 from retrieval.settings import Settings
 from retrieval.surfaces.http.problems import AuthenticationError, RateLimitedError
 from retrieval.surfaces.listening import bracketed, is_local, is_unspecified, listening, server_of, url_of
