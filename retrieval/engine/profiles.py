@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from retrieval.adapters.store.items import collections as stored_collections
-from retrieval.domain.checks import is_storable
-from retrieval.domain.checks import check_flags
+from retrieval.domain.checks import check_flags, is_storable
 from retrieval.domain.errors import Advice, InvalidRequestError, NotFoundError
 from retrieval.domain.search.profile import Profile, StoredProfile
 from retrieval.engine.collection_handle import CollectionHandle
