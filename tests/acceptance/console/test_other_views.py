@@ -101,7 +101,7 @@ def test_of_what_holds_nothing_nothing_is_stored(visitor: Visitor, tmp_path: Pat
     page.get_by_role("button", name="Store the items").click()
     expect(page.get_by_role("alert")).to_contain_text("Nothing was stored")
     expect(page.get_by_role("region", name="Refused")).to_contain_text("line 1")
-    assert page.get_by_text("Stored.").count() == 0
+    assert page.get_by_role("link", name="Search it").count() == 0
 
 
 def test_an_item_is_changed_once_and_deleted(visitor: Visitor, ask: Ask) -> None:

@@ -47,9 +47,11 @@
     const { elt, parameters, verb } = event.detail;
     // A new question, or another filter, starts at the first page.
     if (elt.id === "ask") delete parameters.after;
-    // A question names the weights that were moved alone.
-    if (verb === "get") document.querySelectorAll("input[type=range]").forEach((one) => {
-      if (Number(one.value) === Number(one.dataset.own)) delete parameters[one.name];
+    // A question names the weights that were moved alone; the others are saved as they are: browsers round them.
+    document.querySelectorAll("input[type=range]").forEach((one) => {
+      if (parameters[one.name] === undefined || Math.abs(one.value - one.dataset.own) > 1e-9) return;
+      if (verb === "get") delete parameters[one.name];
+      else parameters[one.name] = one.dataset.own;
     });
   });
   document.addEventListener("htmx:beforeRequest", (event) => {
