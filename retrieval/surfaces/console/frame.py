@@ -192,7 +192,7 @@ def _chooser(visit: Visit, names: Sequence[str]) -> h.Node:
             h.option(value="", disabled=True, selected=not chosen)["choose …"] if chosen not in names else None,
             (h.option(value=name, selected=name == chosen)[name] for name in names),
         ],
-        h.button(".quiet", type="submit")["Show"],
+        h.button(".quiet", type="submit")["Go"],
     ]
 
 

@@ -38,7 +38,7 @@ def test_every_page_is_accessible(open_page: Open, address: str, scheme: str, ru
 
 
 def test_no_page_is_wider_than_a_narrow_screen(open_page: Open, address: str, ask: Ask) -> None:
-    """At 360 pixels nothing has to be scrolled sideways but tables by themselves; filters give way to hits until opened."""
+    """At 360 pixels nothing is scrolled sideways but tables by themselves; filters give way to hits until opened."""
 
     async def put_long(platform: Platform) -> str:
         await (await platform.collection("long")).put(Item(item_id="long", title="no-space" * 60))
