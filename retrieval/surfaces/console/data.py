@@ -295,8 +295,8 @@ def _told(made: Upload, error: Exception | str) -> str:
 async def store(visit: Visit) -> h.Node:
     """Begin to store what was sent, behind the request; the page watches it."""
     made, columns = _upload(visit), _columns(visit)
+    await visit.platform.collection(made.collection, create=visit.may(Scope.ADMIN))
     if made.task is None:
-        await visit.platform.collection(made.collection, create=visit.may(Scope.ADMIN))
         service: Service = visit.request.app.state.service
         made.task = in_background(_stored(service, made, columns))
     return _progress(visit, made)
