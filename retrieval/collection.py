@@ -242,12 +242,13 @@ class Collection:
         syntax: bool = True,
         min_score: float | None = None,
         min_relevance: float | None = None,
+        typos: bool = False,
         context: Context = Context(),
     ) -> Preview:
         """Search with each of 1 to 10 profiles; tells which hits enter, leave and move against the first profile.
 
         ``profiles``: by name, such as ``{"now": collection.profile, "candidate": other}``. The searches are not
-        recorded and explore nothing. Raises what ``search`` raises.
+        recorded and explore nothing. ``typos`` is as for ``search``. Raises what ``search`` raises.
         """
         return await collection_search.preview(
             self._handle,
@@ -259,6 +260,7 @@ class Collection:
             syntax=syntax,
             min_score=min_score,
             min_relevance=min_relevance,
+            typos=typos,
         )
 
     @names_told

@@ -178,7 +178,7 @@ async def preview(
     context: Context,
     **asked: Any,
 ) -> Preview:
-    """See ``Collection.preview``; ``asked`` is for ``checked_request`` as it stands."""
+    """See ``Collection.preview``; ``asked`` is for ``search`` as it stands."""
     from retrieval.domain.search.preview import checked_profiles, preview_of
 
     named, wanted = checked_profiles(profiles), await parsed_filter(where, handle.parts.bounds)

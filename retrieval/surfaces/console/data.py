@@ -24,7 +24,13 @@ from retrieval.adapters.readers.records import FIELD_NAMES
 from retrieval.adapters.store.deadline import in_background
 from retrieval.collection import Collection
 from retrieval.domain.api_key import Scope
-from retrieval.domain.errors import InvalidItemError, InvalidRequestError, RetrievalError, UnknownItemError
+from retrieval.domain.errors import (
+    InvalidItemError,
+    InvalidRequestError,
+    RetrievalError,
+    UnknownCollectionError,
+    UnknownItemError,
+)
 from retrieval.domain.items.item import Item, StoredItem
 from retrieval.services.documents import DocumentsReport
 from retrieval.services.ingest import IngestReport
@@ -37,6 +43,7 @@ _SHOWN, _MOST_REFUSED, _MOST_UPLOADS = 5, 50, 50
 """Items of a preview, refused lines that are kept to be shown, and uploads that are remembered."""
 _TABLES = (".csv", ".tsv", ".jsonl", ".ndjson", ".json")
 _CELL = 160
+_ALONE = "it is left out: a CSV or JSON file is brought in by itself"
 
 
 @dataclass(slots=True, eq=False)
@@ -116,7 +123,8 @@ def _bringing(visit: Visit) -> h.Node:
     return h.section(".card")[
         h.h2["Bring data in"],
         h.form(method="post", action=visit.url("/data/upload"), enctype="multipart/form-data",
-               hx_post=visit.url("/data/upload"), hx_encoding="multipart/form-data", hx_target="#upload")[
+               hx_post=visit.url("/data/upload"), hx_encoding="multipart/form-data", hx_target="#upload",
+               hx_sync="this:drop")[
             h.div(".cards")[
                 h.div[
                     h.label(for_="into")["Into the collection"],
@@ -144,23 +152,32 @@ async def upload(visit: Visit) -> h.Node:
     files, name = visit.file("files"), visit.said("collection").strip()
     if not files:
         raise InvalidRequestError("choose a file or a folder first")
-    await visit.platform.collection(name, create=visit.may(Scope.ADMIN))
+    try:
+        await visit.platform.collection(name, create=False)
+    except UnknownCollectionError:
+        if not visit.may(Scope.ADMIN):
+            raise
     tables = [one for one in files if _is_table(one.filename or "")]
     if tables and len(files) > 1:
-        raise InvalidRequestError("send one CSV or JSON Lines file at a time, or documents alone")
+        files = [one for one in files if one not in tables]
+        if not files:
+            raise InvalidRequestError("send one CSV or JSON file at a time")
+    is_table = files == tables
     folder = tempfile.TemporaryDirectory(prefix="retrieval-console-")
     kept = [await asyncio.to_thread(_keep, Path(folder.name), one) for one in files]
     top = {
         PurePosixPath(one.filename or "").parts[0] for one in files if len(PurePosixPath(one.filename or "").parts) > 1
     }
     made = Upload(
-        visit.caller.tenant, name, folder, kept[0] if tables else None, next(iter(top)) if len(top) == 1 else "uploads"
-    )
+        visit.caller.tenant, name, folder, kept[0] if is_table else None,
+        next(iter(top)) if len(top) == 1 else "uploads",
+        refused=[] if is_table else [(one.filename or "", _ALONE) for one in tables],
+    )  # fmt: skip
     uploads, token = _uploads(visit), secrets.token_urlsafe(16)
     uploads[token] = made
     while len(uploads) > _MOST_UPLOADS and (old := next((k for k, one in uploads.items() if one.is_done), None)):
         uploads.pop(old).folder.cleanup()
-    shown = _mapping(visit, made, token) if made.table is not None else _documents(visit, token, len(kept))
+    shown = _mapping(visit, made, token) if made.table is not None else _documents(visit, made, token, len(kept))
     return shown if visit.is_part else await page(visit, "Data", h.div("#upload")[shown])
 
 
@@ -178,11 +195,12 @@ def _keep(folder: Path, sent: UploadFile) -> Path:
     return path
 
 
-def _documents(visit: Visit, token: str, number: int) -> h.Node:
-    return h.form(hx_post=visit.url("/data/store"), hx_target="#upload")[
+def _documents(visit: Visit, made: Upload, token: str, number: int) -> h.Node:
+    return h.form(hx_post=visit.url("/data/store"), hx_target="#upload", hx_sync="this:drop")[
         h.p[
             f"{number:,} {'file' if number == 1 else 'files'}: each is cut into chunks that can be found by themselves."
         ],
+        table(("where", "why"), made.refused, caption="Left out") if made.refused else None,
         h.input(type="hidden", name="upload", value=token),
         h.button(type="submit")["Store them"],
     ]
@@ -193,8 +211,11 @@ def _names(path: Path) -> list[str]:
     names = column_names(path)
     if names is not None:
         return [name for name in names if name]
+    lines = list(islice(read_items(path), 20))
+    if not lines:
+        raise InvalidRequestError(f"{path}: is empty; a JSON Lines file has an item in each line")
     found: dict[str, None] = {}
-    for line in islice(read_items(path), 20):
+    for line in lines:
         try:
             found.update(dict.fromkeys(json.loads(line.raw)))
         except (ValueError, TypeError):
@@ -209,7 +230,7 @@ def _mapping(visit: Visit, made: Upload, token: str) -> h.Node:
         names = _names(path)
     except RetrievalError as error:
         return problem_box("This file cannot be read", _told(made, error))
-    return h.form("#mapping", hx_post=visit.url("/data/store"), hx_target="#upload")[
+    return h.form("#mapping", hx_post=visit.url("/data/store"), hx_target="#upload", hx_sync="this:drop")[
         h.input(type="hidden", name="upload", value=token),
         h.h3["Which column is what? What is left over becomes an attribute."],
         h.div(".cards", hx_post=visit.url("/data/preview"), hx_trigger="change", hx_include="#mapping",
@@ -274,6 +295,7 @@ def _told(made: Upload, error: Exception | str) -> str:
 async def store(visit: Visit) -> h.Node:
     """Begin to store what was sent, behind the request; the page watches it."""
     made, columns = _upload(visit), _columns(visit)
+    await visit.platform.collection(made.collection, create=visit.may(Scope.ADMIN))
     if made.task is None:
         service: Service = visit.request.app.state.service
         made.task = in_background(_stored(service, made, columns))
@@ -317,7 +339,7 @@ async def _store_documents(collection: Collection, made: Upload, _columns: Mappi
     folder = files / made.name if (files / made.name).is_dir() else files
     report = await collection.ingest_documents([folder], name=made.name, progress=progress)
     made.report = report
-    made.refused = [(name, _told(made, why)) for name, why in report.failed]
+    made.refused += [(name, _told(made, why)) for name, why in report.failed]
     made.refused += [(name, "it has no text") for name in report.empty]
     made.refused += [(f"{number} × {name}", "this kind of file is not read") for name, number in report.skipped.items()]
 
@@ -332,13 +354,22 @@ def _progress(visit: Visit, made: Upload) -> h.Node:
     if not made.is_done:
         address = visit.url("/data/progress", upload=visit.said("upload"))
         again = {"hx_get": address, "hx_trigger": "every 500ms", "hx_target": "#upload", "hx_swap": "innerHTML"}
-    ended = notice("Stored. ", h.a(href=visit.url("/search", collection=made.collection))["Search it"], ".")
+    ended: h.Node = problem_box("Nothing was stored", "What was sent holds nothing that can be stored.")
+    if _holds_any(made.report):
+        ended = notice("Stored. ", h.a(href=visit.url("/search", collection=made.collection))["Search it"], ".")
     return h.div(**again)[
         h.progress(value=str(made.done), max=str(max(made.total, 1)), aria_label="Stored so far") if again else None,
         problem_box("It ended before its end", made.error) if made.error else (ended if made.is_done else None),
         _counts(made.report),
         table(("where", "why"), made.refused, caption="Refused") if made.refused else None,
     ]
+
+
+def _holds_any(report: IngestReport | DocumentsReport | None) -> bool:
+    """Whether anything that was sent is in the collection."""
+    if isinstance(report, IngestReport):
+        return report.read > 0
+    return report is not None and report.added + report.changed + report.unchanged > 0
 
 
 def _counts(report: IngestReport | DocumentsReport | None) -> h.Node:
@@ -392,10 +423,16 @@ def _editing(visit: Visit, collection: Collection, stored: StoredItem) -> h.Node
             h.input(type="hidden", name="version", value=stored.version),
             h.p(".facts")[h.span[one.item_id], h.span[f"changed {shown_value(stored.updated_at)}"]],
             _edited("title", one.title),
-            h.div[h.label(for_="edit-body")["text"], h.textarea("#edit-body", name="body", rows="12")[one.body]],
+            h.div[
+                h.label(for_="edit-body")["text"],
+                h.textarea("#edit-body", name="body", rows="12")[_whole(one.body)],
+            ],
+            h.div[
+                h.label(for_="edit-tags")["tags, one a line"],
+                h.textarea("#edit-tags", name="tags")[_whole("\n".join(one.tags))],
+            ],
             h.div(".cards")[
-                _edited("tags", "; ".join(one.tags)), _edited("kind", one.kind), _edited("status", one.status),
-                _edited("source", one.source),
+                _edited("kind", one.kind), _edited("status", one.status), _edited("source", one.source),
             ],
             h.div[
                 h.label(for_="edit-attributes")["attributes, as JSON"],
@@ -412,6 +449,11 @@ def _editing(visit: Visit, collection: Collection, stored: StoredItem) -> h.Node
             ],
         ],
     ]  # fmt: skip
+
+
+def _whole(text: str) -> str:
+    """The content of a ``textarea``, of which a browser leaves out a line break at the beginning."""
+    return f"\n{text}"
 
 
 def _edited(name: str, value: str) -> h.Node:
@@ -431,7 +473,7 @@ async def save(visit: Visit) -> Response:
     changed = Item(
         item_id=one.item_id, title=visit.said("title"), body=visit.said("body").replace("\r\n", "\n"),
         kind=visit.said("kind"), status=visit.said("status") or "active", source=visit.said("source"),
-        tags=tuple(tag for part in visit.said("tags").split(";") if (tag := part.strip())),
+        tags=tuple(tag for part in visit.said("tags").split("\n") if (tag := part.strip())),
         attributes=attributes, occurred_at=one.occurred_at,
     )  # fmt: skip
     await collection.put(changed, version=visit.said("version"))

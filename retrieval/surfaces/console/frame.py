@@ -188,11 +188,11 @@ def _chooser(visit: Visit, names: Sequence[str]) -> h.Node:
     chosen = visit.said("collection")
     return h.form(".chooser", method="get", action=str(visit.request.url.path))[
         h.label(for_="collection-chosen")["Collection"],
-        h.select("#collection-chosen", name="collection", data_submits="")[
+        h.select("#collection-chosen", name="collection")[
             h.option(value="", disabled=True, selected=not chosen)["choose …"] if chosen not in names else None,
             (h.option(value=name, selected=name == chosen)[name] for name in names),
         ],
-        h.noscript[h.button(type="submit")["Show"]],
+        h.button(".quiet", type="submit")["Go"],
     ]
 
 
@@ -373,8 +373,7 @@ class _Told:
             if "hx-request" in request.headers:
                 answer = Response(status_code=200, headers={"HX-Redirect": sign_in})
         else:
-            box = problem_box(problem.get("title", ""), problem.get("detail", ""))
-            retry = h.p[h.a(href=request.url.path + _query(request))["Try again"]]
+            box = problem_box(problem.get("title", ""), _FOR_PEOPLE.get(status, problem.get("detail", "")))
             if "hx-request" in request.headers:
                 moved = {"HX-Retarget": "#notice", "HX-Reswap": "innerHTML", "HX-Reselect": ".problem"}
                 answer = HTMLResponse(str(box), status, {**kept, **moved})
@@ -382,12 +381,35 @@ class _Told:
                 home = h.p[h.a(href=f"{self._scope.get('root_path', '')}{CONSOLE}")["To the console's first page"]]
                 asked = problem.get("request_id")
                 number = h.p(".hint")["request_id: ", h.code[asked]] if asked else None
-                other = _sign_out(request, "Sign in with another key") if status == HTTPStatus.FORBIDDEN else None
-                whole = _document(request, "That did not work", [box, number, retry, home, other])
+                other = (
+                    [h.p[_SCOPES], _sign_out(request, "Sign in with another key")]
+                    if status == HTTPStatus.FORBIDDEN
+                    else None
+                )
+                whole = _document(request, "That did not work", [box, number, _way_on(request), home, other])
                 answer = HTMLResponse(str(whole), status, kept)
         for name, value in SECURITY.items():
             answer.headers[name] = value
         await answer(self._scope, _nothing, self._send)
+
+
+_FOR_PEOPLE: Mapping[int, str] = {
+    HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "What was sent is larger than the service takes. Send less at once, or bring "
+    "a large file in with: retrieval ingest",
+    HTTPStatus.GATEWAY_TIMEOUT: "It was not done in time. Try again in a moment, or ask for less.",
+}
+"""What a person can do about an error whose own text is for programs, by its status."""
+
+_SCOPES = "Each page of the console needs a key that may read, beside what else the key may do."
+
+
+def _way_on(request: Request) -> h.Node:
+    """The same page again; after a form that was refused, the page that the form stands on."""
+    if request.method in _SAFE:
+        return h.p[h.a(href=request.url.path + _query(request))["Try again"]]
+    came_from = urlsplit(request.headers.get("referer", ""))
+    back = _target(request, came_from.path + (f"?{came_from.query}" if came_from.query else ""))
+    return h.p[h.a(href=back)["Back to the form"]]
 
 
 async def _nothing() -> Message:

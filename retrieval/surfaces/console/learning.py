@@ -182,7 +182,7 @@ async def _models(visit: Visit, collection: Collection) -> h.Node:
         )
         for one in known
     ]
-    learn = h.form(hx_post=visit.url("/learning/learn"), hx_target="#models")[
+    learn = h.form(hx_post=visit.url("/learning/learn"), hx_target="#models", hx_sync="this:drop")[
         h.input(type="hidden", name="collection", value=collection.name),
         h.button(".quiet", type="submit")["Learn from the feedback now"],
     ]

@@ -182,7 +182,7 @@ async def _reembedding(visit: Visit, *before: h.Node) -> h.Node:
 
 
 def _begin_form(visit: Visit, name: str) -> h.Node:
-    return h.form(hx_post=visit.url("/operations/reembed"), hx_target="#reembedding")[
+    return h.form(hx_post=visit.url("/operations/reembed"), hx_target="#reembedding", hx_sync="this:drop")[
         h.p["No move to another embedding space is under way."],
         h.input(type="hidden", name="collection", value=name),
         h.div(".row")[
@@ -214,7 +214,8 @@ def _stages(visit: Visit, found: Reembedding) -> h.Node:
         h.p(".note")[found.note] if found.note else None,
         table(("figure", "value"), [(key, shown_value(value)) for key, value in comparison.items()],
               caption="The space in use and the target, asked the same questions") if comparison else None,
-        h.form(".row.left", hx_post=visit.url("/operations/reembed"), hx_target="#reembedding")[
+        h.form(".row.left", hx_post=visit.url("/operations/reembed"), hx_target="#reembedding",
+               hx_sync="this:drop")[
             h.input(type="hidden", name="collection", value=name),
             [h.button(f"#do-{action}.quiet", type="submit", name="do", value=action)[
                 _LABELS.get(action, action.capitalize())] for action in possible_actions(found)],

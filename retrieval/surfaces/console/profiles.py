@@ -70,7 +70,7 @@ def _state(visit: Visit, collection: Collection, one: StoredProfile) -> h.Node:
     if not visit.may(Scope.ADMIN):
         return "–"
     return h.form(method="post", action=visit.url("/profiles/use"), hx_post=visit.url("/profiles/use"),
-                  hx_target="#versions")[
+                  hx_target="#versions", hx_sync="this:drop")[
         h.input(type="hidden", name="collection", value=collection.name),
         h.button(".quiet", type="submit", name="version", value=str(one.version),
                  aria_label=f"Use version {one.version}")["Use this one"],
@@ -186,7 +186,10 @@ async def _on_judged(visit: Visit, collection: Collection, profiles: Mapping[str
     with tempfile.TemporaryDirectory(prefix="retrieval-console-") as folder:
         file = Path(folder) / "judged.csv"
         file.write_text(visit.said("judged"), encoding="utf-8")
-        queries, qrels = read_pairs(file)
+        try:
+            queries, qrels = read_pairs(file)
+        except InvalidRequestError as error:
+            raise InvalidRequestError(str(error).replace(str(file), "the judged queries")) from None
     if len(queries) > _MOST_JUDGED:
         raise InvalidRequestError(
             f"there are {len(queries):,} judged queries and the console takes {_MOST_JUDGED}; use retrieval evaluate"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -9,6 +10,8 @@ from typing import Any
 
 import htpy as h
 from markupsafe import Markup
+from starlette.datastructures import FormData
+from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from retrieval.collection import Collection
@@ -30,6 +33,9 @@ _LONGEST_VALUE = 40
 
 _MEANINGS = {"dense": "by meaning", "lexical": "by words"}
 """What a slider weighs, where its name does not say it to everybody."""
+
+_KEPT = ("collection", "q", "where", "facet")
+"""What an address of a question has beside its filters and weights."""
 
 Weights = Mapping[str, float]
 
@@ -57,7 +63,8 @@ async def search(visit: Visit) -> h.Node:
     ]  # fmt: skip
     # The fields that save stand within the other form, whose weights they send along; in a form of their own, the
     # return key saves.
-    saving = h.form("#save", hx_post=visit.url("/search/save"), hx_include="#ask", hx_target="#saving")
+    saving = h.form("#save", hx_post=visit.url("/search/save"), hx_include="#ask", hx_target="#saving",
+                    hx_sync="this:drop")  # fmt: skip
     return await page(visit, "Search", [form, saving if visit.may(Scope.ADMIN) else None])
 
 
@@ -117,7 +124,7 @@ def where_said(visit: Visit, offered: Iterable[str]) -> dict[str, Any] | None:
     return where or None
 
 
-async def _found(visit: Visit, collection: Collection, offered: Sequence[str]) -> h.Node:
+async def _found(visit: Visit, collection: Collection, offered: Sequence[str], *, done: h.Node = None) -> h.Node:
     where = where_said(visit, offered)
     result = await collection.search(
         visit.said("q"), where=where, limit=HITS, snippet=SNIPPET, facets=offered, after=visit.said("after"), typos=True
@@ -125,12 +132,13 @@ async def _found(visit: Visit, collection: Collection, offered: Sequence[str]) -
     counts = {**result.facets, **await _other_values(visit, collection, offered)}
     return [
         h.div(".three")[
+            h.a(".skip", href="#answer")["Skip to the answer"],
             _filters(visit, counts, offered),
-            h.div(".hits")[
+            h.div("#answer.hits", tabindex="-1")[
                 h.p(".summary")[_summary(result)],
                 (h.p(".note")[note] for note in (*result.notes, *result.why_no_hits)),
                 _tuning(visit, collection.profile),
-                h.div("#tuned")[await _tuned(visit, collection, where)],
+                h.div("#tuned")[done or await _tuned(visit, collection, where)],
                 _hits(visit, result) if len(result) else empty("Nothing was found."),
                 _pages(visit, result),
                 timings(result.retrieval_id, result.timings_ms, result.timings_ms.get("total", 0.0)),
@@ -213,13 +221,19 @@ def _facet(visit: Visit, name: str, counts: Mapping[str, int]) -> h.Node:
         h.legend[name],
         (
             h.label(".tick")[
-                h.input(type="checkbox", name=f"f.{name}", value=value, checked=value in chosen),
+                h.input(id=f"tick-{_digest(name, value)}", type="checkbox", name=f"f.{name}", value=value,
+                        checked=value in chosen),
                 h.span[value or "(empty)"],
                 h.span(".count")[f"{counts[value]:,}" if value in counts else ""],
             ]
             for value in shown
         ),
-    ]
+    ]  # fmt: skip
+
+
+def _digest(*parts: str) -> str:
+    """A text for an element's id, by which the focus returns to the element after a swap."""
+    return hashlib.blake2s(json.dumps(parts).encode(), digest_size=8).hexdigest()
 
 
 def _hit(visit: Visit, hit: Hit, result: SearchResult, names: Sequence[str]) -> h.Node:
@@ -268,8 +282,10 @@ def _explained(hit: Hit) -> h.Node:
 def _verdict(visit: Visit, retrieval_id: object, item_id: str, title: str) -> h.Node:
     def button(text: str, *, is_helpful: bool) -> h.Node:
         values = {"retrieval": str(retrieval_id), "item": item_id, "title": title, "helpful": str(is_helpful).lower()}
-        return h.button(".quiet", type="button", hx_post=visit.url("/feedback"), hx_vals=json.dumps(values),
+        key = f"{'helpful' if is_helpful else 'not-helpful'}-{_digest(item_id)}"
+        return h.button(".quiet", id=key, type="button", hx_post=visit.url("/feedback"), hx_vals=json.dumps(values),
                         hx_params="retrieval,item,title,helpful", hx_target="closest .verdict", hx_swap="outerHTML",
+                        hx_sync="closest .verdict:drop",
                         aria_label=f"{text}: {title}")[text]  # fmt: skip
 
     return [button("Helpful", is_helpful=True), button("Not helpful", is_helpful=False)]
@@ -291,15 +307,20 @@ async def feedback(visit: Visit) -> h.Node:
 
 
 def _pages(visit: Visit, result: SearchResult) -> h.Node:
-    if not visit.said("after") and result.next is None:
+    more = _address(visit, after=result.next) if result.next and len(result) == HITS else None
+    if not visit.said("after") and more is None:
         return None
-    kept = {key: visit.all_said(key) for key in visit.request.query_params if key not in ("after", "q")}
-    first = visit.url("/search", q=visit.said("q"), **kept)
-    more = visit.url("/search", q=visit.said("q"), after=result.next, **kept)
     return h.nav(".pages", aria_label="Pages")[
-        h.a(href=first)["First page"] if visit.said("after") else None,
-        h.a(href=more, rel="next")["Next page"] if result.next else None,
+        h.a(href=_address(visit))["First page"] if visit.said("after") else None,
+        h.a(href=more, rel="next")["Next page"] if more else None,
     ]
+
+
+def _address(visit: Visit, **more: object) -> str:
+    """The address of the question with its filters and weights, at its first page."""
+    names = dict.fromkeys([*visit.request.query_params, *visit.sent])
+    kept = {name: visit.all_said(name) for name in names if name in _KEPT or name.startswith(("f.", "when.", "w."))}
+    return visit.url("/search", **kept, **more)
 
 
 def weights_said(visit: Visit, profile: Profile) -> dict[str, float]:
@@ -336,7 +357,7 @@ def _tuning(visit: Visit, profile: Profile) -> h.Node:
             h.div(".slider")[
                 h.label(for_=f"w-{name.replace(':', '-')}")[name, " ", h.small[_MEANINGS.get(name, "")]],
                 h.input(f"#w-{name.replace(':', '-')}", type="range", name=f"w.{name}", min="0", max=f"{most:g}",
-                        step=f"{most / 40:g}", value=f"{weight:g}", data_own=f"{own[name]:g}"),
+                        step="any", value=str(weight), data_own=str(own[name])),
                 h.output[f"{weight:.2f}"],
             ]
             for name, weight in weights.items()
@@ -358,8 +379,9 @@ async def _tuned(visit: Visit, collection: Collection, where: Mapping[str, Any] 
     if not any(weights.values()):
         return problem_box("No ranking", "Give at least one part a weight above 0.")
     found = await collection.preview(
-        visit.said("q"), where=where, limit=HITS, profiles={"now": profile, "candidate": weighted(profile, weights)}
-    )
+        visit.said("q"), where=where, limit=HITS, typos=True,
+        profiles={"now": profile, "candidate": weighted(profile, weights)},
+    )  # fmt: skip
     now, candidate = found.previews
     changed = sum(hit.moved != 0 for hit in candidate.hits) + len(candidate.left)
     names = _names(hit.hit for one in (now, candidate) for hit in one.hits)
@@ -424,8 +446,8 @@ def _saving() -> h.Node:
     ]  # fmt: skip
 
 
-async def save(visit: Visit) -> h.Node:
-    """Store the weights as a new version of the profile, and search with it where that is asked."""
+async def save(visit: Visit) -> h.Node | Response:
+    """Store the weights as a new version of the profile; where that is asked, search with it, and answer anew."""
     collection = await visit.collection()
     await collection.refresh()
     profile = weighted(collection.profile, weights_said(visit, collection.profile))
@@ -433,8 +455,17 @@ async def save(visit: Visit) -> h.Node:
     version = await collection.set_profile(profile, note=visit.said("note"), use=is_used)
     now = f": the collection is searched with version {version} now" if is_used else f" as version {version}"
     then = "compare or go back" if is_used else "compare and activate"
-    link = h.a(href=visit.url("/profiles", collection=collection.name))[f"{then} under Profiles"]
-    return notice(f"Saved{now}; ", link, ".")
+    # The buttons are gone: the focus goes to the link.
+    link = h.a(href=visit.url("/profiles", collection=collection.name), autofocus=True)[f"{then} under Profiles"]
+    done = notice(f"Saved{now}; ", link, ".")
+    if not is_used:
+        return done
+    await collection.refresh()
+    kept = [(name, value) for name, value in visit.sent.multi_items() if not name.startswith("w.")]
+    anew = replace(visit, sent=FormData(kept))
+    found = await _found(anew, collection, anew.all_said("facet"), done=done)
+    headers = {"HX-Retarget": "#found", "HX-Reswap": "innerHTML", "HX-Replace-Url": _address(anew)}
+    return HTMLResponse(str(h.fragment[found]), headers=headers)
 
 
 ROUTES: tuple[Route, ...] = (

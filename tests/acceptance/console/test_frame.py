@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import httpx2
@@ -9,7 +10,7 @@ import pytest
 from playwright.sync_api import Route, expect
 from pydantic import SecretStr
 
-from retrieval import Platform, Settings
+from retrieval import Item, Platform, Settings
 from tests.acceptance.console.conftest import Ask, Open, Visitor, serving
 
 PAGES = (
@@ -36,14 +37,26 @@ def test_every_page_is_accessible(open_page: Open, address: str, scheme: str, ru
         assert visitor.accessibility(*rules) == [], path
 
 
-def test_no_page_is_wider_than_a_narrow_screen(open_page: Open, address: str) -> None:
-    """At 360 pixels nothing has to be scrolled sideways but tables by themselves, and filters give way to hits."""
+def test_no_page_is_wider_than_a_narrow_screen(open_page: Open, address: str, ask: Ask) -> None:
+    """At 360 pixels nothing is scrolled sideways but tables by themselves; filters give way to hits until opened."""
+
+    async def put_long(platform: Platform) -> str:
+        await (await platform.collection("long")).put(Item(item_id="long", title="no-space" * 60))
+        return "long"
+
     visitor = open_page(address, width=360)
     for path in PAGES:
         page = visitor.go(path)
         assert page.evaluate("document.documentElement.scrollWidth") <= 360, path
     page = visitor.go(PAGES[0])
     expect(page.locator(".filters fieldset").first).to_be_hidden()
+    page.get_by_text("Filters", exact=True).click()
+    page.get_by_label(re.compile("^Critical")).check()
+    page.wait_for_url(re.compile("f.priority=Critical"))
+    visitor.settled()
+    expect(page.locator(".filters fieldset").first).to_be_visible()
+    page = visitor.go(f"/console/data/item?collection=long&id={ask(put_long)}")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
 
 
 def test_every_view_of_nothing_says_what_is_missing(visitor: Visitor, ask: Ask) -> None:
@@ -180,6 +193,7 @@ def test_a_key_that_may_not_read_sees_nothing_and_can_be_changed(open_page: Open
     page = visitor.go("/console")
     sign_in(visitor, key_of(ask, "feedback"))
     expect(page.get_by_role("alert")).to_contain_text("read")
+    expect(page.locator("main")).to_contain_text("needs a key that may read")
     for view in VIEWS:
         visitor.go(f"/console/{view}?collection=tickets")
         expect(page.get_by_role("alert")).to_contain_text("read")

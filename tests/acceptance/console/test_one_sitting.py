@@ -79,7 +79,7 @@ def test_a_profile_is_tuned_in_one_sitting(visitor: Visitor, address: str, fresh
     with page.expect_response("**/search/preview*"):
         page.get_by_role("slider", name="lexical").press("ArrowRight")
     expect(page.get_by_label("Note")).to_have_value("words <b>alone</b>")
-    page.get_by_role("button", name="Save as a new version").click()
+    page.get_by_role("button", name="Save as a new version").dblclick()
     new_version = own_version + 1
     expect(page.get_by_text(f"Saved as version {new_version}")).to_be_visible()
     assert searched(address, fresh) == (own_version, own_hits), "a saved version is not used before it is activated"
@@ -96,6 +96,11 @@ def test_a_profile_is_tuned_in_one_sitting(visitor: Visitor, address: str, fresh
     page.get_by_role("button", name="Compare").click()
     expect(page.locator("#compared")).to_contain_text("1 judged query")
     expect(page.locator("#compared")).to_contain_text("nDCG@10")
+    page.locator("#judged").fill("no columns")
+    page.get_by_role("button", name="Compare").click()
+    expect(page.get_by_role("alert")).to_contain_text("the judged queries: no column")
+    expect(page.get_by_role("alert")).to_be_in_viewport()
+    expect(page.locator("#compared")).to_be_empty()
     page.get_by_role("button", name=f"Use version {new_version}").click()
     expect(page.locator("#versions .done")).to_contain_text(f"version {new_version} now")
     version, hits = searched(address, fresh)
@@ -106,6 +111,19 @@ def test_a_profile_is_tuned_in_one_sitting(visitor: Visitor, address: str, fresh
     page.get_by_role("button", name=f"Use version {own_version}").click()
     expect(page.locator("#versions .done")).to_contain_text(f"version {own_version} now")
     assert searched(address, fresh) == (own_version, own_hits)
+
+
+def test_weights_that_are_saved_and_used_are_those_of_the_page(visitor: Visitor, fresh: str) -> None:
+    """The answer is that of the new version, whose weights the sliders go back to."""
+    page = visitor.go(f"/console/search?collection={fresh}&q=connection+timeout&w.dense=0.123")
+    page.get_by_role("button", name="Save and use").click()
+    expect(page.locator(".summary").first).to_contain_text("profile 2")
+    expect(page.get_by_text("searched with version 2 now")).to_be_visible()
+    expect(page.get_by_role("region", name="Before and after")).to_have_count(0)
+
+    assert page.get_by_role("slider", name="dense").get_attribute("data-own") == "0.123"
+    assert "w." not in page.url
+    assert f"collection={fresh}&q=connection" in page.url
 
 
 def test_a_verdict_counts_and_another_one_replaces_it(visitor: Visitor, fresh: str, ask: Ask) -> None:
@@ -148,7 +166,7 @@ def test_the_keyboard_alone_tunes_and_saves(visitor: Visitor, address: str, fres
     page.keyboard.press("Enter")
 
     expect(page.get_by_text(f"Saved as version {own_version + 1}")).to_be_visible()
-    tab_to(page, page.get_by_role("link", name="compare and activate"))
+    expect(page.get_by_role("link", name="compare and activate")).to_be_focused()
     page.keyboard.press("Enter")
     expect(page.locator("#versions tbody tr").first).to_contain_text("by keyboard")
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
+import pytest
 from playwright.sync_api import expect
 
 from retrieval import Context, Item, Platform, Settings
@@ -65,13 +66,16 @@ def test_a_folder_of_documents_is_cut_and_what_cannot_be_read_is_told(visitor: V
     (folder / "leave.md").write_text("# Leave\n\nParents get fourteen weeks.\n")
     (folder / "sub" / "pay.md").write_text("# Pay\n\nPaid at the end of the month.\n")
     (folder / "picture.xyz").write_bytes(b"\0")
+    (folder / "table.csv").write_text("id,title\n")
     page = visitor.go("/console/data")
     page.get_by_label("Into the collection").fill("handbook")
     page.get_by_label("Or a folder of documents").set_input_files(folder)
     page.get_by_role("button", name="Look at it first").click()
+    expect(page.get_by_role("region", name="Left out")).to_contain_text("table.csv")
     page.get_by_role("button", name="Store them").click()
     expect(page.get_by_text("Stored.")).to_be_visible()
     expect(page.locator("#upload")).to_contain_text(".xyz")
+    expect(page.get_by_role("region", name="Refused")).to_contain_text("table.csv")
     page.get_by_role("link", name="Search it").click()
     page.get_by_role("searchbox").fill("fourteen weeks")
     page.keyboard.press("Enter")
@@ -79,13 +83,38 @@ def test_a_folder_of_documents_is_cut_and_what_cannot_be_read_is_told(visitor: V
     expect(page.locator(".results")).to_contain_text("handbook/leave.md")
 
 
+def test_of_what_holds_nothing_nothing_is_stored(visitor: Visitor, tmp_path: Path, ask: Ask) -> None:
+    """An empty file, and one whose lines are all refused: each is said, and a look makes no collection."""
+    file = tmp_path / "bad.jsonl"
+    page = visitor.go("/console/data")
+    page.get_by_label("Into the collection").fill("nothing")
+    for content, said in (("", "is empty"), ('{"title": "no id"}\n', "refused")):
+        file.write_text(content)
+        page.get_by_label("Drop a CSV or JSON Lines file").set_input_files(file)
+        page.get_by_role("button", name="Look at it first").click()
+        expect(page.locator("#upload")).to_contain_text(said)
+
+    async def names(platform: Platform) -> set[str]:
+        return {one.name for one in await platform.collections()}
+
+    assert "nothing" not in ask(names)
+    page.get_by_role("button", name="Store the items").click()
+    expect(page.get_by_role("alert")).to_contain_text("Nothing was stored")
+    expect(page.get_by_role("region", name="Refused")).to_contain_text("line 1")
+    assert page.get_by_role("link", name="Search it").count() == 0
+
+
 def test_an_item_is_changed_once_and_deleted(visitor: Visitor, ask: Ask) -> None:
     """A change is stored; one made on a version that is no more is refused; a deleted item is gone."""
 
     async def make(platform: Platform) -> bool:
-        await (await platform.collection("edited")).add([Item(item_id="a/b?c", title="before", tags=("x",))])
+        await (await platform.collection("edited")).add([whole])
         return True
 
+    async def stored(platform: Platform) -> Item:
+        return (await (await platform.collection("edited", create=False)).get([whole.item_id]))[whole.item_id]
+
+    whole = Item(item_id="a/b?c", title="before", body="\n\nlate", tags=("x;y", "z"), kind="k")
     ask(make)
     page = visitor.go("/console/data?collection=edited")
     page.get_by_role("link", name="a/b?c").click()
@@ -95,8 +124,11 @@ def test_an_item_is_changed_once_and_deleted(visitor: Visitor, ask: Ask) -> None
     page.get_by_label("attributes, as JSON").fill('{"level": 3}')
     page.get_by_role("button", name="Save").click()
     expect(page.get_by_role("heading", name="after")).to_be_visible()
+    assert ask(stored) == replace(whole, title="after", attributes={"level": 3})
     late.get_by_role("button", name="Save").click()
     expect(late.get_by_role("alert")).to_contain_text("a/b?c")
+    late.get_by_role("link", name="Back to the form").click()
+    expect(late.get_by_role("heading", name="after")).to_be_visible()
     page.get_by_text("Delete this item").click()
     page.get_by_role("button", name="Delete it").click()
 
@@ -221,20 +253,27 @@ def test_a_re_embedding_is_begun_paused_switched_and_rolled_back(visitor: Visito
     assert visitor.accessibility() == []
 
 
-def test_a_file_is_dropped(visitor: Visitor, tmp_path: Path) -> None:
-    """From the desktop onto its field, as onto any."""
+@pytest.mark.parametrize("field", ["Drop a CSV or JSON Lines file", "Or a folder of documents"])
+def test_a_file_is_dropped(visitor: Visitor, tmp_path: Path, field: str) -> None:
+    """From the desktop onto its field, or onto that of folders; a folder on the field of files is told."""
     file = tmp_path / "dropped.jsonl"
     file.write_text('{"id": "d1", "title": "Dropped here"}\n')
     page = visitor.go("/console/data")
     page.get_by_label("Into the collection").fill("dropped")
-    box = page.get_by_label("Drop a CSV or JSON Lines file").bounding_box()
-    assert box is not None
     browser = page.context.new_cdp_session(page)
-    for kind in ("dragEnter", "dragOver", "drop"):
-        browser.send("Input.dispatchDragEvent", {
-            "type": kind, "x": box["x"] + box["width"] / 2, "y": box["y"] + box["height"] / 2,
-            "data": {"items": [], "files": [str(file)], "dragOperationsMask": 1},
-        })  # fmt: skip
+
+    def drop(label: str, path: Path) -> None:
+        box = page.get_by_label(label).bounding_box()
+        assert box is not None
+        for kind in ("dragEnter", "dragOver", "drop"):
+            browser.send("Input.dispatchDragEvent", {
+                "type": kind, "x": box["x"] + box["width"] / 2, "y": box["y"] + box["height"] / 2,
+                "data": {"items": [], "files": [str(path)], "dragOperationsMask": 1},
+            })  # fmt: skip
+
+    drop("Drop a CSV or JSON Lines file", tmp_path)
+    expect(page.get_by_role("alert")).to_contain_text("the field for folders")
+    drop(field, file)
     page.get_by_role("button", name="Look at it first").click()
     expect(page.locator("#preview")).to_contain_text("Dropped here")
     assert visitor.accessibility() == []

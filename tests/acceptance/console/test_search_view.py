@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 from playwright.sync_api import Page, expect
 
-from retrieval import Platform
+from retrieval import Item, Platform, Profile
 from tests.acceptance.console.conftest import ATTACK, Ask, Visitor
 
 QUESTION = "/console/search?collection=tickets&q=connection+timeout"
@@ -53,6 +53,9 @@ def test_filters_are_clicked_and_paged_through(visitor: Visitor) -> None:
     page.get_by_label(re.compile("^Critical")).check()
     page.wait_for_url(re.compile("f.priority=Critical"))
     expect(page.get_by_label(re.compile("^Critical"))).to_be_checked()
+    expect(page.get_by_label(re.compile("^Critical"))).to_be_focused()
+    assert "w." not in page.url
+    assert page.get_by_role("region", name="Before and after").count() == 0
     narrowed = page.locator(".results > li").count()
     page.get_by_label(re.compile("^Blocker")).check()
     page.wait_for_url(re.compile("f.priority=Critical&f.priority=Blocker|f.priority=Blocker&f.priority=Critical"))
@@ -73,6 +76,7 @@ def test_feedback_reaches_the_statistics(visitor: Visitor, ask: Ask) -> None:
     page = visitor.go("/console/search?collection=tickets&q=packages.json+release+label")
     page.get_by_role("button", name="Helpful: Filter deps with release labels", exact=True).click()
     expect(page.get_by_text("Noted: helpful")).to_be_visible()
+    expect(page.get_by_role("button", name="Helpful: Filter deps with release labels", exact=True)).to_be_focused()
 
     async def standing(platform: Platform) -> tuple[int, int]:
         collection = await platform.collection("tickets", create=False)
@@ -82,6 +86,32 @@ def test_feedback_reaches_the_statistics(visitor: Visitor, ask: Ask) -> None:
     assert ask(standing) == (1, 1)
     page = visitor.go("/console/profiles?collection=tickets")
     expect(page.get_by_role("figure", name="What each version earned")).to_contain_text("version 1, model 0")
+
+
+def test_weights_go_back_to_exactly_the_profile_s(visitor: Visitor, ask: Ask) -> None:
+    """Whatever they are; and the preview asks with the same corrected words as the search."""
+
+    async def weigh(platform: Platform) -> int:
+        docs = await platform.collection("weighed")
+        await docs.add(Item(item_id=f"i{n}", title=f"connection {n}") for n in range(12))
+        return await docs.set_profile(Profile(legs={"dense": 0.35, "lexical": 1 / 3}))
+
+    ask(weigh)
+    page = visitor.go("/console/search?collection=weighed&q=conection")
+    dense, preview = page.get_by_role("slider", name="dense"), page.get_by_role("region", name="Before and after")
+    own = dense.input_value()
+    expect(page.locator(".note").first).to_contain_text("connection")
+    expect(preview).to_have_count(0)
+    dense.fill("0")
+    expect(preview.locator("ol").first.locator(".name")).to_have_count(10)
+    page.get_by_role("button", name="Back to the profile's").click()
+    expect(preview).to_have_count(0)
+    page.get_by_role("link", name="Next page").click()
+    last = page.locator(".results > li")
+
+    assert own == "0.35"
+    expect(last).to_have_count(2)
+    expect(page.get_by_role("link", name="Next page")).to_have_count(0)
 
 
 def test_what_is_stored_and_asked_is_shown_as_text(visitor: Visitor) -> None:
@@ -140,6 +170,8 @@ def test_what_cannot_be_done_is_said_where_one_looks(visitor: Visitor) -> None:
     page.get_by_label("filter", exact=True).fill("{oops")
     page.get_by_label("filter", exact=True).press("Tab")
     expect(page.get_by_role("alert")).to_contain_text("no JSON")
+    page.locator(".results > li").last.scroll_into_view_if_needed()
+    expect(page.get_by_role("alert")).to_be_in_viewport()
     for slider in page.get_by_role("slider").all():
         slider.evaluate("one => { one.value = 0; one.dispatchEvent(new Event('input', {bubbles: true})); }")
     page.get_by_label("filter", exact=True).fill("")

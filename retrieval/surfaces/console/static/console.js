@@ -1,4 +1,4 @@
-// What HTML cannot say: the theme, what a slider stands at, copying, and selects that show their page at once.
+// What HTML cannot say: the theme, what a slider stands at, copying, and which field takes what is dropped.
 (function () {
   "use strict";
   const root = document.documentElement;
@@ -11,12 +11,12 @@
   };
   show();
   dark.addEventListener("change", show);
-  // On a narrow screen the answer comes first.
-  const fold = () => {
-    if (!matchMedia("(max-width: 56rem)").matches) return;
-    document.querySelectorAll(".filters > details[open]").forEach((one) => { one.open = false; });
-  };
+  // On a narrow screen the answer comes first; filters that were opened stay open.
+  const filters = () => document.querySelector(".filters > details");
+  let isOpen = !matchMedia("(max-width: 56rem)").matches;
+  const fold = () => { if (filters()) filters().open = isOpen; };
   document.addEventListener("DOMContentLoaded", () => { show(); fold(); });
+  document.addEventListener("htmx:beforeSwap", () => { if (filters()) isOpen = filters().open; });
   document.addEventListener("htmx:afterSettle", fold);
 
   document.addEventListener("click", (event) => {
@@ -43,22 +43,50 @@
     if (output) output.textContent = Number(slider.value).toFixed(2);
   };
   document.addEventListener("input", (event) => { if (event.target.type === "range") tell(event.target); });
-  document.addEventListener("change", (event) => {
-    if ("submits" in event.target.dataset) event.target.form.submit();
-  });
   document.addEventListener("htmx:configRequest", (event) => {
+    const { elt, parameters, verb } = event.detail;
     // A new question, or another filter, starts at the first page.
-    if (event.detail.elt.id === "ask") delete event.detail.parameters.after;
+    if (elt.id === "ask") delete parameters.after;
+    // A question names the weights that were moved alone; the others are saved as they are: browsers round them.
+    document.querySelectorAll("input[type=range]").forEach((one) => {
+      if (parameters[one.name] === undefined || Math.abs(one.value - one.dataset.own) > 1e-9) return;
+      if (verb === "get") delete parameters[one.name];
+      else parameters[one.name] = one.dataset.own;
+    });
   });
-  const unreachable = () => {
+  document.addEventListener("htmx:beforeRequest", (event) => {
+    // Where the next comparison fails, the one before is not taken for its answer.
+    if (event.detail.target.id === "compared") event.detail.target.replaceChildren();
+  });
+  // What is sent by a double click is sent once; htmx sees to its own forms.
+  document.addEventListener("submit", (event) => {
+    if (event.defaultPrevented || event.target.method !== "post") return;
+    if (event.target.dataset.isSent) event.preventDefault();
+    event.target.dataset.isSent = "yes";
+  });
+  const say = (text) => {
     const notice = document.getElementById("notice");
     if (!notice) return;
     const box = document.createElement("div");
     box.className = "problem";
     box.setAttribute("role", "alert");
-    box.textContent = "The service does not answer. Is it running? Try again in a moment.";
+    box.textContent = text;
     notice.replaceChildren(box);
   };
+  document.addEventListener("drop", (event) => {
+    const field = event.target;
+    if (field.type !== "file") return;
+    const isFolder = [...event.dataTransfer.items].some((one) => one.webkitGetAsEntry()?.isDirectory);
+    document.getElementById("notice")?.replaceChildren();
+    if (isFolder && !field.webkitdirectory) {
+      event.preventDefault();
+      say("This field takes files. Drop a folder on the field for folders.");
+    } else if (!isFolder && field.webkitdirectory) {
+      event.preventDefault();
+      document.getElementById("files").files = event.dataTransfer.files;
+    }
+  });
+  const unreachable = () => say("The service does not answer. Is it running? Try again in a moment.");
   document.addEventListener("htmx:sendError", unreachable);
   document.addEventListener("htmx:timeout", unreachable);
   document.addEventListener("htmx:afterOnLoad", (event) => {
