@@ -96,6 +96,8 @@ class PreviewRequest(Sent):
     where: Where | None = None
     limit: Limit = 10
     syntax: bool = True
+    typos: bool = False
+    """Whether misspelt words are taken for known ones, as in a search."""
     min_score: float | None = None
     min_relevance: LeastRelevance | None = None
     context: SentSituation = SentSituation()
@@ -171,7 +173,7 @@ async def preview(request: Request, collection: NamedCollection, body: PreviewRe
         chosen = {name: await _profile(collection, name, one) for name, one in body.profiles.items()}
         with fields_of(where=body.where):
             found = await collection.preview(
-                body.query, profiles=chosen, where=where, limit=body.limit, syntax=body.syntax,
+                body.query, profiles=chosen, where=where, limit=body.limit, syntax=body.syntax, typos=body.typos,
                 min_score=body.min_score, min_relevance=body.min_relevance, context=body.context.context(),
             )  # fmt: skip
         return await aside(lambda: JSONResponse(found.as_dict()), is_long=is_large)
