@@ -51,11 +51,6 @@ def started(name: str, kind: SpanKind, parent: Context | None) -> Traced:
     return _NOTHING if maker is None else Current(maker.start_span(name, parent, kind))
 
 
-def part(of: Span | None, name: str) -> Traced:
-    """A span within one that was begun; nothing where that is not kept."""
-    return _NOTHING if of is None else span(name)
-
-
 @lru_cache(maxsize=1)
 def _tracer_of(provider: TracerProvider) -> Tracer:
     return provider.get_tracer("retrieval")

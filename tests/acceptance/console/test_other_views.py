@@ -280,7 +280,7 @@ def test_a_file_is_dropped(visitor: Visitor, tmp_path: Path, field: str) -> None
 
 
 def test_exploration_has_its_share_and_its_price(visitor: Visitor, ask: Ask) -> None:
-    """Of a collection that explores: the share of what was shown, and what an explored hit earned less."""
+    """The page of a collection that explores shows the share of explored hits, and how much less they earned."""
 
     async def explore(platform: Platform) -> bool:
         tried = await platform.collection("explored")
@@ -341,7 +341,7 @@ def test_learning_shows_items_contexts_events_and_a_replay(visitor: Visitor, ask
 def test_the_sql_of_each_plot_gives_the_numbers_of_its_table(
     visitor: Visitor, database_url: str, console_settings: Settings, ask: Ask
 ) -> None:
-    """What is copied runs, and has the columns and as many rows as the table beside it."""
+    """The copied SQL runs, and has the columns and as many rows as the table beside it."""
 
     async def rate(platform: Platform) -> str:
         found = await (await platform.collection("tickets", create=False)).search("release label")

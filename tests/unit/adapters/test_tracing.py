@@ -11,16 +11,16 @@ from opentelemetry.trace import StatusCode, get_current_span
 
 from retrieval.adapters.store.deadline import in_background
 from retrieval.adapters.store.round_trip import server_of
-from retrieval.adapters.tracing import part, span
+from retrieval.adapters.tracing import span
 from tests.support.traces import keep_spans
 
 
 def test_nothing_is_made_where_nobody_keeps_spans() -> None:
-    """Each span is the same nothing, and so are its parts."""
+    """Each span is the same nothing."""
     with span("first") as traced:
         assert traced is None
 
-    assert span("first") is span("second") is part(None, "third")
+    assert span("first") is span("second")
 
 
 def test_what_is_not_sampled_is_not_described(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -35,7 +35,7 @@ def test_what_is_not_sampled_is_not_described(monkeypatch: pytest.MonkeyPatch) -
 def test_a_span_within_another_is_its_child(monkeypatch: pytest.MonkeyPatch) -> None:
     """The current span is the parent, and is current again afterwards."""
     kept = keep_spans(monkeypatch)
-    with span("search") as traced, part(traced, "embed"):
+    with span("search"), span("embed"):
         pass
 
     assert [one.name for one in kept.within(kept.one("search"))] == ["embed"]
