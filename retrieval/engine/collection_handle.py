@@ -263,25 +263,31 @@ def from_a_replica(
 ) -> Callable[Concatenate[CollectionHandle, _Given], Coroutine[Any, Any, _Answer]]:
     """A call that reads from one replica; from the primary where none is fresh enough, and where the replica fails.
 
-    Searches that are not recorded read from the primary: by them it is measured, or decided what is written.
+    It raises ``UnknownCollectionError`` where the collection is gone, as with ``told_if_gone``. Searches that are not
+    recorded read from the primary: by them it is measured, or decided what is written.
     """
 
     @wraps(call)
     async def placed(handle: CollectionHandle, /, *given: _Given.args, **named: _Given.kwargs) -> _Answer:
+        before = handle.stored.collection_id
         replicas = handle.database.replicas if handle.is_recorded else None
-        replica = None if replicas is None else await replicas.chosen()
-        if replicas is None or replica is None:
-            return await call(handle, *given, **named)
-        await handle.fresh()
         try:
-            there = await handle.on(replica)
-            if there is not None:
-                return await call(there, *given, **named)
-        except PoolExhaustedError:
-            raise  # what is too much for a replica would be too much for the primary
-        except (DatabaseError, UnknownCollectionError, UnknownFieldError) as error:
-            replicas.failed(replica, error)
-        return await call(handle, *given, **named)
+            replica = None if replicas is None else await replicas.chosen()
+            if replicas is None or replica is None:
+                return await call(handle, *given, **named)
+            await handle.fresh()
+            try:
+                there = await handle.on(replica)
+                if there is not None:
+                    return await call(there, *given, **named)
+            except PoolExhaustedError:
+                raise  # what is too much for a replica would be too much for the primary
+            except (DatabaseError, UnknownCollectionError, UnknownFieldError) as error:
+                replicas.failed(replica, error)
+            return await call(handle, *given, **named)
+        except DatabaseError as error:
+            await handle.check_there(error, before)
+            raise
 
     return placed
 

@@ -28,6 +28,7 @@ from retrieval.domain.search.filters import Field, Filter, Where
 from retrieval.domain.search.fusion import Candidate
 from retrieval.domain.search.hit import Hit, SearchResult
 from retrieval.domain.search.profile import DEPTH, LegName, Profile, leg_name
+from retrieval.domain.search.query import SearchBounds
 from retrieval.domain.search.snippet import READ, checked_size, snippet_of
 from retrieval.domain.search.spelling import Completions
 from retrieval.domain.search.synonyms import Synonyms, with_synonyms
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
     from retrieval.domain.search.preview import Preview
 
 
-@told_if_gone
 @from_a_replica
 async def search(
     handle: CollectionHandle,
@@ -74,10 +74,9 @@ async def search(
     counted = {} if facets == () else await _counted_fields(handle, facets)
     stored, bounds = await handle.fresh(), handle.parts.bounds
     chosen = _chosen(handle, stored, legs, profile)
-    condition = await parsed_filter(where, bounds)
-    each = () if prefer is None else prefer if isinstance(prefer, list | tuple) else (prefer,)
-    preferred = tuple([await parsed_filter(one, bounds) for one in each[: MAX_PREFERRED + 1]]) if each else ()
-    needs_question = (chosen or stored.profile).needs_question
+    condition = None if where is None else await parsed_filter(where, bounds)
+    preferred = () if prefer is None else await _parsed_preferred(prefer, bounds)
+    needs_question = asked.get("vector") is None and (chosen or stored.profile).needs_question
 
     def make(words: str | None) -> SearchRequest:
         return checked_request(
@@ -90,7 +89,7 @@ async def search(
             **asked,
         )
 
-    is_long = _is_long(query, asked.get("rewrites"))
+    is_long = query is not None and _is_long(query, asked.get("rewrites"))
     first = request = await aside(lambda: make(query), is_long=True) if is_long else make(query)
     notes: tuple[str, ...] = ()
     if typos and query:
@@ -117,7 +116,6 @@ async def search(
     return result if size is None else await _with_snippets(handle, stored, result, request, size)
 
 
-@told_if_gone
 @from_a_replica
 async def search_each(
     handle: CollectionHandle,
@@ -361,7 +359,6 @@ async def _spelt(handle: CollectionHandle, stored: StoredCollection, term: str, 
     return spelling.spelling_of(term, word, (text for _, *texts in found for text in texts)) or term
 
 
-@told_if_gone
 @from_a_replica
 async def complete(handle: CollectionHandle, text: str, *, where: Where | Filter | None, limit: int) -> Completions:
     """See ``Collection.complete``."""
@@ -445,6 +442,14 @@ def _searcher(handle: CollectionHandle, stored: StoredCollection) -> Searcher:
     return handle.searcher
 
 
+async def _parsed_preferred(prefer: object, bounds: SearchBounds) -> tuple[Filter | None, ...]:
+    each = prefer if isinstance(prefer, list | tuple) else (prefer,)
+    return tuple([await parsed_filter(wanted, bounds) for wanted in each[: MAX_PREFERRED + 1]])
+
+
+_MOST_LEGS = len(LegName)
+
+
 def _chosen(
     handle: CollectionHandle, stored: StoredCollection, legs: Sequence[str] | None, profile: Profile | None
 ) -> Profile | None:
@@ -453,10 +458,10 @@ def _chosen(
         check_profile(profile)
     if legs is None:
         return profile
-    if isinstance(legs, str) or not isinstance(legs, Sequence):
+    if type(legs) is not list and (isinstance(legs, str) or not isinstance(legs, Sequence)):
         raise InvalidRequestError(f"legs must be a list of names such as ['dense', 'lexical'], not {legs!r:.80}")
-    if len(legs) > len(LegName):
-        raise InvalidRequestError(f"{len(legs)} legs; there are {len(LegName)}, name each once")
+    if len(legs) > _MOST_LEGS:
+        raise InvalidRequestError(f"{len(legs)} legs; there are {_MOST_LEGS}, name each once")
     return handle.narrowed(profile or stored.profile, tuple(legs))
 
 

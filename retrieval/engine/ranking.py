@@ -16,7 +16,7 @@ from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.items.conditions import HIT_COLUMNS
 from retrieval.adapters.store.search.candidates import Found
 from retrieval.domain.errors import InvalidRequestError
-from retrieval.domain.records.slate import Placed
+from retrieval.domain.records.slate import Placed, Slot
 from retrieval.domain.search.fusion import (
     Candidate,
     Fused,
@@ -233,27 +233,29 @@ def hits(
     ``slate`` says why items stand where they stand; of one that it does not name, the score alone brought it there.
     ``relevance``: the probability by item id that it is relevant, where it is told.
     """
-    placed = {place.item_id: {"slot": place.slot, "propensity": place.propensity} for place in slate}
-    return tuple(
-        [
+    placed = {place.item_id: (place.slot, place.propensity) for place in slate}
+    made = []
+    for rank, (item_id, score, contributions) in enumerate(ranked, 1):
+        values = dict(zip(HIT_COLUMNS, columns[item_id], strict=True))
+        values["tags"] = tuple(values["tags"])
+        slot, propensity = placed.get(item_id, _AS_USUAL)
+        made.append(
             Hit(
                 item_id=item_id,
                 score=score,
                 rank=rank,
-                explanation=Explanation(fusion, contributions),
                 relevance=relevance.get(item_id),
-                **placed.get(item_id, _AS_USUAL),
-                **{**dict(zip(HIT_COLUMNS, row := columns[item_id], strict=True)), "tags": tuple(row[_TAGS])},
+                slot=slot,
+                propensity=propensity,
+                explanation=Explanation(fusion, contributions),
+                **values,
             )
-            for rank, (item_id, score, contributions) in enumerate(ranked, 1)
-        ]
-    )
+        )
+    return tuple(made)
 
 
-_TAGS = HIT_COLUMNS.index("tags")
-
-_AS_USUAL: dict[str, Any] = {}
-"""Where a hit stands for its score alone: as the fields of a hit are by themselves."""
+_AS_USUAL = (Slot.EXPLOIT, 1.0)
+"""Of a hit that stands where it stands for its score alone."""
 
 
 def calibration_of(collection: StoredCollection, profile: Profile) -> Calibration | None:

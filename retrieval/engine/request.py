@@ -175,7 +175,8 @@ def checked_request(
     words = checked_words(query, bounds)
     if not words and vector is None and needs_question:
         raise EmptyQueryError("the query is empty; give some words, or a vector")
-    asked = parse_query(words, needs_words=vector is None and needs_question) if syntax else ParsedQuery(words)
+    is_plain = not words or not syntax
+    asked = ParsedQuery(words) if is_plain else parse_query(words, needs_words=vector is None and needs_question)
     return SearchRequest(
         query=asked.words,
         vector=None if vector is None else _flat(vector),
@@ -184,14 +185,19 @@ def checked_request(
         profile=profile,
         group_by=None if group_by is None else _checked_group(group_by),
         prefixes=asked.prefixes,
-        rewrites=_checked_rewrites(rewrites, words, vector, bounds),
-        preferred=checked_preferred(preferred),
-        entities=checked_entities(entities),
-        tags=checked_tags(tags),
-        as_of=_checked_moment(as_of),
+        rewrites=() if rewrites is _NONE else _checked_rewrites(rewrites, words, vector, bounds),
+        preferred=() if preferred is _NONE else checked_preferred(preferred),
+        entities=_NOBODY if entities is None else checked_entities(entities),
+        tags=_NOBODY if tags is _NONE else checked_tags(tags),
+        as_of=None if as_of is None else _checked_moment(as_of),
         min_score=None if min_score is None else _checked_least("min_score", min_score, -math.inf, math.inf),
         min_relevance=None if min_relevance is None else _checked_least("min_relevance", min_relevance, 0.0, 1.0),
     )
+
+
+_NONE: tuple[()] = ()
+"""What a caller gives who leaves the argument out: there is one empty tuple."""
+_NOBODY: frozenset[Any] = frozenset()
 
 
 def _checked_least(name: str, value: object, least: float, most: float) -> float:
@@ -263,8 +269,8 @@ def _checked_rewrites(rewrites: object, words: str, vector: object, bounds: Sear
     return checked
 
 
-def _checked_moment(moment: datetime | None) -> datetime | None:
-    if moment is not None and (fault := fault_of(moment)):
+def _checked_moment(moment: datetime) -> datetime:
+    if fault := fault_of(moment):
         said = moment.isoformat() if isinstance(moment, datetime) else repr(moment)
         raise InvalidRequestError(f"as_of is {said:.80}; {fault}")
     return moment
@@ -320,10 +326,10 @@ def _checked_group(name: str) -> Field:
 
 
 def _with_conditions(condition: Filter | None, asked: ParsedQuery) -> Filter | None:
+    if not asked.phrases and not asked.excluded:
+        return condition
     parts: list[Filter] = [Contains(phrase) for phrase in asked.phrases]
     parts += [Not(Contains(phrase)) for phrase in asked.excluded]
-    if not parts:
-        return condition
     return And((*(() if condition is None else (condition,)), *parts))
 
 

@@ -9,6 +9,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
+from operator import itemgetter
 from typing import Any
 
 from opentelemetry.trace import Span
@@ -144,10 +145,8 @@ def tell_search(traced: Span, tenant_id: int, collection: StoredCollection, resu
         traced.set_attribute("retrieval.retrieval_id", str(first.retrieval_id))
 
 
-def tell_candidates(traced: Span | None, asked: Sequence[PlannedSearch], each: Sequence[Found]) -> None:
+def tell_candidates(traced: Span, asked: Sequence[PlannedSearch], each: Sequence[Found]) -> None:
     """Puts the candidates of each leg on the span, an event a leg: one statement finds those of all legs."""
-    if traced is None:
-        return
     traced.set_attributes(
         {
             "retrieval.legs": sorted({leg for found in each for leg in found.rankings}),
@@ -178,6 +177,7 @@ _DEEPEST = 50_000
 
 
 _UNDECIDED = Decided()
+_ITEM_ID = itemgetter(0)
 
 _MOST_PLANS = 100
 
@@ -248,31 +248,34 @@ class Searcher:
             stages.begin("retrieval.plan", "embed")
             plan = partial(self._asked_each, requests, vectors)
             asked = await aside(plan, is_long=True) if is_long else plan()
+            profile = asked[0].plan.profile  # the searches of one call have one
             finding = stages.begin("retrieval.candidates", "candidates")
             each = await self._find_each(asked, is_long)
-            tell_candidates(finding, asked, each)
+            if finding is not None:
+                tell_candidates(finding, asked, each)
             if self.sampler is not None:
                 for one, found in zip(asked, each, strict=True):
                     self.sampler.offer(one.plan.request, one.query, found)
             stages.begin("retrieval.rank", "learn")
-            each = await self._signalled(asked, each)
+            if profile.signals or self.collection.has_expiring:
+                each = await self._signalled(asked, each)
             rankings = [await self._ranked(search, found, is_long) for search, found in zip(asked, each, strict=True)]
-            if (rerank := asked[0].plan.profile.rerank) is not None:  # the searches of one call have one profile
+            if profile.rerank is not None:
                 stages.begin("retrieval.rerank", "rerank")
-                asked, rankings = await self._reranked(asked, rankings, rerank)
+                asked, rankings = await self._reranked(asked, rankings, profile.rerank)
             stages.begin("retrieval.learn", "learn")
             finals = await self._finals(asked, rankings, context)
             finals = [self._sure(*one) for one in zip(asked, finals, strict=True)]
             stages.begin("retrieval.items", "items")
-            columns = await self._columns(asked, each, [final.shown for final in finals])
+            columns = await self._columns(asked, finals)
             stages.begin("retrieval.record")
             timings = stages.timings()
             answer = partial(self._answers, asked, finals, columns, context, timings)
             answers = await aside(answer, is_long=True) if is_long else answer()
-            kept = await self._recorded([answered for answered, _ in answers], asked, is_long)
+            kept = await self._recorded(answers, asked, is_long)
         results = [
-            self._result(answered, shown, first, is_kept, final)
-            for (answered, shown), first, is_kept, final in zip(answers, each, kept, finals, strict=True)
+            self._result(*answer, first, is_kept, final)
+            for answer, first, is_kept, final in zip(answers, each, kept, finals, strict=True)
         ]
         if self.observer is not None:
             self.observer.searched(results)
@@ -296,8 +299,10 @@ class Searcher:
         for request in requests:
             profile = request.profile or self.collection.profile
             rankings = len(profile.legs) * (1 + len(request.rewrites)) * (1 + len(request.preferred))
-            asked = [extent(part).values for part in (request.condition, *request.preferred) if part is not None]
-            things += rankings * max(profile.depth, request.limit) + sum(asked)
+            things += rankings * max(profile.depth, request.limit)
+            if request.condition is not None or request.preferred:
+                filters = (request.condition, *request.preferred)
+                things += sum(extent(wanted).values for wanted in filters if wanted is not None)
         return things >= LONG
 
     def _asked_each(self, requests: Sequence[SearchRequest], vectors: QueryVectors) -> list[PlannedSearch]:
@@ -308,14 +313,18 @@ class Searcher:
         now = self._now()
         why_no_vector = why_none if vectors[0] is None else None
         plan = self._plan(request, why_no_vector)
-        asked = zip(request.wordings, vectors, strict=True)
-        queries = tuple(_query(one, vector, now, plan.profile) for one, vector in asked)
-        if LegName.DENSE in plan.request.legs and not all(query.vector is not None for query in queries):
-            # Every wording runs the same legs.
-            queries = tuple(query for query in queries if query.vector is not None)
-            plan = replace(plan, notes=(*plan.notes, _FEWER_REWRITES.format(why_none)))
+        queries: tuple[Query, ...] = (_query(request, vectors[0], now, plan.profile),)
+        if request.rewrites:
+            rewritten = zip(request.wordings[1:], vectors[1:], strict=True)
+            queries += tuple(_query(wording, vector, now, plan.profile) for wording, vector in rewritten)
+            if LegName.DENSE in plan.request.legs and not all(query.vector is not None for query in queries):
+                # Every wording runs the same legs.
+                queries = tuple(query for query in queries if query.vector is not None)
+                plan = replace(plan, notes=(*plan.notes, _FEWER_REWRITES.format(why_none)))
         is_recorded = self.recorder is not None and self._is_wanted(plan.profile.recording)
-        preferred = tuple(self._planned_preferred(wanted, why_no_vector, plan) for wanted in request.narrowed)
+        preferred: tuple[CandidateRequest, ...] = ()
+        if request.preferred:
+            preferred = tuple(self._planned_preferred(wanted, why_no_vector, plan) for wanted in request.narrowed)
         return PlannedSearch(request, plan, queries, self.chance.getrandbits(63), is_recorded, preferred)
 
     def _plan(self, request: SearchRequest, why_no_vector: str | None) -> SearchPlan:
@@ -356,6 +365,9 @@ class Searcher:
         requests: Sequence[CandidateRequest],
         is_long: bool,  # noqa: FBT001 - of one call
     ) -> Found:
+        if len(requests) == len(one.queries) == 1:
+            [found] = await find_candidates_of_each(self.database, self.tenant_id, requests[0], one.queries)
+            return found
         each = [
             await find_candidates_of_each(self.database, self.tenant_id, request, one.queries) for request in requests
         ]
@@ -377,8 +389,6 @@ class Searcher:
     async def _signalled(self, asked: Sequence[PlannedSearch], each: list[Found]) -> list[Found]:
         """The candidates that have not expired, with the profile's signals; the searches of one call have one."""
         profile = asked[0].plan.profile
-        if not profile.signals and not self.collection.has_expiring:
-            return each
         from retrieval.engine.signals import Signaller
 
         signaller, now = Signaller(self.database, self.tenant_id, self.collection), self._now()
@@ -409,7 +419,9 @@ class Searcher:
                 return RankedSearch(shown, ranked[:pool], found)
             most = MAX_DEPTH if is_full else deepest
             requests = tuple(each.deeper(_DEEPER, most) for each in requests)
-            [found] = await self._signalled([one], [await self._find(one, requests, is_long)])
+            found = await self._find(one, requests, is_long)
+            if profile.signals or self.collection.has_expiring:
+                [found] = await self._signalled([one], [found])
 
     async def _reranked(
         self, asked: Sequence[PlannedSearch], rankings: Sequence[RankedSearch], rerank: Rerank
@@ -479,17 +491,15 @@ class Searcher:
         kept = shown if places is None else [shown[place] for place in places]
         return Final(final.ranked, final.slate, final.decided, kept, relevance, why_none)
 
-    async def _columns(
-        self, asked: Sequence[PlannedSearch], each: Sequence[Found], rankings: Sequence[Sequence[Fused]]
-    ) -> Columns:
+    async def _columns(self, asked: Sequence[PlannedSearch], finals: Sequence[Final]) -> Columns:
         """The columns of all hits; read once for all of them, unless they came with the candidates."""
         columns: dict[str, tuple[Any, ...]] = {}
-        for search, found in zip(asked, each, strict=True):
+        missing: dict[str, None] = {}
+        for search, final in zip(asked, finals, strict=True):
             if search.plan.request.with_items:
-                columns |= found.rows
-        missing = dict.fromkeys(
-            candidate.item_id for ranked in rankings for candidate in ranked if candidate.item_id not in columns
-        )
+                columns |= final.ranked.found.rows
+            else:
+                missing |= dict.fromkeys(map(_ITEM_ID, final.shown))
         if missing:
             collection_id = self.collection.collection_id
             set_already = settings(asked[0].plan.request)
@@ -524,7 +534,7 @@ class Searcher:
             context=context,
             plan=one.plan,
             query=one.query,
-            found=replace(found, rows={}) if found.rows else found,
+            found=found,
             shown=shown,
             slate=final.slate,
             timings_ms=timings,
@@ -532,19 +542,20 @@ class Searcher:
             decided=final.decided,
             reranked=final.ranked.reranked,
         )
+        found.rows.clear()  # texts may be large, and records wait
         return answered, hits(shown, columns, fusion, final.slate, final.relevance)
 
     async def _recorded(
         self,
-        answered: Sequence[Answered],
+        answers: Sequence[tuple[Answered, tuple[Hit, ...]]],
         asked: Sequence[PlannedSearch],
         is_long: bool,  # noqa: FBT001 - of one call
     ) -> list[bool | None]:
         """Tells whether each search is recorded, or will be after its answer; None: no record is wanted."""
         recorder = self.recorder
-        wanted = [one for one, search in zip(answered, asked, strict=True) if search.is_recorded]
+        wanted = [answered for (answered, _), search in zip(answers, asked, strict=True) if search.is_recorded]
         if recorder is None or not wanted:
-            return [None] * len(answered)
+            return [None] * len(answers)
         ready: Sequence[Recordable | WrittenDown] = wanted
         if is_long:
             ready = await aside(lambda: [recorder.ready(one) for one in wanted], is_long=True)
@@ -569,7 +580,9 @@ class Searcher:
         is_missed = is_kept is False and one.plan.profile.recording.wait
         # Where every candidate was to get both scores, one without a dense score has no vector.
         waiting = _without_dense(shown) if one.plan.request.with_both_scores else 0
-        notes = (NOT_RECORDED,) if is_missed else ()
+        notes = one.plan.notes
+        if is_missed:
+            notes = (*notes, NOT_RECORDED)
         if waiting:
             notes = (*notes, _WITHOUT_VECTOR.format(waiting, len(shown)))
         return SearchResult(
@@ -578,7 +591,7 @@ class Searcher:
             why=why,
             weighed=weighed,
             profile_version=one.profile_version,
-            notes=(*one.plan.notes, *notes),
+            notes=notes,
             why_no_hits=final.why_none,
             timings_ms=one.timings_ms,
             retrieval_id=one.retrieval_id if is_kept else None,
@@ -642,16 +655,10 @@ def _in_order(one: PlannedSearch, found: Found, wanted: int | None) -> list[Fuse
 
 
 def _query(request: SearchRequest, vector: Vector | None, now: datetime, profile: Profile) -> Query:
-    entities, tags = tuple(sorted(request.entities)), tuple(sorted(request.tags))
-    return Query(
-        with_synonyms(request.query, profile.synonyms),
-        vector,
-        request.prefixes,
-        entities,
-        tags,
-        request.as_of or now,
-        now,
-    )
+    words = with_synonyms(request.query, profile.synonyms) if profile.synonyms else request.query
+    entities = tuple(sorted(request.entities)) if request.entities else ()
+    tags = tuple(sorted(request.tags)) if request.tags else ()
+    return Query(words, vector, request.prefixes, entities, tags, request.as_of or now, now)
 
 
 def _is_exhausted(one: PlannedSearch, found: Found, depth: int) -> bool:

@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import psycopg
@@ -21,6 +21,7 @@ from opentelemetry.trace import SpanKind
 from pgvector.psycopg.halfvec import register_halfvec_info
 from pgvector.psycopg.sparsevec import register_sparsevec_info
 from psycopg import sql
+from psycopg.pq import TransactionStatus
 from psycopg.types import TypeInfo
 from psycopg_pool import AsyncConnectionPool, PoolTimeout, TooManyRequests
 
@@ -167,6 +168,11 @@ RECONNECT_SECONDS = 1.0
 _NO_LIMIT = 2**31 - 1
 """Milliseconds: the most that PostgreSQL takes."""
 
+_Values = Mapping[str, str]
+
+_NO_SETTINGS: _Values = {}
+_MOST_WANTED = 1000
+
 _OF_SESSION = ("enable_", "hnsw.", "jit", "plan_cache_mode")
 """Settings of a search, by their beginning, that stay set until a search asks for others."""
 
@@ -195,6 +201,10 @@ class Database:
         self.replicas: Replicas | None = None
         """The replicas that searches read from; None: there are none."""
         self._pool = pool
+        self._spare: Connection | None = None
+        """The connection that was used last, apart from the pool: the next call finds its caches warm."""
+        self._wanted: dict[tuple[int | None, tuple[tuple[str, str], ...]], tuple[_Values, _Values]] = {}
+        """What ``_settings_of`` gave: tenants and searches come again."""
         self._taken = 0
         self._looking: asyncio.Task[None] | None = None
         self._looked_at = 0.0
@@ -255,7 +265,8 @@ class Database:
     @property
     def pool(self) -> PoolState:
         """How the pool of connections stands."""
-        return PoolState.of(self._pool.get_stats())
+        state = PoolState.of(self._pool.get_stats())
+        return state if self._spare is None else replace(state, idle=state.idle + 1)
 
     @property
     def is_used(self) -> bool:
@@ -264,6 +275,9 @@ class Database:
 
     async def close(self) -> None:
         """Close every connection."""
+        if (spare := self._spare) is not None:
+            self._spare = None
+            await put_back(self._pool, spare)
         await self._pool.close()
 
     async def read(
@@ -303,12 +317,14 @@ class Database:
                 statements = await written(statements)
             connection = await self.take()
             try:
-                tell_connected(traced, self._server, statements)
-                answers = await self._run(connection, tenant_id, settings or {}, statements)
+                if traced is not None:
+                    tell_connected(traced, self._server, statements)
+                answers = await self._run(connection, tenant_id, settings or _NO_SETTINGS, statements)
             finally:
                 await self.give_back(connection)
             rows = await rows_of(answers)
-            tell_rows(traced, rows)
+            if traced is not None:
+                tell_rows(traced, rows)
             return rows
 
     @asynccontextmanager
@@ -372,6 +388,12 @@ class Database:
 
     async def take(self) -> Connection:
         """A connection of the pool that works; give it back with ``give_back``."""
+        if (spare := self._spare) is not None:
+            self._spare = None
+            if not _was_closed(spare):
+                self._taken += 1
+                return spare
+            await put_back(self._pool, spare)
         if self._pool.closed:
             raise InvalidRequestError("the platform is closed; use it within its: async with connect() as platform")
         try:
@@ -388,14 +410,24 @@ class Database:
         return connection
 
     async def give_back(self, connection: Connection) -> None:
-        """Give a connection back to the pool."""
+        """Give a connection back: it is the spare one, or the pool's where there is one, or others wait."""
         self._taken -= 1
+        if self._spare is None and self._may_be_spare(connection):
+            self._spare = connection
+            return
         try:
             if connection.pgconn.pipeline_status:
                 # Cut off in the middle of a pipeline, it would take the next caller's statements for more of the same.
                 await connection.close()
         finally:
             await put_back(self._pool, connection)
+
+    def _may_be_spare(self, connection: Connection) -> bool:
+        """Whether nobody waits for a connection, and this one has nothing to end and is to live on."""
+        pool = self._pool
+        if pool._waiting or pool.closed or connection._expire_at <= time.monotonic():  # noqa: SLF001 - the pool's own count comes with all of its others
+            return False
+        return connection.pgconn.transaction_status == TransactionStatus.IDLE and not connection.pgconn.pipeline_status
 
     async def _check_reachable(self) -> None:
         """A pool that cannot connect times out as an exhausted one does; tell the two apart by connecting.
@@ -428,11 +460,12 @@ class Database:
         statements: Sequence[Compiled],
     ) -> list[Answer]:
         """Each statement's answer, of the tenant, under the settings; in one round trip."""
-        stay, local = self._settings(tenant_id, settings)
+        wanted = tuple(settings.items())
+        stay, local = self._settings(tenant_id, wanted)
         set_up = connection.session.changes(stay)
         if local:
             set_up.append(set_statement(local, is_local=True))
-        plan = None if self.is_pooled else tuple(sorted(settings.items()))
+        plan = None if self.is_pooled else wanted
         answers = await run_together(connection, [*set_up, *statements], plan)
         connection.session.settled(stay)
         return answers[len(set_up) :]
@@ -440,7 +473,7 @@ class Database:
     @asynccontextmanager
     async def _begun(self, connection: Connection, tenant_id: int | None) -> AsyncIterator[None]:
         """A transaction of the tenant."""
-        stay, local = self._settings(tenant_id, {})
+        stay, local = self._settings(tenant_id, ())
         set_up = connection.session.changes(stay)
         if set_up:
             await run_together(connection, set_up)
@@ -452,21 +485,30 @@ class Database:
         connection.session.settled(stay)
 
     def _settings(
-        self, tenant_id: int | None, settings: Mapping[str, str]
+        self, tenant_id: int | None, wanted: tuple[tuple[str, str], ...]
     ) -> tuple[Mapping[str, str], Mapping[str, str]]:
         """The settings of the session, and those of one transaction alone."""
+        known = self._wanted.get((tenant_id, wanted))
+        if known is None:
+            if len(self._wanted) >= _MOST_WANTED:
+                self._wanted.clear()
+            known = self._wanted[tenant_id, wanted] = self._settings_of(tenant_id, wanted)
+        until = current_deadline()
+        if until is None:
+            return known
+        stay, local = known
+        return stay, {**local, "statement_timeout": str(min(until.milliseconds(), self._longest))}
+
+    def _settings_of(self, tenant_id: int | None, wanted: tuple[tuple[str, str], ...]) -> tuple[_Values, _Values]:
         own = {
             "role": self.names.app_role,
             "search_path": self.search_path,
             "retrieval.tenant": "" if tenant_id is None else str(tenant_id),
         }
-        until = current_deadline()
-        late = {} if until is None else {"statement_timeout": str(min(until.milliseconds(), self._longest))}
         if self.is_pooled:
-            return {}, {**own, **settings, **late}
-        for name, value in settings.items():
-            (own if name.startswith(_OF_SESSION) else late)[name] = value
-        return own, late
+            return {}, {**own, **dict(wanted)}
+        stay = {name: value for name, value in wanted if name.startswith(_OF_SESSION)}
+        return {**own, **stay}, {name: value for name, value in wanted if name not in stay}
 
 
 class _Acquired:

@@ -14,9 +14,9 @@ import logging
 import re
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from contextvars import ContextVar
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from contextvars import ContextVar, Token
 from dataclasses import dataclass, field
 
 from retrieval.adapters.store.compiled import Compiled
@@ -56,20 +56,26 @@ _AFTER_WRITE: ContextVar[int] = ContextVar("retrieval_after_write", default=0)
 """The position that the task's searches have to have."""
 
 
-@contextmanager
-def reading_after(token: str | None) -> Iterator[None]:
+class reading_after:  # noqa: N801 - used as a function, in a with
     """Let the searches in the ``with`` block read at least the state of that token; None: nothing is asked.
 
     Raises ``InvalidRequestError`` for what is no token.
     """
-    if token is None:
-        yield
-        return
-    before = _AFTER_WRITE.set(checked_token(token))
-    try:
-        yield
-    finally:
-        _AFTER_WRITE.reset(before)
+
+    __slots__ = ("_before", "_token")
+
+    def __init__(self, token: str | None) -> None:
+        self._token = token
+        self._before: Token[int] | None = None
+
+    def __enter__(self) -> None:
+        """The searches read so from here on."""
+        if self._token is not None:
+            self._before = _AFTER_WRITE.set(checked_token(self._token))
+
+    def __exit__(self, *_: object) -> None:
+        if self._before is not None:
+            _AFTER_WRITE.reset(self._before)
 
 
 def checked_token(token: object) -> int:

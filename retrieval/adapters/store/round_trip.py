@@ -20,7 +20,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache, cached_property, lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import psycopg
 from opentelemetry.trace import Span
@@ -42,15 +42,19 @@ KEPT_SECONDS = 60.0
 _RESET_ALL, _DEALLOCATE_ALL = Compiled("RESET ALL"), Compiled("DEALLOCATE ALL")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Kept:
     """A statement that the server keeps under a name."""
 
     name: bytes
-    is_new: bool
-    """Whether the server does not know the statement yet."""
+    until: float
+    """How long its plan is kept, on the session's clock."""
     dropped: bytes = b""
-    """The statement that makes room for it; empty: none does."""
+    """The statement that makes room for it; empty: none does, or it is gone."""
+    is_new: bool = True
+    """Whether the server does not know the statement yet."""
+    reader: Reader | None = None
+    """Reads the answers, which have the same columns as long as the plan is kept."""
 
 
 @dataclass(slots=True, eq=False)
@@ -65,8 +69,8 @@ class Session:
     most: int = MOST_KEPT
     _values: Mapping[str, str] | None = None
     """Settings by name; None: not known."""
-    _kept: dict[Hashable, tuple[bytes, float]] = field(default_factory=dict)
-    """The name of each statement, and until when its plan is kept; the statement used last stands last."""
+    _kept: dict[Hashable, Kept] = field(default_factory=dict)
+    """Each statement; the one used last stands last."""
     _names: int = 0
 
     def changes(self, wanted: Mapping[str, str]) -> list[Compiled]:
@@ -77,7 +81,7 @@ class Session:
         if not wanted:
             return []
         values, self._values = self._values, None
-        return [] if values == wanted else self._from(values, wanted)
+        return [] if values is wanted or values == wanted else self._from(values, wanted)
 
     def settled(self, wanted: Mapping[str, str]) -> None:
         """Note that the statements of ``changes`` ran, and those that were sent with them."""
@@ -93,25 +97,36 @@ class Session:
 
     def keep(self, statement: Hashable) -> Kept:
         """The name that the server keeps a statement under; ``statement``: all that its plan depends on."""
-        now = self.clock()
-        name, until = self._kept.pop(statement, (b"", 0.0))
-        if now < until:
-            self._kept[statement] = name, until
-            return Kept(name, is_new=False)
-        if not name and len(self._kept) >= self.most:
-            name, _ = self._kept.pop(next(iter(self._kept)))
+        known = self._kept.pop(statement, None)
+        if known is not None and self.clock() < known.until:
+            known.is_new, known.dropped = False, b""
+            self._kept[statement] = known
+            return known
+        if known is None and len(self._kept) >= self.most:
+            known = self._kept.pop(next(iter(self._kept)))
         self._names += 1
-        kept = Kept(b"kept_%d" % self._names, is_new=True, dropped=name)
-        self._kept[statement] = kept.name, now + KEPT_SECONDS
+        kept = Kept(b"kept_%d" % self._names, self.clock() + KEPT_SECONDS, b"" if known is None else known.name)
+        self._kept[statement] = kept
         return kept
 
 
 class SessionConnection(psycopg.AsyncConnection[tuple[Any, ...]]):
-    """A connection of the pool, with its session."""
+    """A connection of the pool, with its session.
+
+    While it runs statements together, the event loop watches its socket once for all; the driver has it watched anew
+    for each wait, which takes as long as to send a statement.
+    """
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self.session = Session()
+        self._answered: asyncio.Future[None] | None = None
+        self._watched: tuple[asyncio.AbstractEventLoop, int] | None = None
+
+    @cached_property
+    def writer(self) -> abc.Transformer:
+        """Writes the parameters of statements; it knows how once it has written such."""
+        return Transformer(self)
 
     @cached_property
     def poll(self) -> select.poll:
@@ -119,6 +134,48 @@ class SessionConnection(psycopg.AsyncConnection[tuple[Any, ...]]):
         poll = select.poll()
         poll.register(self.pgconn.socket, select.POLLIN)
         return poll
+
+    async def wait(self, gen: abc.PQGen[_Value], interval: float = 0.1, timeout: float | None = None) -> _Value:  # noqa: ASYNC109 - as the driver has it
+        """Run the driver's generator. The driver watches the socket itself."""
+        self.unwatch()
+        return await super().wait(gen, interval, timeout)
+
+    async def close(self) -> None:
+        """Close the connection."""
+        self.unwatch()
+        await super().close()
+
+    def answered(self) -> asyncio.Future[None]:
+        """Completed once an answer of the server is there, whole, or the connection is lost."""
+        loop = asyncio.get_running_loop()
+        if self._watched is None:
+            self._watched = loop, self.pgconn.socket
+            loop.add_reader(self.pgconn.socket, self._read)
+        self._answered = loop.create_future()
+        return self._answered
+
+    def unwatch(self) -> None:
+        """Let the event loop forget the socket, before anybody else closes or watches it."""
+        if self._watched is not None:
+            loop, socket = self._watched
+            self._watched = None
+            loop.remove_reader(socket)
+
+    def _read(self) -> None:
+        """Take what the server has sent. The next use of a connection that was lost says so."""
+        waiting = self._answered
+        try:
+            self.pgconn.consume_input()
+        except psycopg.Error as error:
+            self.unwatch()
+            if waiting is not None and not waiting.done():
+                waiting.set_exception(error)
+            return
+        if waiting is not None and not waiting.done() and not self.pgconn.is_busy():
+            waiting.set_result(None)
+
+
+_Value = TypeVar("_Value")
 
 
 def set_statement(values: Mapping[str, str], *, is_local: bool = False) -> Compiled:
@@ -140,31 +197,54 @@ _LISTS = (list, Jsonb)
 MANY_PARAMETERS = 100
 """The number of parameters whose serialisation takes milliseconds."""
 
+CANCEL_SECONDS = 5.0
+"""How long a cancelled statement may take to end before its connection is given up."""
+
 SENT_AT_ONCE = 8
 """Statements that libpq may hold before it has sent them: with each, it moves all that it holds."""
 
 _PLACEHOLDER = re.compile(r"%(?:\((\w+)\)s|%)")
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Reader:
+    """Reads the answers to a statement, all of the same columns: how each is read is looked up once."""
+
+    __slots__ = ("_is_ready", "_transformer")
+
+    def __init__(self, context: abc.AdaptContext) -> None:
+        self._transformer = Transformer(context)
+        self._is_ready = False
+
+    def rows(self, result: pq.abc.PGresult) -> list[Row]:
+        """The rows as Python's values."""
+        transformer = self._transformer
+        transformer.set_pgresult(result, set_loaders=not self._is_ready)
+        self._is_ready = True
+        rows: list[Row] = transformer.load_rows(0, result.ntuples, tuple)
+        return rows
+
+    def another(self) -> Reader:
+        """One for another thread: the statement's next answer may come meanwhile."""
+        return Reader(self._transformer)
+
+
+class Answer(NamedTuple):
     """The server's answer to a statement; its rows are still to be read."""
 
-    transformer: abc.Transformer
+    reader: Reader
     result: pq.abc.PGresult
 
     def rows(self) -> list[Row]:
         """The rows as Python's values."""
-        self.transformer.set_pgresult(self.result)
-        rows: list[Row] = self.transformer.load_rows(0, self.result.ntuples, tuple)
-        return rows
+        return self.reader.rows(self.result)
 
 
 async def rows_of(answers: Sequence[Answer]) -> list[list[Row]]:
     """The rows of each answer; many are read aside."""
     if sum([answer.result.ntuples for answer in answers]) < LONG:
         return [answer.rows() for answer in answers]
-    return await aside(lambda: [answer.rows() for answer in answers], is_long=True)
+    each = [(answer.reader.another(), answer.result) for answer in answers]
+    return await aside(lambda: [reader.rows(result) for reader, result in each], is_long=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,78 +322,97 @@ async def run_together(
     keeps its pipeline open, and whoever gets the connection next must close it.
     """
     server = connection.pgconn
-    async with connection.lock:
-        server.enter_pipeline_mode()
-        try:
-            sent, answers = await connection.wait(_exchanged(connection, statements, plan))
-        except asyncio.CancelledError:
-            # The driver has had the statements cancelled, and read what the server said to that.
-            with suppress(psycopg.Error):
-                server.exit_pipeline_mode()
-            raise
-        server.exit_pipeline_mode()
+    server.enter_pipeline_mode()
+    try:
+        sent: list[_Sent] = []
+        messages = 0
+        for place, statement in enumerate(statements, 1):
+            sent.append(_sent(connection, statement, plan, messages))
+            messages = sent[-1].place + 1
+            if place % SENT_AT_ONCE == 0:
+                await connection.wait(generators.send(server))
+        server.pipeline_sync()
+        if server.flush():
+            await connection.wait(generators.send(server))
+        answers = await _answers(connection)
+    except asyncio.CancelledError:
+        await _cancel(connection)
+        raise
+    except psycopg.Error:
+        connection.unwatch()
+        raise
+    server.exit_pipeline_mode()
     for answer in answers:
-        if answer[-1].status == pq.ExecStatus.FATAL_ERROR:
-            raise errors.error_from_result(answer[-1], encoding=connection.info.encoding)
-    return [Answer(each.reader, answers[each.messages - 1][-1]) for each in sent]
-
-
-def _exchanged(
-    connection: SessionConnection, statements: Sequence[Compiled], plan: Hashable | None
-) -> abc.PQGen[tuple[list[_Sent], list[list[pq.abc.PGresult]]]]:
-    """Send the statements and give every answer."""
-    server = connection.pgconn
-    sent: list[_Sent] = []
-    messages = 0
-    for place, statement in enumerate(statements, 1):
-        reader, count = _sent(connection, statement, plan)
-        messages += count
-        sent.append(_Sent(reader, messages))
-        if place % SENT_AT_ONCE == 0:
-            yield from generators.send(server)
-    server.pipeline_sync()
-    yield from generators.send(server)
-    answers = []
-    for _ in range(messages + 1):  # one a message, and one to the end of the pipeline
-        answers.append((yield from generators.fetch_many(server)))  # noqa: PERF401 - no comprehension may yield
-    if answers[-1][-1].status != pq.ExecStatus.PIPELINE_SYNC:
-        # The transaction ends with the pipeline, and could not be committed: the end comes after the error.
-        answers.append((yield from generators.fetch_many(server)))
-    return sent, answers
+        if answer.status == pq.ExecStatus.FATAL_ERROR:
+            raise errors.error_from_result(answer, encoding=connection.info.encoding)
+    return [Answer(each.reader, answers[each.place]) for each in sent]
 
 
 class _Sent(NamedTuple):
     """A statement in the pipeline."""
 
-    reader: abc.Transformer
+    reader: Reader
     """Reads its answer."""
-    messages: int
-    """How many messages the pipeline has with it, each of which is answered; the last answer is the statement's."""
+    place: int
+    """Which of the pipeline's answers is the statement's, from 0."""
 
 
-def _sent(connection: SessionConnection, statement: Compiled, plan: Hashable | None) -> tuple[abc.Transformer, int]:
-    """Put the statement into libpq's pipeline. Gives the reader of its answer, and the messages that it took."""
+async def _answers(connection: SessionConnection) -> list[pq.abc.PGresult]:
+    """The server's answer to each message of the pipeline, and behind them the error of a commit that failed."""
     server = connection.pgconn
+    answers: list[pq.abc.PGresult] = []
+    is_ended = False  # as each answer is, except that to the end of the pipeline
+    while True:
+        while server.is_busy():
+            await connection.answered()
+        answer = server.get_result()
+        if answer is not None:
+            if answer.status == pq.ExecStatus.PIPELINE_SYNC:
+                return answers
+            answers.append(answer)
+        elif is_ended:
+            raise psycopg.OperationalError("the server's answers ended early")
+        is_ended = answer is None
+
+
+async def _cancel(connection: SessionConnection) -> None:
+    """Have the server cancel the statements, and read what it says to that."""
+    with suppress(psycopg.Error, TimeoutError):
+        async with asyncio.timeout(CANCEL_SECONDS):
+            await connection.cancel_safe(timeout=CANCEL_SECONDS)
+            if connection.pgconn.flush():
+                await connection.wait(generators.send(connection.pgconn))
+            await _answers(connection)
+        connection.pgconn.exit_pipeline_mode()
+    connection.unwatch()
+
+
+def _sent(connection: SessionConnection, statement: Compiled, plan: Hashable | None, before: int) -> _Sent:
+    """Put the statement into libpq's pipeline, behind so many messages."""
+    server, session, writer = connection.pgconn, connection.session, connection.writer
     text, names = _numbered(statement.text)
-    reader = Transformer(connection)
     given = [statement.parameters[name] for name in names]
     ready = {place: value for place, value in enumerate(given) if type(value) is WrittenValue}
     for place in ready:
         given[place] = None
-    values = list(reader.dump_sequence(given, [PyFormat.AUTO] * len(names)))
-    types, formats = list(reader.types or ()), list(reader.formats or ())
-    for place, one in ready.items():
-        values[place], types[place], formats[place] = one.data, one.oid, one.format
+    values = list(writer.dump_sequence(given, [PyFormat.AUTO] * len(names)))
+    types, formats = tuple(writer.types or ()), list(writer.formats or ())
+    if ready:
+        types = tuple(ready[place].oid if place in ready else oid for place, oid in enumerate(types))
+        for place, one in ready.items():
+            values[place], formats[place] = one.data, one.format
     if plan is None or statement.keep is None:
         server.send_query_params(text, values, param_types=types, param_formats=formats, result_format=pq.Format.BINARY)
-        return reader, 1
-    kept = connection.session.keep((text, tuple(types), statement.keep, plan))
+        return _Sent(Reader(connection), before)
+    kept = session.keep((text, types, statement.keep, plan))
     if kept.dropped:
         server.send_query_params(b"DEALLOCATE " + kept.dropped, None)
     if kept.is_new:
         server.send_prepare(kept.name, text, param_types=types)
     server.send_query_prepared(kept.name, values, param_formats=formats, result_format=pq.Format.BINARY)
-    return reader, 1 + kept.is_new + bool(kept.dropped)
+    if kept.reader is None:
+        kept.reader = Reader(connection)
+    return _Sent(kept.reader, before + kept.is_new + bool(kept.dropped))
 
 
 @lru_cache(maxsize=1024)

@@ -40,7 +40,7 @@ class translated:  # noqa: N801 - used as a function, in a with
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        cause = _of_driver(error)
+        cause = None if error is None else _of_driver(error)
         if cause is None:
             return
         if self._url and not is_readable(self._url):
@@ -48,7 +48,7 @@ class translated:  # noqa: N801 - used as a function, in a with
         raise _translation(cause, self._url) from error
 
 
-def _of_driver(error: BaseException | None) -> psycopg.Error | None:
+def _of_driver(error: BaseException) -> psycopg.Error | None:
     """The driver's error, also where SQLAlchemy has wrapped it, or None; SQLAlchemy is not loaded to see that."""
     wraps = getattr(sys.modules.get("sqlalchemy.exc"), "DBAPIError", None)
     if wraps is not None and isinstance(error, wraps):

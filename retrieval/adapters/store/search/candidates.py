@@ -84,7 +84,7 @@ class Found:
     """The most that a candidate which did not stay can score; None: all stayed."""
     brought: Mapping[str, int] = field(default_factory=dict)
     """The number of candidates by leg, where some of them are gone or expired by now."""
-    rows: Mapping[str, Row] = field(default_factory=dict)
+    rows: dict[str, Row] = field(default_factory=dict)
     """The requested columns by item id: the fields, then the columns of a hit."""
     vectors: PoolVectors = NO_VECTORS
     """The vectors of the candidates that have one, where they were requested."""
@@ -114,9 +114,13 @@ async def find_candidates_of_each(
 
 
 async def _find(database: Database, tenant_id: int, request: CandidateRequest, queries: Sequence[Query]) -> list[Found]:
-    bind = partial(bound_each, request, queries)
-    statements = await aside(bind, is_long=True) if _is_large(request.condition) else bind()
-    answers = await database.read_each(tenant_id, statements, settings(request))
+    if _is_large(request.condition):
+        ready = await aside(partial(_ready, request), is_long=True)
+    else:
+        ready = _ready(request)
+    answers = await database.read_each(tenant_id, [ready.bound(query) for query in queries], ready.settings)
+    if len(answers) == 1 and len(answers[0]) < LONG:
+        return [found(answers[0], request)]
     if sum(map(len, answers)) < LONG:
         return [found(rows, request) for rows in answers]
     return await aside(lambda: [found(rows, request) for rows in answers], is_long=True)
@@ -129,34 +133,77 @@ def _is_large(condition: Filter | None) -> bool:
     return conditions >= MANY_CONDITIONS or values >= LONG
 
 
-def bound(request: CandidateRequest, query: Query) -> Compiled:
-    """The request's statement with the query's values."""
-    return bound_each(request, [query])[0]
+@dataclass(frozen=True, slots=True)
+class _Ready:
+    """A request's statement, to which a query's values are still to come."""
+
+    request: CandidateRequest
+    text: str
+    values: Mapping[str, Any]
+    """Those of the request; the filter's are the same objects in the statements of all queries."""
+    settings: Mapping[str, str]
+    keep: int
+    goes_by_question: bool
+    """Whether words and vector are all of a query that counts."""
+
+    def bound(self, query: Query) -> Compiled:
+        """The statement with the query's values."""
+        values = {
+            **self.values,
+            "query": query.words,
+            "prefixes": texts(query.prefixes) if query.prefixes else _NO_TEXTS,
+        }
+        if query.vector is not None:
+            values["vector"] = half_vector(query.vector)
+        if not self.goes_by_question:
+            values |= _values(self.request, query)
+        return Compiled(self.text, values, self.keep)
 
 
-def bound_each(request: CandidateRequest, queries: Sequence[Query]) -> list[Compiled]:
-    """The request's statement with the values of each query; those of the filter are the same object in all."""
-    # A plan that was made for a small collection does not serve it once it has four times the items.
-    statement, keep = candidates_statement(request), request.documents.bit_length() // 2
-    given = statement.parameters
-    return [Compiled(statement.text, {**given, **_values(request, query)}, keep) for query in queries]
+_NO_TEXTS = texts(())
+
+_MOST_READY = 1000
+_READY: dict[int, _Ready] = {}
+"""By the identity of the request, which is held there: a collection's plans bring the same ones again and again."""
 
 
-def _values(request: CandidateRequest, query: Query) -> dict[str, Any]:
-    values: dict[str, Any] = {
-        "query": query.words,
-        "prefixes": texts(query.prefixes),
+def _ready(request: CandidateRequest) -> _Ready:
+    known = _READY.get(id(request))
+    if known is not None and known.request is request:
+        return known
+    statement = candidates_statement(request)
+    values = {
+        **statement.parameters,
         "depth": request.depth,
         "few": request.few,
         "enough": request.depth if request.enough is None else request.enough,
         **walk_values(request),
     }
-    if query.vector is not None:
-        values["vector"] = half_vector(query.vector)
-    if request.standing is None and _BY_QUESTION.issuperset(request.legs):
-        return values
+    made = _Ready(
+        request=request,
+        text=statement.text,
+        values=values,
+        settings=settings(request),
+        # A plan that was made for a small collection does not serve it once it has four times the items.
+        keep=request.documents.bit_length() // 2,
+        goes_by_question=request.standing is None and _BY_QUESTION.issuperset(request.legs),
+    )
+    if request.condition is None:
+        if len(_READY) >= _MOST_READY:
+            _READY.clear()
+        _READY[id(request)] = made
+    return made
+
+
+def bound(request: CandidateRequest, query: Query) -> Compiled:
+    """The request's statement with the query's values."""
+    return _ready(request).bound(query)
+
+
+def _values(request: CandidateRequest, query: Query) -> dict[str, Any]:
+    """The values for legs that go by more than words and vector."""
     entities = tuple(dict.fromkeys(query.entities))
-    values |= {
+    values = {
         "entity_types": [kind for kind, _ in entities],
         "entity_ids": [entity_id for _, entity_id in entities],
         "as_of": query.as_of,

@@ -122,14 +122,14 @@ async def test_who_waits_as_the_pool_gives_up_is_told_so(
     patient = settings.changed(pool_size=2, pool_timeout_seconds=60)
     async with asyncio.timeout(30), connect(url, settings=patient) as platform:
         pool = platform.database._pool  # noqa: SLF001 - nothing else tells who waits
-        taken = [await pool.getconn() for _ in range(2)]
+        taken = [await platform.database.take() for _ in range(2)]
         waiting = [asyncio.create_task(platform.collections()) for _ in range(3)]
         while pool.get_stats()["requests_waiting"] < len(waiting):  # noqa: ASYNC110 - no event does, either
             await asyncio.sleep(0)
         with Away(server_url, urlsplit(url).path.lstrip("/"))():
             for connection in taken:
                 await connection.close()
-                await pool.putconn(connection)
+                await platform.database.give_back(connection)
             outcomes = await asyncio.gather(*waiting, return_exceptions=True)
         assert [type(one) for one in outcomes] == [DatabaseUnreachableError] * 3
         assert await asyncio.gather(*(platform.collections() for _ in range(3))) == [[], [], []]
@@ -144,7 +144,7 @@ async def test_who_waits_as_the_pool_gives_up_is_served_when_the_server_is_back(
     async with asyncio.timeout(30), connect(url, settings=settings.changed(pool_size=1)) as platform:
         pool = platform.database._pool  # noqa: SLF001 - nothing else tells who waits
         pool.timeout = 60
-        taken = await pool.getconn()
+        taken = await platform.database.take()
         with contextlib.ExitStack() as outage:
 
             async def end_outage() -> None:
@@ -155,7 +155,7 @@ async def test_who_waits_as_the_pool_gives_up_is_served_when_the_server_is_back(
                 await asyncio.sleep(0)
             outage.enter_context(Away(server_url, urlsplit(url).path.lstrip("/"))())
             await taken.close()
-            await pool.putconn(taken)
+            await platform.database.give_back(taken)
             for one in asyncio.as_completed(waiting):
                 await pool.putconn(await one)
 
@@ -230,8 +230,9 @@ async def test_what_is_called_after_the_platform_was_closed_says_so(database_url
 
 async def test_a_connection_that_a_cancelled_call_gives_back_is_not_lost(database_url: str, settings: Settings) -> None:
     """Also where giving it back has to wait its turn: the pool would be the smaller by it for ever."""
-    async with connect(database_url, settings=settings.changed(pool_size=1, pool_timeout_seconds=5)) as platform:
+    async with connect(database_url, settings=settings.changed(pool_size=2, pool_timeout_seconds=5)) as platform:
         pool = platform.database._pool  # noqa: SLF001 - its lock is what the call has to wait for
+        first = await platform.database.take()
         entered, leave = asyncio.Event(), asyncio.Event()
 
         async def work() -> None:
@@ -241,6 +242,7 @@ async def test_a_connection_that_a_cancelled_call_gives_back_is_not_lost(databas
 
         task = asyncio.create_task(work())
         await entered.wait()
+        await platform.database.give_back(first)  # which is the spare one: the next goes back to the pool
         async with pool._lock:  # noqa: SLF001
             leave.set()
             while not pool._lock._waiters:  # noqa: SLF001, ASYNC110 - no event tells
@@ -248,4 +250,6 @@ async def test_a_connection_that_a_cancelled_call_gives_back_is_not_lost(databas
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
-        assert await platform.database.read(None, PID)
+        both = [await platform.database.take() for _ in range(2)]
+        for connection in both:
+            await platform.database.give_back(connection)
