@@ -21,7 +21,7 @@ from retrieval.adapters.aside import LONG, MANY_CONDITIONS, aside
 from retrieval.adapters.store.arrays import half_vector, texts
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Database
-from retrieval.adapters.store.items.composed import KeptStatements
+from retrieval.adapters.store.items.composed import KeptStatements, facet_clauses
 from retrieval.adapters.store.items.conditions import HIT_COLUMNS, field_value
 from retrieval.adapters.store.round_trip import Row
 from retrieval.adapters.store.search.candidate_request import CandidateRequest, Query
@@ -218,11 +218,18 @@ def _values(request: CandidateRequest, query: Query) -> dict[str, Any]:
 def settings(request: CandidateRequest) -> Mapping[str, str]:
     """The settings that the statement runs under.
 
-    Without a filter no value changes the plan: to plan each time would take as long as to search.
+    Without a filter no value changes the plan, nor where facets answer it: to plan each time would take as long as to
+    search.
     """
     dense = dense_settings(request) if LegName.DENSE in request.legs else {}
-    planned_once = {"plan_cache_mode": "force_generic_plan"} if request.condition is None else {}
+    planned_once = {"plan_cache_mode": "force_generic_plan"} if _has_one_plan(request) else {}
     return {**ordered_settings(request), **dense, **planned_once}
+
+
+def _has_one_plan(request: CandidateRequest) -> bool:
+    if request.condition is None:
+        return True
+    return request.legs == (LegName.DENSE,) and facet_clauses(request.condition, request.filterable) is not None
 
 
 LEAST_MET = 4
@@ -236,9 +243,15 @@ def found(rows: Sequence[Row], request: CandidateRequest) -> Found:
         by_name.setdefault(name, []).extend(some)
     if _MOVED in by_name:
         raise SpaceMovedError
-    account = {name: found_rows[0][2] for name, found_rows in by_name.items() if name not in _LEG_NAMES}
-    brought = {_NAME_OF[leg]: by_name.get(leg, []) for leg in request.legs}
-    rankings = {leg: _ranked(leg, [*rows, *by_name.get(f"{leg}{_LOOKED_UP}", [])]) for leg, rows in brought.items()}
+    account = {name: some[0][2] for name, some in by_name.items() if name not in _LEG_NAMES}
+    beside = _beside_each(by_name, request) if request.fields or request.with_items else {}
+    brought: dict[str, int] = {}
+    rankings: dict[str, list[Candidate]] = {}
+    for leg in request.legs:
+        name = _NAME_OF[leg]
+        own = by_name.get(name, [])
+        brought[name] = len(own)
+        rankings[name] = _ranked(name, [*own, *by_name.get(f"{name}{_LOOKED_UP}", ())])
     path = _path(request, account)
     return Found(
         rankings=rankings,
@@ -246,28 +259,26 @@ def found(rows: Sequence[Row], request: CandidateRequest) -> Found:
         weighed=int(account.get("compared", account.get("walked", len(rankings.get(LegName.DENSE, ()))))),
         left_out=account.get(LEFT_OUT),
         fell_short="too_few_found" in account
-        or (path is Path.APPROXIMATE and len(brought[LegName.DENSE]) < min(request.depth, request.documents))
+        or (path is Path.APPROXIMATE and brought[LegName.DENSE] < min(request.depth, request.documents))
         or account.get("met", math.inf) < request.effort / LEAST_MET,
-        brought={leg: len(rows) for leg, rows in brought.items()} if request.with_both_scores else {},
-        rows=_beside_each(by_name, request),
-        vectors=_vectors(by_name.get(_VECTOR, ())),
+        brought=brought if request.with_both_scores else {},
+        rows=beside,
+        vectors=_vectors(by_name[_VECTOR]) if _VECTOR in by_name else NO_VECTORS,
     )
+
+
+def _beside_each(by_name: Mapping[str, Sequence[Row]], request: CandidateRequest) -> dict[str, Row]:
+    bare = _BARE + request.with_vectors
+    return {row[1]: row[bare:] for name, rows in by_name.items() if name in _LEG_NAMES for row in rows}
 
 
 def _vectors(rows: Sequence[Row]) -> PoolVectors:
     """Read the row with all vectors. PostgreSQL sends of each its dimensions, a spare number and its values."""
-    if not rows or rows[0][_ITEM_PLACE] is None:
+    if rows[0][_ITEM_PLACE] is None:
         return NO_VECTORS
     item_ids = json.loads(rows[0][_ITEM_PLACE])
     sent = np.frombuffer(rows[0][_BARE], dtype=">f2").reshape(len(item_ids), -1)
     return PoolVectors(sent[:, 2:].astype(np.float32), {item_id: place for place, item_id in enumerate(item_ids)})
-
-
-def _beside_each(by_name: Mapping[str, Sequence[Row]], request: CandidateRequest) -> dict[str, Row]:
-    if not request.fields and not request.with_items:
-        return {}
-    bare = _BARE + request.with_vectors
-    return {row[1]: row[bare:] for name, rows in by_name.items() if name in _LEG_NAMES for row in rows}
 
 
 def _ranked(leg: str, rows: list[Row]) -> list[Candidate]:
