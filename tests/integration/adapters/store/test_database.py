@@ -58,12 +58,6 @@ async def test_who_is_turned_away_hears_that_the_database_is(
                     await asyncio.wait({waiting})
 
 
-async def test_one_connection_serves_one_read_after_another(platform: Platform) -> None:
-    """A connection given back in good order is used again."""
-    pids = {(await platform.database.read(None, PID))[0][0] for _ in range(20)}
-    assert len(pids) <= 2
-
-
 async def _open_connections(platform: Platform, number: int) -> set[int]:
     """Make the pool hold that many connections; gives their processes in the server."""
     pids = set()
@@ -158,6 +152,32 @@ async def test_who_waits_as_the_pool_gives_up_is_served_when_the_server_is_back(
             await platform.database.give_back(taken)
             for one in asyncio.as_completed(waiting):
                 await pool.putconn(await one)
+
+
+async def test_calls_one_after_the_other_use_the_same_connection(platform: Platform) -> None:
+    """The one whose caches are warm, however many there are."""
+    await _open_connections(platform, 2)
+    assert len({(await platform.database.read(None, PID))[0][0] for _ in range(10)}) == 1
+    assert platform.database.pool.idle == platform.database.pool.open == 2
+
+
+async def test_a_connection_serves_the_driver_and_statements_sent_together_in_turn(platform: Platform) -> None:
+    """Whoever watches the socket: a transaction of the driver's, an error, statements in a pipeline."""
+    for _ in range(3):
+        assert await platform.database.read(None, Compiled("SELECT 1")) == [(1,)]
+        with pytest.raises(DatabaseError, match="division by zero"):
+            await platform.database.read_each(None, [Compiled("SELECT 1"), Compiled("SELECT 1 / 0")])
+        async with platform.database.transaction(None) as connection:
+            cursor = await connection.execute("SELECT 2")
+            assert await cursor.fetchall() == [(2,)]
+
+
+async def test_a_read_that_brings_nothing_can_bring_rows_the_next_time(platform: Platform) -> None:
+    """How the rows of a kept statement are read is known after its first answer, whatever that was."""
+    kept = Compiled("SELECT number, number::text FROM generate_series(1, %(last)s::int) AS number", keep=0)
+    for last in (0, 2, 1):
+        rows = await platform.database.read(None, kept.bind(last=last))
+        assert rows == [(number, str(number)) for number in range(1, last + 1)]
 
 
 async def test_a_read_whose_connection_dies_meanwhile_is_done_again(platform: Platform, database_url: str) -> None:
