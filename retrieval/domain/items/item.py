@@ -64,7 +64,7 @@ class Item(Told):
             raise InvalidItemError("an item needs a non-empty item_id (field '_id' in a file)")
         _check_text("title", self.title, self.item_id, is_line=True)
         _check_text("body", self.body, self.item_id)
-        if len(self.body.encode()) > MAX_BODY_BYTES:
+        if _has_more_bytes(self.body, MAX_BODY_BYTES):
             raise InvalidItemError(
                 f"item {self.item_id!r}: body is longer than {MAX_BODY_BYTES} bytes; split it into several items",
                 item_id=self.item_id,
@@ -116,6 +116,8 @@ def text_hash(text: str) -> bytes:
 
 
 def _check_text(name: str, value: object, item_id: object, *, is_line: bool = False) -> None:
+    if type(value) is str and value.isascii() and value.isprintable():
+        return  # as most texts of one line are: two looks of C in place of the rule
     key = item_id if isinstance(item_id, str) else None
     if not isinstance(value, str):
         raise InvalidItemError(f"item {key!r:.80}: {name} must be text, not {type(value).__name__}", item_id=key)
@@ -128,13 +130,18 @@ def _check_text(name: str, value: object, item_id: object, *, is_line: bool = Fa
 def check_key(name: str, value: object, item_id: object, *, is_line: bool = True) -> None:
     """Raise ``InvalidItemError`` for what no key, kind, status, source or tag can be."""
     _check_text(name, value, item_id, is_line=is_line)
-    if len(str(value).encode()) > MAX_KEY_BYTES:
+    if _has_more_bytes(str(value), MAX_KEY_BYTES):
         key = item_id if isinstance(item_id, str) else None
         raise InvalidItemError(f"item {str(key)[:60]!r}: {name} is longer than {MAX_KEY_BYTES} bytes", item_id=key)
 
 
+def _has_more_bytes(text: str, most: int) -> bool:
+    # A character has at most four bytes: what is short need not be encoded.
+    return len(text) > most // 4 and len(text.encode()) > most
+
+
 def _checked_tags(tags: object, item_id: str) -> tuple[str, ...]:
-    if isinstance(tags, str) or not isinstance(tags, Sequence):
+    if type(tags) is not tuple and (isinstance(tags, str) or not isinstance(tags, Sequence)):
         raise InvalidItemError(f"item {item_id!r}: tags must be a list of texts", item_id=item_id)
     for tag in tags:
         check_key("a tag", tag, item_id)
@@ -142,7 +149,7 @@ def _checked_tags(tags: object, item_id: str) -> tuple[str, ...]:
 
 
 def _checked_attributes(attributes: object, item_id: str) -> Mapping[str, Any]:
-    if not isinstance(attributes, Mapping):
+    if type(attributes) is not dict and not isinstance(attributes, Mapping):
         raise InvalidItemError(f"item {item_id!r}: attributes must be a mapping", item_id=item_id)
     return MappingProxyType(
         {_attribute_name(k, item_id): json_value(v, item_id, f"attribute {k!r:.60}") for k, v in attributes.items()}
@@ -164,6 +171,9 @@ def json_value(value: object, item_id: str, name: str = "an attribute", depth: i
     """An attribute's value as JSON can say it; dates and times become ISO 8601 texts. Raises ``InvalidItemError``."""
     if depth > MAX_NESTING:
         raise InvalidItemError(f"item {item_id!r}: {name} is nested deeper than {MAX_NESTING} levels", item_id=item_id)
+    if isinstance(value, str):
+        _check_text(name, value, item_id)
+        return value
     if isinstance(value, int) and value.bit_length() > MAX_INTEGER_BITS:
         raise InvalidItemError(
             f"item {item_id!r}: {name} is a whole number of more than {MAX_INTEGER_BITS} bits; keep it as text",
@@ -174,9 +184,6 @@ def json_value(value: object, item_id: str, name: str = "an attribute", depth: i
     if isinstance(value, float):
         if not math.isfinite(value):
             raise InvalidItemError(f"item {item_id!r}: {name} is NaN or infinite", item_id=item_id)
-        return value
-    if isinstance(value, str):
-        _check_text(name, value, item_id)
         return value
     if isinstance(value, date):  # or a datetime, which is one
         return value.isoformat()
