@@ -62,9 +62,7 @@ class _Nothing:
     def __enter__(self) -> Span | None:
         return None
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """There is nothing to end."""
 
 

@@ -17,7 +17,7 @@ from enum import StrEnum
 from hashlib import sha256
 from typing import Any
 
-from retrieval.domain.checks import checked_list
+from retrieval.domain.checks import checked_list, is_whole
 from retrieval.domain.errors import InvalidRequestError
 
 
@@ -177,7 +177,7 @@ def checked_per_minute(requests: int | None) -> int | None:
     """The number of requests. Raises ``InvalidRequestError`` below 1 and above ``MOST_PER_MINUTE``."""
     if requests is None:
         return None
-    if isinstance(requests, bool) or not isinstance(requests, int) or not 1 <= requests <= MOST_PER_MINUTE:
+    if not is_whole(requests, 1, MOST_PER_MINUTE):
         raise InvalidRequestError(f"a key may make 1 to {MOST_PER_MINUTE:,} requests a minute, not {requests!r:.40}")
     return requests
 
@@ -189,7 +189,7 @@ def checked_feedback_cap(events: int | None, scopes: frozenset[Scope]) -> int:
     """
     if events is None:
         return _CAP_OF_A_PAGE if scopes == _FEEDBACK_ALONE else _CAP_OF_A_PROGRAM
-    if isinstance(events, bool) or not isinstance(events, int) or not 1 <= events <= MOST_FEEDBACK_CAP:
+    if not is_whole(events, 1, MOST_FEEDBACK_CAP):
         raise InvalidRequestError(
             f"of a key's events on an item 1 to {MOST_FEEDBACK_CAP:,} may count in a day, not {events!r:.40}"
         )

@@ -55,6 +55,16 @@ def is_storable(text: object) -> TypeGuard[str]:
     return isinstance(text, str) and "\x00" not in text and text.encode(errors="replace").decode() == text
 
 
+def is_whole(value: object, low: float = -math.inf, high: float = math.inf) -> TypeGuard[int]:
+    """True if the value is a whole number, no boolean, from ``low`` to ``high``."""
+    return isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
+
+
+def is_number(value: object, low: float = -math.inf, high: float = math.inf) -> TypeGuard[int | float]:
+    """True if the value is a number, no boolean and not NaN, from ``low`` to ``high``."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and low <= value <= high
+
+
 def is_finite(value: object) -> TypeGuard[int | float]:
     """True if the value is a number, no boolean, that a float of 64 bits can hold: within ±1.8e308."""
     if isinstance(value, bool) or not isinstance(value, int | float):

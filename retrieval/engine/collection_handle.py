@@ -7,7 +7,7 @@ import difflib
 import inspect
 import math
 import random
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -190,6 +190,14 @@ class CollectionHandle:
         """Return once the searches that wait to be recorded are; at once for a handle that records none."""
         if self.is_recorded:
             await self.parts.recorder.recorded()
+
+    def count_accesses(self, item_ids: Sequence[str]) -> None:
+        """Count one access of each of these memories; soon, and many together, so that nobody waits for it.
+
+        An item that is no memory has no count, and a handle that records nothing counts nothing.
+        """
+        if self.is_recorded:
+            self.parts.accesses.count(self.stored.collection_id, item_ids, self.now)
 
     async def filtered(self, where: Where | Filter | None) -> tuple[StoredCollection, Filter | None]:
         """The collection, and the filter that was asked for, whose fields there are."""

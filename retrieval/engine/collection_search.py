@@ -18,7 +18,7 @@ from retrieval.adapters.store.search.words import (
     terms_beginning,
     unknown_words,
 )
-from retrieval.domain.checks import check_flags
+from retrieval.domain.checks import check_flags, is_whole
 from retrieval.domain.errors import DatabaseBusyError, InvalidLimitError, InvalidRequestError, UnknownFieldError
 from retrieval.domain.items.collection import counted_field
 from retrieval.domain.learning.context import Context, checked_context
@@ -366,7 +366,7 @@ async def _spelt(handle: CollectionHandle, stored: StoredCollection, term: str, 
 async def complete(handle: CollectionHandle, text: str, *, where: Where | Filter | None, limit: int) -> Completions:
     """See ``Collection.complete``."""
     stored, bounds = await handle.fresh(), handle.parts.bounds
-    if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= _MOST_COMPLETIONS:
+    if not is_whole(limit, 1, _MOST_COMPLETIONS):
         raise InvalidLimitError(f"limit is {limit!r:.80}; it must be a whole number from 1 to {_MOST_COMPLETIONS}")
     condition = await parsed_filter(where, bounds)
     profile = Profile(legs={LegName.LEXICAL: 1.0}, depth=spelling.LOOKED_AT)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from retrieval.adapters.store.items import collections as stored_collections
-from retrieval.domain.checks import check_flags, is_storable
+from retrieval.domain.checks import check_flags, is_storable, is_whole
 from retrieval.domain.errors import Advice, InvalidRequestError, NotFoundError
 from retrieval.domain.search.profile import Profile, StoredProfile
 from retrieval.engine.collection_handle import CollectionHandle
@@ -75,4 +75,4 @@ def _checked_note(note: object) -> str:
 
 
 def _is_version(version: object) -> bool:
-    return isinstance(version, int) and not isinstance(version, bool) and 1 <= version <= _MOST_VERSION
+    return is_whole(version, 1, _MOST_VERSION)

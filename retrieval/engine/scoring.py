@@ -11,6 +11,7 @@ import numpy as np
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.learning.arms import read_arms
+from retrieval.domain.checks import is_number
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.learning.arm import Expectation, ItemArms
 from retrieval.domain.search.fusion import Fused, scaled_parts
@@ -261,7 +262,7 @@ def checked_relevance(relevance: Mapping[str, float]) -> Mapping[str, float]:
     if not isinstance(relevance, Mapping):
         raise InvalidRequestError(f"relevance is {relevance!r:.80}; it comes as numbers from 0 to 1 by item id")
     for item_id, value in relevance.items():
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+        if not is_number(value, 0, 1):
             raise InvalidRequestError(f"the relevance of {item_id!r:.80} is {value!r:.40}; it is a number from 0 to 1")
     return relevance
 

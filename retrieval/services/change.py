@@ -14,7 +14,6 @@ from retrieval.adapters.store.items.items import (
     delete_items,
     hold_item,
     hold_items,
-    remove_items,
     stored_as,
     touch_items,
     write_attributes,
@@ -77,19 +76,13 @@ async def _put(
 
 
 async def remove(
-    database: Database, tenant_id: int, collection_id: int, item_id: str, version: str | None
-) -> tuple[bool, Settled | None]:
-    """Remove the item if it is in that version; whether it was there. Raises ``VersionConflictError``."""
-    if version is None:
-        removed, settled = await remove_items(database, tenant_id, collection_id, [item_id])
-        return removed > 0, settled
+    database: Database, tenant_id: int, collection_id: int, item_id: str, version: str
+) -> tuple[int, Settled | None]:
+    """Remove the item if it is in that version; gives how many there were. Raises ``VersionConflictError``."""
     async with database.transaction(tenant_id) as connection:
         held = await hold_item(connection, collection_id, item_id)
         check_version(item_id, held[0].version if held else None, version)
-        if held is None:
-            return False, None
-        removed, settled = await delete_items(connection, collection_id, [item_id])
-    return removed > 0, settled
+        return (0, None) if held is None else await delete_items(connection, collection_id, [item_id])
 
 
 def _counted(became: Became | None) -> AddReport:

@@ -113,9 +113,12 @@ async def _step(database: Database, tenant_id: int, collection_id: int) -> int:
 
 
 @told_if_gone
-async def make_filterable(handle: CollectionHandle, attributes: Mapping[str, str]) -> None:
+async def make_filterable(handle: CollectionHandle, attributes: Mapping[str, str], drop: Sequence[str] = ()) -> None:
     """See ``Collection.make_filterable``."""
     wanted = checked_filterable(attributes)
+    dropped = [checked_name(name) for name in checked_list("drop", drop, "['priority']")]
+    if dropped:
+        await _make_unfilterable(handle, dropped)
     stored = await handle.refresh()
     if set(wanted) <= set(stored.filterable):
         return
@@ -124,18 +127,15 @@ async def make_filterable(handle: CollectionHandle, attributes: Mapping[str, str
     await handle.refresh()
 
 
-@told_if_gone
-async def make_unfilterable(handle: CollectionHandle, names: Sequence[str]) -> None:
-    """See ``Collection.make_unfilterable``."""
-    wanted = [checked_name(name) for name in checked_list("names", names, "['priority']")]
+async def _make_unfilterable(handle: CollectionHandle, names: Sequence[str]) -> None:
     collection_id = (await handle.fresh()).collection_id
     async with handle.database.transaction(handle.tenant_id) as connection:
-        await indexing.undeclare(connection, collection_id, wanted)
+        await indexing.undeclare(connection, collection_id, names)
     await handle.refresh()
     # Other handles go by the declaration, and so by its index, until they look again.
     await asyncio.sleep(1.5 * FRESH_SECONDS)
     async with handle.database.transaction(handle.tenant_id) as connection:
-        await indexing.clear_undeclared(connection, collection_id, wanted)
+        await indexing.clear_undeclared(connection, collection_id, names)
 
 
 @told_if_gone

@@ -17,7 +17,7 @@ from retrieval.adapters.embedders.batching import measure_of
 from retrieval.adapters.readers.documents import RawDocument, read_document
 from retrieval.adapters.readers.folders import DocumentFile, FoundFiles, FoundFolder, find_documents
 from retrieval.adapters.store.items.listing import attributes_after, items_after
-from retrieval.domain.checks import check_flags, check_functions
+from retrieval.domain.checks import check_flags, check_functions, is_whole
 from retrieval.domain.errors import InvalidItemError, InvalidLimitError, InvalidRequestError, MissingExtraError
 from retrieval.domain.items.chunking import CHUNK, TOLD_OF_CHUNKS, Chunking, chunk_items, chunks_of
 from retrieval.domain.items.embedding import TokenMeasure
@@ -550,7 +550,7 @@ def check_passages(max_tokens: int, around: int, count_tokens: object) -> None:
     """
     check_functions(count_tokens=count_tokens)
     for name, value, most in (("max_tokens", max_tokens, MAX_PASSAGE_TOKENS), ("around", around, MAX_AROUND)):
-        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most:
+        if not is_whole(value, 0, most):
             raise InvalidLimitError(f"{name} is {value!r:.80}; it must be a whole number from 0 to {most:,}")
 
 

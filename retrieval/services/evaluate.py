@@ -23,6 +23,7 @@ import ir_measures
 import numpy as np
 
 from retrieval.adapters.embedders.cached import patiently
+from retrieval.domain.checks import is_whole
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.search.hit import SearchResult
 from retrieval.domain.search.profile import Profile, leg_name
@@ -155,7 +156,7 @@ def _cutoff_is_usable(measure: ir_measures.Measure) -> bool:
     if "cutoff" not in measure.params:
         return True
     cutoff = measure.params["cutoff"]
-    return isinstance(cutoff, int) and not isinstance(cutoff, bool) and cutoff >= 1
+    return is_whole(cutoff, 1)
 
 
 def _can_compute(measure: ir_measures.Measure) -> bool:

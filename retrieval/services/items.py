@@ -59,9 +59,14 @@ async def add_new(handle: CollectionHandle, items: Iterable[Item | Mapping[str, 
 
 
 @told_if_gone
-async def add_each(handle: CollectionHandle, items: Sequence[Item | Mapping[str, Any]], *, more: bool) -> AddedEach:
-    """See ``Collection.add_each``."""
-    check_flags(more=more)
+async def add_each(
+    handle: CollectionHandle, items: Sequence[Item | Mapping[str, Any]], *, more: bool = False
+) -> AddedEach:
+    """Store the items that are valid, in one transaction; tells the outcome of each item.
+
+    The outcome of an item that is refused has its ``InvalidItemError``; the other items are stored. ``more`` says that
+    another call follows at once: indexes are left to the last call, which may have no items.
+    """
     added = await adding.add_each(await writer_of(handle), checked_items(items))
     if more:
         return added
@@ -161,23 +166,19 @@ async def set_status(handle: CollectionHandle, item_id: str, status: str, *, was
 
 
 @told_if_gone
-async def delete(handle: CollectionHandle, item_ids: Sequence[str]) -> int:
+async def delete(handle: CollectionHandle, item_ids: str | Sequence[str], version: str | None = None) -> int:
     """See ``Collection.delete``."""
-    keys = checked_item_ids(item_ids)
+    keys = checked_item_ids([item_ids] if isinstance(item_ids, str) else item_ids)
+    if version is not None and len(keys) != 1:
+        raise InvalidRequestError(f"a version is that of one item, and {len(keys)} are given; delete them one by one")
     await handle.recorded()
-    deleted, settled = await remove_items(*await handle.place(), sorted(set(keys)))
+    place = await handle.place()
+    if version is not None:
+        deleted, settled = await changing.remove(*place, keys[0], version)
+    else:
+        deleted, settled = await remove_items(*place, sorted(set(keys)))
     await _settle(handle, settled, deleted)
     return deleted
-
-
-@told_if_gone
-async def remove(handle: CollectionHandle, item_id: str, version: str | None) -> bool:
-    """See ``Collection.remove``."""
-    [key] = checked_item_ids([item_id])
-    await handle.recorded()
-    removed, settled = await changing.remove(*await handle.place(), key, version)
-    await _settle(handle, settled, int(removed))
-    return removed
 
 
 async def writer_of(handle: CollectionHandle) -> Writer:

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Protocol
 
-from retrieval.domain.checks import JSONSyntaxError, JSONTextError, json_of
+from retrieval.domain.checks import JSONSyntaxError, JSONTextError, is_whole, json_of
 from retrieval.domain.errors import BadLineError, InvalidRequestError
 
 Qrels = Mapping[str, Mapping[str, int]]
@@ -310,7 +310,7 @@ def _query(line: str) -> JudgedQuery:
     if not isinstance(record, dict):
         raise ValueError("not a JSON object; write {'_id': ..., 'text': ...}")
     query_id, text, metadata = record.get("_id"), record.get("text"), record.get("metadata")
-    if isinstance(query_id, int) and not isinstance(query_id, bool):
+    if is_whole(query_id):
         query_id = str(query_id)
     if not isinstance(query_id, str) or not query_id:
         raise ValueError("'_id' must be a non-empty text")

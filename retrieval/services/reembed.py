@@ -42,7 +42,7 @@ from retrieval.adapters.store.search.reembeddings import (
     verdicts_on,
 )
 from retrieval.adapters.store.search.vectors import StoredSpace, count_pending
-from retrieval.domain.checks import is_finite
+from retrieval.domain.checks import is_finite, is_whole
 from retrieval.domain.errors import DatabaseError, EmbedderError, InvalidRequestError, RetrievalError
 from retrieval.domain.items.collection import IndexKind
 from retrieval.domain.items.embedding import TextRole
@@ -174,7 +174,7 @@ class Pace:
             value = getattr(self, name)
             if value is None and name != "batch_texts":
                 continue
-            if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
+            if not is_whole(value, 1, most):
                 raise InvalidRequestError(f"{name} is {value!r:.80}; it must be a whole number from 1 to {most:,}")
         if isinstance(self.keep_days, bool) or not isinstance(self.keep_days, int | float):
             raise InvalidRequestError(f"keep_days is {self.keep_days!r:.80}; it must be a number")

@@ -11,7 +11,6 @@ import logging
 from collections import OrderedDict
 from collections.abc import Callable, MutableMapping, Sequence
 from dataclasses import dataclass
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from retrieval.adapters.store.deadline import in_background
@@ -158,9 +157,7 @@ class ServedPlatforms:
         self._host.begin()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         if self._tenants is not None:
             await self._tenants.aclose()
         await self._host.aclose()

@@ -22,7 +22,7 @@ from retrieval.adapters.endpoints.caller import (
     host_of,
 )
 from retrieval.adapters.endpoints.retries import Endpoint, EndpointService, Sleep, TryAgainError
-from retrieval.domain.checks import JSONTextError, clean_text, json_of
+from retrieval.domain.checks import JSONTextError, clean_text, is_number, is_whole, json_of
 from retrieval.domain.errors import ConfigurationError, RerankerRejectedError, RerankerUnavailableError
 
 _SETTINGS = "RETRIEVAL_RERANKER"
@@ -128,13 +128,11 @@ def _json(body: bytes, endpoint: Endpoint) -> Any:
 def _scored(row: object, endpoint: Endpoint) -> tuple[int, float]:
     found = row if isinstance(row, dict) else {}
     place, score = found.get("index"), found.get("relevance_score", found.get("score"))
-    is_whole = isinstance(place, int) and not isinstance(place, bool)
-    is_score = isinstance(score, int | float) and not isinstance(score, bool) and -1 <= score <= 1
-    if not is_whole or not is_score:
+    if not is_whole(place) or not is_number(score, -1, 1):
         raise RerankerRejectedError(
             f"{endpoint.host} gave {row!r:.80}, which is no index with a score up to 1; let it give probabilities"
         )
-    return place, float(score)  # type: ignore[return-value, arg-type]  # looked at above
+    return place, float(score)
 
 
 def _tokens(answer: Any) -> int:

@@ -43,7 +43,7 @@ from retrieval.apps.memories.requests import (
     start_of,
 )
 from retrieval.apps.memories.store import COLLECTION, MemoryStore, memories_collection
-from retrieval.collection import Collection
+from retrieval.collection import Collection, handle_of
 from retrieval.domain.checks import STORED_NOTE, named, provenance, quoted_block, shown_line
 from retrieval.domain.errors import EmptyQueryError
 from retrieval.domain.items.item import Item
@@ -421,7 +421,8 @@ class RetrievalEngine:
 
     async def _count_accesses(self, memories: Sequence[RelevantMemory]) -> None:
         if memories and self._is_counting:
-            await (await self._opened()).count_accesses([memory.memory_id for memory in memories])
+            handle = handle_of(await self._opened())
+            handle.count_accesses([memory.memory_id for memory in memories])
 
     def _get_related_types(self, task_type: str) -> tuple[str, ...]:
         """See ``related_types``."""

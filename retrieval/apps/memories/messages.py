@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from retrieval.domain.checks import clean_text, text_fault
+from retrieval.domain.checks import clean_text, is_whole, text_fault
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.memory import FactOutcome, checked_ids, checked_name, words
 from retrieval.domain.search.signals import STOP_WORDS
@@ -126,7 +126,7 @@ def checked_conversation(messages: object, session: object, first_turn: object) 
     """
     if not isinstance(messages, Sequence) or isinstance(messages, str | bytes):
         raise InvalidRequestError(f"messages come in a list such as {_SUCH}, not {messages!r:.80}")
-    if isinstance(first_turn, bool) or not isinstance(first_turn, int) or first_turn < 0:
+    if not is_whole(first_turn, 0):
         raise InvalidRequestError(f"first_turn is {first_turn!r:.80}; it must be a whole number of at least 0")
     if len(messages) > MOST_MESSAGES:
         raise InvalidRequestError(

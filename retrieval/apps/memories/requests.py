@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any, TypeGuard
 
 from retrieval.apps.memories.ranking import PROFILES
-from retrieval.domain.checks import fault_of
+from retrieval.domain.checks import fault_of, is_whole
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.memory import Links, checked_links, checked_name
 from retrieval.domain.search.profile import FusionKind, LegName, Profile
@@ -66,7 +66,7 @@ def checked_length(name: str, length: object) -> int:
 
 
 def _is_length(value: object) -> TypeGuard[int]:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
+    return is_whole(value, 1)
 
 
 UNBOUNDED = Bounds()

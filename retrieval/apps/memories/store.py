@@ -13,7 +13,7 @@ from retrieval.apps.memories.ranking import SEED_PROFILE
 from retrieval.apps.memories.remembering import FactsOf, Remembering, checked_llm, near_memories
 from retrieval.apps.memories.requests import checked_project, checked_types
 from retrieval.collection import Collection
-from retrieval.domain.checks import check_flags, fault_of
+from retrieval.domain.checks import check_flags, fault_of, is_whole
 from retrieval.domain.errors import (
     InvalidLimitError,
     InvalidRequestError,
@@ -100,7 +100,7 @@ async def list_page(
     after: str | None,
 ) -> MemoryPage:
     """A page of at most ``limit`` memories behind ``after``. One more is read, to know whether another page follows."""
-    if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MOST_LISTED:
+    if not is_whole(limit, 1, MOST_LISTED):
         raise InvalidLimitError(f"limit is {limit!r:.80}; it must be 1 to {MOST_LISTED}")
     found = await records.page(
         checked_project(project_id),

@@ -21,7 +21,7 @@ from retrieval.apps.metaphors.ranking import (
     untried_score,
     why_generate,
 )
-from retrieval.collection import Collection
+from retrieval.collection import Collection, handle_of
 from retrieval.domain.errors import InvalidRequestError, UnknownItemError
 from retrieval.domain.learning.arm import Expectation
 from retrieval.domain.records.search_record import score_spread
@@ -30,6 +30,7 @@ from retrieval.domain.search.hit import Contribution, Explanation, Hit, SearchRe
 from retrieval.domain.search.profile_parts import Combination, Learned
 from retrieval.domain.told import Told
 from retrieval.engine.collection_handle import FRESH_SECONDS
+from retrieval.engine.learning import count_verdicts, is_trained
 from retrieval.engine.stages import Clock
 
 
@@ -114,7 +115,7 @@ class RetrievalModel:
 
     async def is_trained(self) -> bool:
         """True if a model is in use; before, counts alone say something of a metaphor, and nothing of a problem."""
-        return await self._corpus.collection.is_trained()
+        return await is_trained(handle_of(self._corpus.collection))
 
     async def predict(self, problem: Problem, metaphor: Metaphor) -> float:
         """The reward to be expected of the metaphor, 0 to 1. Raises ``UnknownItemError`` for one of no corpus."""
@@ -467,12 +468,12 @@ async def unusual_domain(collection: Collection, domain: str) -> str:
     """The domain, if it is unusual; empty where it is not, or none is stated."""
     if not domain:
         return ""
-    verdicts = await collection.count_verdicts(at_most=KNOWN_FROM_VERDICTS)
+    verdicts = await count_verdicts(handle_of(collection), at_most=KNOWN_FROM_VERDICTS)
     if verdicts < KNOWN_FROM_VERDICTS or await _is_a_metaphors(collection, domain):
         return ""
     told = is_unusual(
         verdicts=verdicts,
-        verdicts_of_domain=await collection.count_verdicts(domain=domain, at_most=1),
+        verdicts_of_domain=await count_verdicts(handle_of(collection), domain=domain, at_most=1),
         is_a_metaphors_domain=False,
     )
     return domain if told else ""

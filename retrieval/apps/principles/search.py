@@ -13,7 +13,7 @@ from retrieval.apps.principles.choosing import FEWER_USES_THAN, SLOTS, TAG_BOOST
 from retrieval.apps.principles.principle import ACTIVE, IN_USE, KIND, Principle, principle_of
 from retrieval.apps.probation import FAILED_BELOW
 from retrieval.collection import Collection, handle_of
-from retrieval.domain.checks import fault_of
+from retrieval.domain.checks import fault_of, is_number, is_whole
 from retrieval.domain.errors import InvalidLimitError, InvalidRequestError
 from retrieval.domain.items.item import Item
 from retrieval.domain.learning.arm import Standing
@@ -137,7 +137,7 @@ TimeRange = tuple[datetime | None, datetime | None]
 
 def checked_count(name: str, count: object) -> int:
     """The number. Raises ``InvalidLimitError`` for anything but a whole number from 1 to 1000."""
-    if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MOST_FOUND:
+    if not is_whole(count, 1, MOST_FOUND):
         raise InvalidLimitError(f"{name} is {count!r:.80}; it must be 1 to {MOST_FOUND}")
     return count
 
@@ -154,7 +154,7 @@ def proven(tags: Sequence[str], min_score: object) -> dict[str, Any]:
 
     Raises ``InvalidRequestError`` for anything but a score from 0 to 1.
     """
-    if isinstance(min_score, bool) or not isinstance(min_score, int | float) or not 0 <= min_score <= 1:
+    if not is_number(min_score, 0, 1):
         raise InvalidRequestError(f"min_principle_score is {min_score!r:.80}; it must be a number from 0 to 1")
     where: dict[str, Any] = {"kind": KIND, "status": ACTIVE, "verdict_rating": {"gte": float(min_score)}}
     return where | _tagged(tags)

@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any, Self
 from uuid import UUID
 
-from retrieval.domain.checks import STORED_NOTE, named, provenance, quoted, quoted_block
+from retrieval.domain.checks import STORED_NOTE, is_whole, named, provenance, quoted, quoted_block
 from retrieval.domain.errors import InvalidItemError, InvalidRequestError
 from retrieval.domain.items.item import Item
 from retrieval.domain.learning.arm import Standing
@@ -219,7 +219,7 @@ def merged_by_rrf(lists: Sequence[Sequence[Entity]], k: int) -> list[Entity]:
     Best first, equal scores by id; what a list holds twice counts where it stands first. Raises
     ``InvalidRequestError`` for a ``k`` that is no whole number from 1 to ``K_MAX``, and for lists of anything else.
     """
-    if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= K_MAX:
+    if not is_whole(k, 1, K_MAX):
         raise InvalidRequestError(f"k is {_said(k)}; it must be a whole number from 1 to {K_MAX:,} (60 is customary)")
     rankings = {}
     entities: dict[str, Entity] = {}

@@ -22,6 +22,7 @@ from retrieval.apps.recall.entity import (
 )
 from retrieval.apps.recall.rewriter import Rewriter, Rewritten, deep_triggers
 from retrieval.collection import Collection
+from retrieval.domain.checks import is_whole
 from retrieval.domain.errors import EmptyQueryError, InvalidLimitError, InvalidRequestError, RetrievalError
 from retrieval.domain.learning.context import Context
 from retrieval.domain.llm import LLM, is_llm
@@ -46,7 +47,7 @@ def check_parts(storage: object, llm: object, seed: object, profile: object) -> 
         )
     if llm is not None and not is_llm(llm):
         raise InvalidRequestError(f"llm is {llm!r:.80}; give a language model, such as platform.llm, or None")
-    if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int)):
+    if seed is not None and not is_whole(seed):
         raise InvalidRequestError(f"seed is {seed!r:.80}; it must be a whole number, or None")
     if profile is not None and not isinstance(profile, Profile):
         raise InvalidRequestError(f"profile is {profile!r:.80}; give a Profile, or None for the collection's own")
@@ -60,7 +61,7 @@ def check_query(query: object) -> None:
 
 def check_limit(limit: object) -> None:
     """Raises ``InvalidLimitError`` for what is no number from 1 to ``SEARCH_LIMIT_MAX``."""
-    if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= SEARCH_LIMIT_MAX:
+    if not is_whole(limit, 1, SEARCH_LIMIT_MAX):
         raise InvalidLimitError(f"limit is {limit!r:.80}; it must be a whole number from 1 to {SEARCH_LIMIT_MAX}")
 
 

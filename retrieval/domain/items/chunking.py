@@ -11,7 +11,7 @@ from itertools import groupby, pairwise
 from types import MappingProxyType
 from typing import Any
 
-from retrieval.domain.checks import clean_text
+from retrieval.domain.checks import clean_text, is_whole
 from retrieval.domain.errors import InvalidItemError, InvalidRequestError
 from retrieval.domain.items.item import MAX_KEY_BYTES, Item
 
@@ -64,7 +64,7 @@ class Chunking:
 
 
 def _check_whole(name: str, value: object, low: int, high: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+    if not is_whole(value, low, high):
         raise InvalidRequestError(f"{name} is {value!r:.40}; it must be a whole number from {low} to {high:,}")
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Self
 
+from retrieval.domain.checks import is_whole
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.attribute import checked_name
 from retrieval.domain.notebook import facts_html
@@ -102,7 +103,7 @@ def checked_neighbours(neighbours: object) -> Neighbours | None:
 
 
 def _check(name: str, value: object, least: int, most: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+    if not is_whole(value, least, most):
         raise InvalidRequestError(f"{name} is a whole number from {least} to {most}, not {value!r:.80}")
 
 

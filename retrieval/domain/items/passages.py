@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import Any, overload
 from uuid import UUID
 
-from retrieval.domain.checks import STORED_NOTE, named, quoted_block, shown_line
+from retrieval.domain.checks import STORED_NOTE, is_whole, named, quoted_block, shown_line
 from retrieval.domain.items.chunking import BETWEEN_HEADINGS
 from retrieval.domain.items.item import Item
 from retrieval.domain.search.hit import Hit
@@ -92,7 +92,7 @@ class Passages(Sequence[Passage]):
 def place_of(item: Hit | Item) -> Place | None:
     """The place of a chunk in its document; None for an item that is no chunk."""
     document, number = item.attributes.get("document"), item.attributes.get("chunk")
-    if isinstance(document, str) and isinstance(number, int) and not isinstance(number, bool):
+    if isinstance(document, str) and is_whole(number):
         return document, number
     return None
 

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any, overload
 from uuid import UUID
 
-from retrieval.domain.checks import fault_of
+from retrieval.domain.checks import fault_of, is_whole
 from retrieval.domain.errors import InvalidLimitError, InvalidRequestError
 from retrieval.domain.notebook import table_html, text_html
 from retrieval.domain.told import Told
@@ -78,7 +78,7 @@ class ViewQuestion:
                 f"since, {self.since.isoformat()}, is after until, {self.until.isoformat()}; exchange them"
             )
         limit: object = self.limit
-        if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
+        if limit is not None and not is_whole(limit, 1):
             raise InvalidLimitError(f"limit is {limit!r:.80}; it must be a whole number of at least 1")
 
     def _check_begin(self) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from retrieval.domain.checks import is_whole
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.search.query import UNSPACED
 from retrieval.domain.told import Told
@@ -51,7 +52,7 @@ class Snippet(Told):
 
 def checked_size(size: object) -> int:
     """The characters of a snippet. Raises ``InvalidRequestError``."""
-    if isinstance(size, bool) or not isinstance(size, int) or not SMALLEST <= size <= LARGEST:
+    if not is_whole(size, SMALLEST, LARGEST):
         raise InvalidRequestError(
             f"snippet is {size!r:.80}; it must be a number of characters from {SMALLEST} to {LARGEST}"
         )

@@ -15,7 +15,6 @@ from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack, suppress
 from datetime import UTC, datetime
 from hashlib import sha256
-from types import TracebackType
 from typing import Any, Self
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -250,9 +249,7 @@ class Access:
             await self._stack.enter_async_context(self._authenticator)
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self._stack.aclose()
 
     @property

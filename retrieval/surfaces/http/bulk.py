@@ -11,7 +11,6 @@ from collections import Counter, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from tempfile import SpooledTemporaryFile
-from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from starlette.responses import Response
@@ -19,11 +18,12 @@ from starlette.types import Receive, Scope, Send
 
 from retrieval.adapters.readers.item_files import item_from_line
 from retrieval.adapters.store.deadline import current_deadline, late
-from retrieval.collection import Collection
+from retrieval.collection import Collection, handle_of
 from retrieval.domain.errors import InvalidItemError, RetrievalError
 from retrieval.domain.items.item import Became, Item
 from retrieval.services.add import AddReport, ItemOutcome
 from retrieval.services.ingest import SeenIds
+from retrieval.services.items import add_each
 from retrieval.surfaces.http.caller import STILL_ALLOWED
 from retrieval.surfaces.http.json_bodies import sent_item
 from retrieval.surfaces.http.problems import BodyTimeoutError, BrokenStreamError, UnreadAnswerError, problem_of
@@ -107,9 +107,7 @@ class Spool:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._file.close()
 
     async def write(self, data: bytes) -> None:
@@ -294,7 +292,7 @@ class BulkAnswer(Response):
             if intake.is_cut_off:
                 # What is left to do for the indexes is left to jobs.
                 raise BrokenStreamError
-            done += (await self._collection.add_each([])).report
+            done += (await add_each(handle_of(self._collection), [])).report
         except RetrievalError as broken:
             error = broken
         except asyncio.CancelledError:
@@ -305,7 +303,7 @@ class BulkAnswer(Response):
 
     async def _added(self, batch: Sequence[StreamLine]) -> tuple[list[ItemOutcome], AddReport]:
         read = await asyncio.to_thread(lambda: [_read(line) for line in batch])
-        added = await self._collection.add_each([one for one in read if isinstance(one, Item)], more=True)
+        added = await add_each(handle_of(self._collection), [one for one in read if isinstance(one, Item)], more=True)
         stored = iter(added.outcomes)
         outcomes = [next(stored) if isinstance(one, Item) else _refused(one) for one in read]
         return outcomes, added.report

@@ -12,6 +12,7 @@ from langchain_core.embeddings import DeterministicFakeEmbedding, Embeddings, Fa
 
 from retrieval.adapters.embedders.batching import all_of, prepared
 from retrieval.collection import Collection
+from retrieval.domain.checks import is_whole
 from retrieval.domain.errors import (
     ConfigurationError,
     EmbedderError,
@@ -179,7 +180,7 @@ def model_name(embeddings: Embeddings) -> str:
 
 
 def _number(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
+    return value if is_whole(value) and value > 0 else None
 
 
 def _told(error: Exception) -> EmbedderError:

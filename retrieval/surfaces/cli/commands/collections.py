@@ -92,10 +92,8 @@ def filterable(
     wanted = filterable_of(attributes or ())
 
     async def ask(found: Collection) -> dict[str, str]:
-        if drop:
-            await found.make_unfilterable(drop)
-        if wanted:
-            await found.make_filterable(wanted)
+        if wanted or drop:
+            await found.make_filterable(wanted, drop=drop or ())
         return dict((await found.info()).filterable)
 
     def shown(declared: dict[str, str]) -> Table | str:
@@ -121,7 +119,7 @@ def half_life(
     """
     answer(
         context,
-        of_collection(collection, lambda found: found.set_half_life(days)),
+        of_collection(collection, lambda found: found.set_learning(half_life_days=days)),
         lambda _: f"feedback of {collection} halves in {days:g} days",
         as_json=as_json,
         told=lambda _: {"collection": collection, "half_life_days": days},
@@ -144,7 +142,7 @@ def daily_cap(
     """
     answer(
         context,
-        of_collection(collection, lambda found: found.set_daily_cap(events)),
+        of_collection(collection, lambda found: found.set_learning(daily_cap=events)),
         lambda _: f"of each actor, {events:,} events a day count in {collection}",
         as_json=as_json,
         told=lambda _: {"collection": collection, "daily_cap": events},

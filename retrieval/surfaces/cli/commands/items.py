@@ -149,14 +149,9 @@ def delete(
     if version is not None and len(item_ids) != 1:
         raise InvalidRequestError("--if-version is one item's; give one id with it")
 
-    async def ask(found: Collection) -> int:
-        if version is not None:
-            return int(await found.remove(item_ids[0], version=version))
-        return await found.delete(item_ids)
-
     answer(
         context,
-        of_collection(collection, ask),
+        of_collection(collection, lambda found: found.delete(item_ids, version=version)),
         lambda deleted: f"{count(deleted, 'item')} removed",
         as_json=as_json,
         told=lambda deleted: {"deleted": deleted},

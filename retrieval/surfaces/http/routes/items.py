@@ -731,7 +731,7 @@ async def patch(
 @router.delete("/{item_id:path}", dependencies=_WRITE, status_code=204, responses=_CHANGED, summary="Remove an item")
 async def remove(collection: NamedCollection, item_id: ItemId, if_match: IfMatch = None) -> Response:
     """Remove one item with its terms and vectors."""
-    if not await collection.remove(item_id, version=wanted_version(if_match)):
+    if not await collection.delete(item_id, version=wanted_version(if_match)):
         raise _unknown(item_id)
     return Response(status_code=204)
 

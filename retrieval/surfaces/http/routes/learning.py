@@ -252,11 +252,8 @@ async def use_model(collection: NamedCollection, body: ModelChoice) -> JSONRespo
 @router.put("/learning", dependencies=_ADMIN, status_code=204, summary="Say how feedback counts")
 async def set_learning(collection: NamedCollection, body: Learning) -> Response:
     """How fast verdicts fade, and how many of one actor count in a day."""
-    if body.half_life_days is not None:
-        with at("half_life_days"):
-            await collection.set_half_life(body.half_life_days)
-    if body.daily_cap is not None:
-        await collection.set_daily_cap(body.daily_cap)
+    with at("half_life_days"):  # the model has checked the other
+        await collection.set_learning(half_life_days=body.half_life_days, daily_cap=body.daily_cap)
     return Response(status_code=204)
 
 
