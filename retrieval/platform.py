@@ -254,7 +254,7 @@ class Platform:
     async def collections(self) -> list[Collection]:
         """The tenant's collections, by name."""
         stored = await all_collections(self.database, self._tenant_id)
-        return [self._collection(one) for one in stored]
+        return [self._collection(collection) for collection in stored]
 
     async def remove_collection(self, name: str) -> bool:
         """Remove the tenant's collection of that name with all that is its own, and whether there was one.

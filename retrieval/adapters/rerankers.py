@@ -299,7 +299,7 @@ class _CrossEncoder:
         options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
         options.log_severity_level = 3  # errors only: nobody can act on warnings about graphs
         self._session: Any = onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
-        self._inputs = {one.name for one in self._session.get_inputs()}
+        self._inputs = {wanted.name for wanted in self._session.get_inputs()}
 
     def scores(self, query: str, texts: Sequence[str], stop: threading.Event) -> list[float]:
         """The score of each text; 0 for those that are left when ``stop`` is set, which nobody waits for."""

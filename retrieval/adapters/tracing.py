@@ -93,7 +93,7 @@ class Current:
         self._manager.__exit__(kind, error, trace)
 
 
-def failed(one: Span, kind: type[BaseException]) -> None:
+def failed(span: Span, kind: type[BaseException]) -> None:
     """Say of a span that it failed, and with what class of error."""
-    one.set_attribute("error.type", kind.__name__)
-    one.set_status(Status(StatusCode.ERROR))
+    span.set_attribute("error.type", kind.__name__)
+    span.set_status(Status(StatusCode.ERROR))

@@ -168,7 +168,7 @@ def checked_scopes(scopes: Iterable[str]) -> frozenset[Scope]:
     given = [scopes] if isinstance(scopes, str) else checked_list("scopes", scopes, "['read']")
     known = [scope.value for scope in Scope]
     if not given or not set(given) <= set(known):
-        wrong = next((repr(str(one)) for one in given if one not in known), "a key without a scope")
+        wrong = next((repr(str(scope)) for scope in given if scope not in known), "a key without a scope")
         raise InvalidRequestError(f"a key's scopes are some of {', '.join(known)}; {wrong} allows nothing")
     return frozenset(map(Scope, given))
 

@@ -56,7 +56,7 @@ class Diagnosis(Told):
     @property
     def worst(self) -> Severity:
         """The worst severity that was found; ``ok`` for nothing."""
-        return max((finding.severity for finding in self.findings), key=lambda one: one.rank, default=Severity.OK)
+        return max((finding.severity for finding in self.findings), key=lambda entry: entry.rank, default=Severity.OK)
 
     @property
     def is_sound(self) -> bool:
@@ -66,7 +66,7 @@ class Diagnosis(Told):
 
 def diagnosis_of(findings: Iterable[Finding], examined_at: datetime) -> Diagnosis:
     """The findings, the worst first, and else in the order in which they were made."""
-    ordered = sorted(findings, key=lambda one: -one.severity.rank)
+    ordered = sorted(findings, key=lambda finding: -finding.severity.rank)
     return Diagnosis(examined_at=examined_at, findings=tuple(ordered))
 
 

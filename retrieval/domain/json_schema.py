@@ -130,8 +130,8 @@ def _keywords(schema: object) -> Iterable[str]:
             yield name
             if name not in _OF_VALUES:
                 inner = value.values() if name in _OF_NAMES and isinstance(value, Mapping) else [value]
-                for one in inner:
-                    yield from _keywords(one)
+                for part in inner:
+                    yield from _keywords(part)
     elif isinstance(schema, list | tuple):
         for value in schema:
             yield from _keywords(value)

@@ -27,12 +27,12 @@ def checked_shown(shown: object) -> tuple[ShownItem, ...]:
     """The items. Raises ``InvalidRequestError`` for anything else, one that comes twice, or more than 1000."""
     if isinstance(shown, str) or not isinstance(shown, Sequence):
         raise InvalidRequestError("what was shown comes in a list of ShownItem values")
-    for one in shown:
-        if not isinstance(one, ShownItem):
-            raise InvalidRequestError(f"what was shown is a list of ShownItem values, not of {type(one).__name__}")
+    for item in shown:
+        if not isinstance(item, ShownItem):
+            raise InvalidRequestError(f"what was shown is a list of ShownItem values, not of {type(item).__name__}")
     if len(shown) > MAX_LIMIT:
         raise InvalidRequestError(f"{len(shown)} items were shown; an answer has at most {MAX_LIMIT}")
-    ids = checked_item_ids([one.item_id for one in shown])
+    ids = checked_item_ids([item.item_id for item in shown])
     if len(set(ids)) < len(ids):
         twice = next(item_id for item_id in ids if ids.count(item_id) > 1)
         raise InvalidRequestError(f"item {twice!r:.80} was shown twice; name each item once")

@@ -351,7 +351,7 @@ def _check_names(call: Callable[..., object], given: Iterable[str]) -> None:
     known = [name for name in inspect.signature(call).parameters if name != "self"]
     for name in given:
         if name not in known:
-            meant = [one for one in known if name in OTHER_NAMES.get(one, ())]
+            meant = [argument for argument in known if name in OTHER_NAMES.get(argument, ())]
             meant = meant or difflib.get_close_matches(name, known, n=1)
             hint = f"; did you mean {meant[0]}? It" if meant else "; it"
             said = call.__qualname__.rpartition(".")[2]

@@ -76,7 +76,7 @@ async def search(
     chosen = _chosen(handle, stored, legs, profile)
     condition = await parsed_filter(where, bounds)
     each = () if prefer is None else prefer if isinstance(prefer, list | tuple) else (prefer,)
-    preferred = tuple([await parsed_filter(one, bounds) for one in each[: MAX_PREFERRED + 1]]) if each else ()
+    preferred = tuple([await parsed_filter(wanted, bounds) for wanted in each[: MAX_PREFERRED + 1]]) if each else ()
     needs_question = (chosen or stored.profile).needs_question
 
     def make(words: str | None) -> SearchRequest:
@@ -142,7 +142,7 @@ async def search_each(
         handle,
         stored,
         lambda searcher: searcher.search_each(requests, context),
-        has_vectors=any(one.vector is not None for one in requests),
+        has_vectors=any(request.vector is not None for request in requests),
     )
 
 
@@ -258,9 +258,9 @@ async def _counted_fields(handle: CollectionHandle, names: Sequence[str]) -> dic
     if len(names) > _MOST_FACETS:
         raise InvalidRequestError(f"{len(names)} facets; at most {_MOST_FACETS}, name those that are shown")
     fields = {name: counted_field(name) for name in names}
-    for one in fields.values():
-        if one.is_attribute:
-            await with_field(handle, await handle.fresh(), one)
+    for field in fields.values():
+        if field.is_attribute:
+            await with_field(handle, await handle.fresh(), field)
     return fields
 
 
@@ -326,7 +326,7 @@ async def _one_edit_away(
     begun = await terms_beginning(*whose, words, most=1) if begins else {}
     instead: dict[str, str] = {}
     for word, near in each.items():
-        best = spelling.likeliest(word, [spelling.NearWord(one, 1, known[one]) for one in near if one in known])
+        best = spelling.likeliest(word, [spelling.NearWord(word, 1, known[word]) for word in near if word in known])
         if begun.get(word):
             instead[word] = f"{word}*"
         elif best is not None:
@@ -356,7 +356,7 @@ async def _spelt(handle: CollectionHandle, stored: StoredCollection, term: str, 
     profile = Profile(legs={LegName.LEXICAL: 1.0}, depth=_MOST_SPELT)
     request = checked_request(term, limit=_MOST_SPELT, profile=profile, syntax=False, bounds=handle.parts.bounds)
     rankings = await _searcher(handle, stored).leg_rankings(replace(request, prefixes=(term,)))
-    ids = [one.item_id for one in rankings[LegName.LEXICAL]]
+    ids = [candidate.item_id for candidate in rankings[LegName.LEXICAL]]
     found = await beginnings_of(handle.database, handle.tenant_id, stored.collection_id, ids, spelling.READ)
     return spelling.spelling_of(term, word, (text for _, *texts in found for text in texts)) or term
 
@@ -376,7 +376,7 @@ async def complete(handle: CollectionHandle, text: str, *, where: Where | Filter
     asked = spelling.typed(text)
     request = replace(request, prefixes=(asked.beginning,)) if asked.beginning else request
     rankings = await _asked(handle, stored, lambda searcher: searcher.leg_rankings(request))
-    ids = [one.item_id for one in rankings[LegName.LEXICAL][: spelling.LOOKED_AT]]
+    ids = [candidate.item_id for candidate in rankings[LegName.LEXICAL][: spelling.LOOKED_AT]]
     found = await beginnings_of(handle.database, handle.tenant_id, stored.collection_id, ids, spelling.READ)
     return spelling.completions_of(asked, found, limit)
 
@@ -464,5 +464,5 @@ def _is_long(query: object, more: object) -> bool:
     """Whether it takes long to read the query and the others."""
     if more is None:
         return isinstance(query, str) and len(query) >= LONG_TEXT
-    texts = [one for one in (query, *(more if isinstance(more, list | tuple) else ())) if isinstance(one, str)]
+    texts = [text for text in (query, *(more if isinstance(more, list | tuple) else ())) if isinstance(text, str)]
     return len(texts) >= LONG or sum(map(len, texts)) >= LONG_TEXT

@@ -112,25 +112,27 @@ class Decider:
             is_long=sum(len(found.ranked) for found in each) >= LONG,
         )
 
-    async def _known(self, collection: StoredCollection, one: Undecided) -> _Known:
-        cluster = await self.models.cluster(collection, one.about)
-        model = await self.models.serving(collection, one.profile.learned)
-        return _Known(cluster, model, one.context.buckets(cluster))
+    async def _known(self, collection: StoredCollection, undecided: Undecided) -> _Known:
+        cluster = await self.models.cluster(collection, undecided.about)
+        model = await self.models.serving(collection, undecided.profile.learned)
+        return _Known(cluster, model, undecided.context.buckets(cluster))
 
-    def _statements(self, collection: StoredCollection, one: Undecided, facts: _Known, now: datetime) -> list[Compiled]:
+    def _statements(
+        self, collection: StoredCollection, undecided: Undecided, facts: _Known, now: datetime
+    ) -> list[Compiled]:
         """The statements that read the candidates' arms, and the query's likeness to those they were rewarded for."""
-        if not one.ranked or (facts.model is None and one.profile.exploration.is_off):
+        if not undecided.ranked or (facts.model is None and undecided.profile.exploration.is_off):
             return []
         from retrieval.adapters.store.learning.arms import arms_statement
         from retrieval.adapters.store.learning.models import affinities_statement
 
-        item_ids = [candidate.item_id for candidate in one.ranked]
+        item_ids = [candidate.item_id for candidate in undecided.ranked]
         statements = [arms_statement(collection.collection_id, item_ids=item_ids, buckets=facts.buckets, now=now)]
         space_id = collection.space.space_id if collection.space else None
-        if facts.model is not None and one.vector is not None and facts.model.space_id == space_id:
+        if facts.model is not None and undecided.vector is not None and facts.model.space_id == space_id:
             statements.append(
                 affinities_statement(
-                    collection.collection_id, version=facts.model.version, item_ids=item_ids, vector=one.vector
+                    collection.collection_id, version=facts.model.version, item_ids=item_ids, vector=undecided.vector
                 )
             )
         return statements
@@ -166,19 +168,19 @@ def slate(
     return placed, decision.decided.explored(policy_for(profile.exploration).recorded_as, propensity)
 
 
-def _decided_by(rows: Sequence[Sequence[Row]], one: Undecided, facts: _Known, now: datetime) -> Decision:
+def _decided_by(rows: Sequence[Sequence[Row]], undecided: Undecided, facts: _Known, now: datetime) -> Decision:
     """The decision by what was read of the candidates, if anything was."""
     if not rows:
         decided = Decided(cluster=facts.cluster)
-        return Decision(ranked=one.ranked, candidates=(), decided=decided, explained=_as_it_is(one.ranked))
+        return Decision(ranked=undecided.ranked, candidates=(), decided=decided, explained=_as_it_is(undecided.ranked))
     from retrieval.adapters.store.learning.arms import arms_from
 
     cosines: dict[str, float | None] = dict(rows[1]) if len(rows) > 1 else {}
-    return _decision(one, facts, arms_from(rows[0]), cosines, now)
+    return _decision(undecided, facts, arms_from(rows[0]), cosines, now)
 
 
 def _decision(
-    one: Undecided,
+    undecided: Undecided,
     facts: _Known,
     arms: Mapping[str, ItemArms],
     cosines: Mapping[str, float | None],
@@ -187,26 +189,28 @@ def _decision(
     from retrieval.engine.scoring import Pool, combined, learned_signals, predictions, scored, unlearned
 
     pool = Pool(
-        ranked=one.ranked,
+        ranked=undecided.ranked,
         relevance=(
-            [candidate.score for candidate in one.ranked]
-            if one.is_reranked
-            else relevances(one.ranked, one.found, one.profile)
+            [candidate.score for candidate in undecided.ranked]
+            if undecided.is_reranked
+            else relevances(undecided.ranked, undecided.found, undecided.profile)
         ),
-        legs=leg_features(one.ranked, one.found),
-        arms=[arms[candidate.item_id] for candidate in one.ranked],
-        cosines=[cosines.get(candidate.item_id) for candidate in one.ranked],
+        legs=leg_features(undecided.ranked, undecided.found),
+        arms=[arms[candidate.item_id] for candidate in undecided.ranked],
+        cosines=[cosines.get(candidate.item_id) for candidate in undecided.ranked],
         buckets=facts.buckets,
     )
     if facts.model is None:
-        candidates = unlearned(pool, one.profile.learned, one.profile.exploration, now)
-        decided = _decided(facts, pool, one.profile.exploration, now)
-        return Decision(ranked=one.ranked, candidates=candidates, decided=decided, explained=_as_it_is(one.ranked))
-    learned = one.profile.learned
+        candidates = unlearned(pool, undecided.profile.learned, undecided.profile.exploration, now)
+        decided = _decided(facts, pool, undecided.profile.exploration, now)
+        return Decision(
+            ranked=undecided.ranked, candidates=candidates, decided=decided, explained=_as_it_is(undecided.ranked)
+        )
+    learned = undecided.profile.learned
     predicted = predictions(pool, facts.model, learned.combination)
     rescored = combined(pool, facts.model, learned, predicted)
     order = rescored.order(pool)
-    exploration = one.profile.exploration
+    exploration = undecided.profile.exploration
     contenders = (
         [] if exploration.is_off else scored(pool, facts.model, learned, predicted, exploration=exploration, now=now)
     )

@@ -85,7 +85,7 @@ async def _attributed(database: Database, tenant_id: int, events: Sequence[Feedb
                 "feedback is that of the actor whom the search was recorded for, else the key's own"
             )
     actors = await actors_of(database, tenant_id, events)
-    return [replace(one, actor=actors.get(str(one.retrieval_id)) or key.actor) for one in events]
+    return [replace(event, actor=actors.get(str(event.retrieval_id)) or key.actor) for event in events]
 
 
 async def take_what_can_be(
@@ -105,7 +105,7 @@ async def take_what_can_be(
         return FeedbackReport(), refused
     stored = await record_feedback(database, tenant_id, [events[place] for place in places], now, skip_refused=True)
     refused += [(places[place], refusal(reason, events[places[place]])) for place, reason in stored.refused.items()]
-    return reported(stored), sorted(refused, key=lambda one: one[0])
+    return reported(stored), sorted(refused, key=lambda pair: pair[0])
 
 
 def reported(stored: Stored) -> FeedbackReport:

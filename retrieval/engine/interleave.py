@@ -119,7 +119,7 @@ class Interleaved:
             timings_ms={stage: ms for stage, ms in self.timings_ms.items() if stage != TOTAL},
             retrieval_time_ms=self.timings_ms.get(TOTAL, 0.0),
             top_score=top_score(hits),
-            score_spread=score_spread([one.score for one in hits]),
+            score_spread=score_spread([hit.score for hit in hits]),
             generation_triggered=self.context.generated,
             backtrack_count=self.context.backtracks,
             **shown_columns(
@@ -144,12 +144,14 @@ def two_profiles(profiles: Mapping[str, Profile]) -> tuple[tuple[str, Profile], 
     is_pair = isinstance(profiles, Mapping) and len(profiles) == 2
     if not is_pair or not all(isinstance(name, str) and name for name in profiles):
         raise InvalidRequestError("interleaving takes two profiles by name, such as {'now': ..., 'candidate': ...}")
-    for name, one in profiles.items():
-        if not isinstance(one, Profile):
-            raise InvalidRequestError(f"profile {name!r:.40} is a {type(one).__name__}; it must be a retrieval.Profile")
+    for name, profile in profiles.items():
+        if not isinstance(profile, Profile):
+            raise InvalidRequestError(
+                f"profile {name!r:.40} is a {type(profile).__name__}; it must be a retrieval.Profile"
+            )
     silent = Recording(rate=0)
     first, second = (
-        (name, replace(one, exploration=Exploration(), recording=silent)) for name, one in profiles.items()
+        (name, replace(profile, exploration=Exploration(), recording=silent)) for name, profile in profiles.items()
     )
     return first, second
 

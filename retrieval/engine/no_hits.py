@@ -67,16 +67,16 @@ async def _explain(handle: CollectionHandle, stored: StoredCollection, wanted: F
     if len(parts) > _MOST_PARTS:
         said.append("no item passes the filter")
         return
-    alone = [one for one in parts if not await page(handle, one, limit=1)]
-    for one in alone:
-        if (always := _never(one)) is not None:
+    alone = [part for part in parts if not await page(handle, part, limit=1)]
+    for part in alone:
+        if (always := _never(part)) is not None:
             said.append(f"the filter lets nothing through: {always}")
             continue
-        hint = await _hint(handle, one, stored.attributes) if documents <= _MOST_COUNTED else ""
-        said.append(f"the filter lets nothing through: no item has {_said(one)}{hint}")
+        hint = await _hint(handle, part, stored.attributes) if documents <= _MOST_COUNTED else ""
+        said.append(f"the filter lets nothing through: no item has {_said(part)}{hint}")
     if not alone:
-        others = [(one, And(tuple(part for part in parts if part is not one))) for one in parts]
-        culprits = [_said(one) for one, rest in others if await page(handle, rest, limit=1)]
+        others = [(part, And(tuple(other for other in parts if other is not part))) for part in parts]
+        culprits = [_said(part) for part, rest in others if await page(handle, rest, limit=1)]
         without = f"; without {' or without '.join(culprits)} there are items" if culprits else ""
         said.append(f"the filter lets nothing through: no item has {' and '.join(map(_said, parts))}{without}")
 
@@ -105,7 +105,7 @@ async def _hint(handle: CollectionHandle, part: Filter, types: Mapping[str, Sequ
             return ""
     if not field.is_attribute and field.name not in COUNTED_FIELDS:
         return ""
-    held = [one.value for one in await value_counts(handle, field_name(field)) if one.value]
+    held = [count.value for count in await value_counts(handle, field_name(field)) if count.value]
     kinds = [kind for kind in SPOKEN_TYPES if kind in types.get(field.name, ())] if field.is_attribute else ["string"]
     if not field.path and kinds and not {_kind(value) for value in wanted} & set(kinds):
         return (

@@ -97,7 +97,7 @@ def ranking(found: Found, profile: Profile, limit: int | None = None) -> list[Fu
     if len(found.rankings) > 1 or profile.signals:
         weights = profile.weights_of(found.rankings)
         return _good_enough(fuse(found.rankings, weights, profile.fusion, limit=limit), profile)
-    return [one for candidates in found.rankings.values() for one in _alone(candidates[:limit])]
+    return [candidate for candidates in found.rankings.values() for candidate in _alone(candidates[:limit])]
 
 
 def reranked(
@@ -108,15 +108,18 @@ def reranked(
     ``scores``: the reranker's by item id. Every score has its parts: the legs', and that of the reranker.
     """
     own = relevances(ranked, found, profile)
-    totals = reranked_scores(own, (scores.get(one.item_id) for one in ranked), wanted.weight)
+    totals = reranked_scores(own, (scores.get(candidate.item_id) for candidate in ranked), wanted.weight)
     ranks = {item_id: rank for rank, item_id in enumerate(sorted(scores, key=lambda item_id: -scores[item_id]), 1)}
     made = []
-    for one, relevance, total in zip(ranked, own, totals, strict=True):
-        parts = scaled_parts(one, (1 - wanted.weight) * relevance)
-        if (score := scores.get(one.item_id)) is not None:
-            parts = (*parts, Contribution(RERANK, ranks[one.item_id], score, wanted.weight, wanted.weight * score))
-        made.append(Fused(one.item_id, total, parts))
-    return sorted(made, key=lambda one: -one.score)
+    for candidate, relevance, total in zip(ranked, own, totals, strict=True):
+        parts = scaled_parts(candidate, (1 - wanted.weight) * relevance)
+        if (score := scores.get(candidate.item_id)) is not None:
+            parts = (
+                *parts,
+                Contribution(RERANK, ranks[candidate.item_id], score, wanted.weight, wanted.weight * score),
+            )
+        made.append(Fused(candidate.item_id, total, parts))
+    return sorted(made, key=lambda hit: -hit.score)
 
 
 def ranked_scores(found: Found, profile: Profile, limit: int) -> list[tuple[str, float]]:
@@ -142,13 +145,13 @@ def merged(each: Sequence[Found], *preferred: Sequence[Found]) -> Found:
     if not preferred and len(each) == 1:
         return each[0]
     first, *others = each
-    named = [(f":{number}", one) for number, one in enumerate(others, 1)]
+    named = [(f":{number}", legs) for number, legs in enumerate(others, 1)]
     for place, brought in enumerate(preferred, 1):
         suffix = PREFERRED if place == 1 else f"{PREFERRED}:{place}"
         named += [(f":{number}{suffix}" if number else suffix, part) for number, part in enumerate(brought)]
     rankings = dict(first.rankings)
-    for suffix, one in named:
-        for leg, candidates in one.rankings.items():
+    for suffix, legs in named:
+        for leg, candidates in legs.rankings.items():
             name = f"{leg}{suffix}"
             rankings[name] = [candidate._replace(leg=name) for candidate in candidates]
     each = [*each, *(part for brought in preferred for part in brought)]
@@ -157,18 +160,18 @@ def merged(each: Sequence[Found], *preferred: Sequence[Found]) -> Found:
         rankings=rankings,
         brought={
             **first.brought,
-            **{f"{leg}{suffix}": some for suffix, one in named for leg, some in one.brought.items()},
+            **{f"{leg}{suffix}": some for suffix, legs in named for leg, some in legs.brought.items()},
         },
-        weighed=sum(one.weighed for one in each),
-        fell_short=any(one.fell_short for one in each),
-        left_out=max((one.left_out for one in each if one.left_out is not None), default=None),
-        rows={item_id: row for one in each for item_id, row in one.rows.items()},
+        weighed=sum(legs.weighed for legs in each),
+        fell_short=any(legs.fell_short for legs in each),
+        left_out=max((legs.left_out for legs in each if legs.left_out is not None), default=None),
+        rows={item_id: row for legs in each for item_id, row in legs.rows.items()},
         vectors=_all_vectors(each),
     )
 
 
 def _all_vectors(each: Sequence[Found]) -> PoolVectors:
-    some = [one.vectors for one in each if one.vectors.places]
+    some = [legs.vectors for legs in each if legs.vectors.places]
     if not some:
         return NO_VECTORS
     item_ids = [item_id for vectors in some for item_id in vectors.places]
@@ -285,7 +288,7 @@ def relevance_by_id(
     calibration = calibration_of(collection, plan.profile)
     if calibration is None:
         return {}
-    item_ids = [one.item_id for one in shown]
+    item_ids = [hit.item_id for hit in shown]
     brought = found.rankings.get(LegName.LEXICAL, ())
     knows_all_words = plan.request.with_both_scores or len(brought) < plan.request.depth
     most = most_by_words(query, collection.documents)
@@ -305,9 +308,9 @@ def good_enough(
         return None, ()
     places = [
         place
-        for place, one in enumerate(shown)
-        if (least is None or one.score >= least - _ROUNDING)
-        and (surest is None or (relevance.get(one.item_id) or 0.0) >= surest)
+        for place, hit in enumerate(shown)
+        if (least is None or hit.score >= least - _ROUNDING)
+        and (surest is None or (relevance.get(hit.item_id) or 0.0) >= surest)
     ]
     return places, () if places or not shown else _why_none(request, shown, relevance)
 
@@ -315,11 +318,11 @@ def good_enough(
 def _why_none(request: SearchRequest, shown: Sequence[Fused], relevance: Mapping[str, float | None]) -> tuple[str, ...]:
     said = []
     if request.min_relevance is not None:
-        best = max((one for one in relevance.values() if one is not None), default=None)
+        best = max((value for value in relevance.values() if value is not None), default=None)
         found = "none of them is known" if best is None else f"the highest is {best:.3f}"
         said.append(f"relevance {request.min_relevance:g}: {found}")
     if request.min_score is not None:
-        said.append(f"score {request.min_score:g}: the highest is {max(one.score for one in shown):.4f}")
+        said.append(f"score {request.min_score:g}: the highest is {max(hit.score for hit in shown):.4f}")
     return (f"nothing found: none of the best {len(shown)} items has {' and '.join(said)}",)
 
 

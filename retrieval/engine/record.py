@@ -258,7 +258,7 @@ def record(answered: Answered) -> SearchRecord:
         timings_ms={stage: ms for stage, ms in answered.timings_ms.items() if stage != TOTAL},
         retrieval_time_ms=answered.timings_ms[TOTAL],
         top_score=top_score(hits),
-        score_spread=score_spread([one.score for one in hits]),
+        score_spread=score_spread([hit.score for hit in hits]),
         generation_triggered=context.generated,
         backtrack_count=context.backtracks,
         **_pool(pool, answered),

@@ -230,9 +230,9 @@ class Recorder:
     async def _batch(self) -> list[_Waiting]:
         """The first records of the queue, written down; what cannot be written down is lost."""
         waiting = list(islice(self._queue, BATCH))
-        for one in waiting:
-            if one.stored is not None and one.stored.cancelled():
-                self._drop(one, UNREACHABLE)
+        for entry in waiting:
+            if entry.stored is not None and entry.stored.cancelled():
+                self._drop(entry, UNREACHABLE)
         left = [
             entry
             for entry in waiting
@@ -241,10 +241,10 @@ class Recorder:
         for start in range(0, len(left), _PIECE):
             piece = left[start : start + _PIECE]
             rows = await aside(partial(_rows_of, [entry.answered for entry in piece]), is_long=True)
-            for one, row in zip(piece, rows, strict=True):
+            for entry, row in zip(piece, rows, strict=True):
                 if row is None:
-                    self._drop(one, UNWRITABLE)
-                one.row = row
+                    self._drop(entry, UNWRITABLE)
+                entry.row = row
         return [entry for entry in islice(self._queue, BATCH) if entry.row is not None]
 
     async def _store(self, batch: Sequence[_Waiting]) -> None:
@@ -262,14 +262,14 @@ class Recorder:
         if first in stored:
             self._untold.subtract(losses)
             self._untold = +self._untold
-        for one in batch:
-            if one.answered.retrieval_id not in stored:  # its collection is gone
-                self._drop(one, REFUSED)
+        for entry in batch:
+            if entry.answered.retrieval_id not in stored:  # its collection is gone
+                self._drop(entry, REFUSED)
                 continue
-            self._queue.remove(one)
+            self._queue.remove(entry)
             self._recorded += 1
-            if one.stored is not None and not one.stored.done():
-                one.stored.set_result(True)
+            if entry.stored is not None and not entry.stored.done():
+                entry.stored.set_result(True)
 
     async def _store_apart(self, batch: Sequence[_Waiting], error: Exception) -> None:
         """One of them, or what was lost, was refused: it must not cost the others."""
@@ -307,18 +307,18 @@ class Recorder:
                 future.set_result(None)
         self._flushes = [(number, future) for number, future in self._flushes if not future.done()]
 
-    def _drop(self, one: _Waiting, reason: str) -> None:
-        self._queue.remove(one)
-        self._lose(one, reason)
+    def _drop(self, waiting: _Waiting, reason: str) -> None:
+        self._queue.remove(waiting)
+        self._lose(waiting, reason)
 
-    def _lose(self, one: _Waiting, reason: str) -> None:
-        answered = one.answered
+    def _lose(self, waiting: _Waiting, reason: str) -> None:
+        answered = waiting.answered
         self._lost[reason] += 1
         if self.observer is not None:
             self.observer.unrecorded(reason)
         self._untold[answered.collection_id, time_of(answered.retrieval_id).date(), reason] += 1
-        if one.stored is not None and not one.stored.done():
-            one.stored.set_result(False)
+        if waiting.stored is not None and not waiting.stored.done():
+            waiting.stored.set_result(False)
 
 
 def _rows_of(each: Sequence[Recordable | WrittenDown]) -> list[bytes | None]:

@@ -37,7 +37,7 @@ _ALIKE = 1e-6
 def looked_at(recorded: RecordedSearch) -> list[str]:
     """The candidates whose arms the search read."""
     uses = recorded.pool_signals.get("uses", ())
-    return [item_id for item_id, one in zip(recorded.pool_items, uses, strict=False) if one is not None]
+    return [item_id for item_id, use in zip(recorded.pool_items, uses, strict=False) if use is not None]
 
 
 def buckets_of(recorded: RecordedSearch) -> tuple[str, ...]:
@@ -80,7 +80,7 @@ def _drawn(
     signals, is_learned = recorded.pool_signals, "learned" in recorded.pool_signals
     known = [candidate for candidate in candidates if signals["eligible"][candidate.place] is not None]
     if is_learned:
-        known.sort(key=lambda one: (-signals["score"][one.place], one.item_id))
+        known.sort(key=lambda candidate: (-signals["score"][candidate.place], candidate.item_id))
     order = [Fused(candidate.item_id, candidate.score, ()) for candidate in known]
     by_id = {candidate.item_id: candidate for candidate in order}
     decision = Decision(
@@ -439,7 +439,7 @@ def _out_of_order(recorded: RecordedSearch, profile: Profile, scores: Mapping[st
     found = [f"the score of hit {hit.item_id} is not that of its candidate" for hit in wrong[:1]]
     if profile.diversity.relevance_share is not None or "propensity" in recorded.pool_signals:
         return found  # diverse hits stand in an order of their own, and those of a drawing in that of the policy
-    ordered = sorted(shown, key=lambda one: (-scores[one.item_id], one.item_id))
+    ordered = sorted(shown, key=lambda candidate: (-scores[candidate.item_id], candidate.item_id))
     for was, again in zip(shown, ordered, strict=True):
         if was.item_id != again.item_id and not _is_equal(scores[was.item_id], scores[again.item_id]):
             return [*found, f"{was.item_id} was shown at rank {was.rank}, where {again.item_id} belongs"]

@@ -522,9 +522,9 @@ async def query_vectors(
     the embedder's when no other leg can answer.
     """
     vectors: list[Vector | None] = []
-    for one in requests:
+    for request in requests:
         try:
-            vectors.append(None if one.vector is None else unit_query_vector(one.vector, collection))
+            vectors.append(None if request.vector is None else unit_query_vector(request.vector, collection))
         except RetrievalError as error:
             raise error if len(requests) == 1 else type(error)(f"query {len(vectors) + 1}: {error}") from None
     wanting = [place for place, request in enumerate(requests) if request.vector is None]

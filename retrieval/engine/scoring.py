@@ -92,8 +92,8 @@ def learned_signals(pool: Pool, predicted: Sequence[Prediction]) -> dict[str, di
         "learned": {prediction.item_id: prediction.mean for prediction in predicted},
         "effective_sample_size": {prediction.item_id: prediction.effective_sample_size for prediction in predicted},
         "logit_mean": {prediction.item_id: prediction.logit_mean for prediction in predicted},
-        "cosine": {one.item_id: cosine for one, cosine in zip(pool.ranked, pool.cosines, strict=True)},
-        LENGTH: {one.item_id: length for one, length in zip(pool.ranked, _lengths(pool), strict=True)},
+        "cosine": {candidate.item_id: cosine for candidate, cosine in zip(pool.ranked, pool.cosines, strict=True)},
+        LENGTH: {candidate.item_id: length for candidate, length in zip(pool.ranked, _lengths(pool), strict=True)},
     }
 
 
@@ -250,10 +250,13 @@ def predicted(
     else:
         found = model.by_item.predict(buckets, items)
     return {
-        one.item_id: Expectation(
-            mean=one.mean, sd=one.sd, uses=item.anywhere.uses, effective_sample_size=one.effective_sample_size
+        prediction.item_id: Expectation(
+            mean=prediction.mean,
+            sd=prediction.sd,
+            uses=item.anywhere.uses,
+            effective_sample_size=prediction.effective_sample_size,
         )
-        for item, one in zip(items, found, strict=True)
+        for item, prediction in zip(items, found, strict=True)
     }
 
 

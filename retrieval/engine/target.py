@@ -112,7 +112,7 @@ def with_learned(
 
 def in_order(candidates: list[TargetCandidate]) -> list[TargetCandidate]:
     """The best first; equal scores are ordered by item id."""
-    return sorted(candidates, key=lambda one: (-one.score, one.item_id))
+    return sorted(candidates, key=lambda hit: (-hit.score, hit.item_id))
 
 
 def _is_about_the_same(pool: RecordedPool, learned: Learned, model: LearnedModel | None) -> bool:
@@ -138,21 +138,21 @@ def _unlearned(pool: RecordedPool, place: int, relevance: float, learned: Learne
     )
 
 
-def _summed(one: TargetCandidate, pool: RecordedPool, share: float) -> TargetCandidate:
-    mean = _at(pool.learned, one.place)
+def _summed(candidate: TargetCandidate, pool: RecordedPool, share: float) -> TargetCandidate:
+    mean = _at(pool.learned, candidate.place)
     if mean is None:
-        return one._replace(score=one.relevance)
-    score = (1 - share) * one.relevance + share * mean
-    size = _at(pool.effective_sample_size, one.place) or 0.0
+        return candidate._replace(score=candidate.relevance)
+    score = (1 - share) * candidate.relevance + share * mean
+    size = _at(pool.effective_sample_size, candidate.place) or 0.0
     contender = replace(
-        one.contender,
+        candidate.contender,
         score=score,
         learned_share=share,
         reward_mean=mean,
         effective_sample_size=size,
         uncertainty=uncertainty_of(size),
     )
-    return one._replace(score=score, contender=contender)
+    return candidate._replace(score=score, contender=contender)
 
 
 def _stacked(
@@ -289,11 +289,11 @@ def _contenders(ranked: list[TargetCandidate], pool: RecordedPool, profile: Prof
     return found
 
 
-def _is_uncertainty_told(one: TargetCandidate, pool: RecordedPool, exploration: Exploration) -> bool:
+def _is_uncertainty_told(candidate: TargetCandidate, pool: RecordedPool, exploration: Exploration) -> bool:
     """True if the record has the candidate's uncertainty: the model's, or without a model its uses."""
     is_thompson = exploration.policy is PolicyName.THOMPSON_SLOTS
-    if one.contender.reward_mean is None or (is_thompson and exploration.posterior is PosteriorKind.BETA):
-        return bool(pool.uses) and pool.uses[one.place] is not None
+    if candidate.contender.reward_mean is None or (is_thompson and exploration.posterior is PosteriorKind.BETA):
+        return bool(pool.uses) and pool.uses[candidate.place] is not None
     return bool(pool.effective_sample_size)
 
 

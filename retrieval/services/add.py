@@ -258,7 +258,7 @@ class Writer:
                 refused += 1
                 done = _Part(_refused(part[0], error, refused))
             else:
-                given = {i.item_id: (text_hash(i.text), one) for i, one in zip(part, vectors, strict=True)}
+                given = {i.item_id: (text_hash(i.text), vector) for i, vector in zip(part, vectors, strict=True)}
                 cut = await asyncio.to_thread(self.embedder.measure.number_cut, [i.text for i in part])
                 done = _Part(AddReport(embedded=len(part), cut=cut), given)
             if self.on_embedded is not None:
@@ -380,11 +380,11 @@ async def _is_done(step: asyncio.Future[Any], until: float) -> bool:
     return bool(done)
 
 
-def _later(one: Settled | None, other: Settled | None) -> Settled | None:
+def _later(settled: Settled | None, other: Settled | None) -> Settled | None:
     """How the collection stands after both writes."""
-    if one is None or other is None:
-        return other or one
-    return replace(other, has_new_fields=one.has_new_fields or other.has_new_fields)
+    if settled is None or other is None:
+        return other or settled
+    return replace(other, has_new_fields=settled.has_new_fields or other.has_new_fields)
 
 
 def _refused(item: Item, error: RetrievalError, count: int) -> AddReport:
@@ -421,8 +421,8 @@ async def add_each(writer: Writer, given: Sequence[Item | Mapping[str, Any]]) ->
     """
     schema = writer.collection.schema
     many = schema is not None and len(given) >= _MANY_TO_CHECK
-    checked = await aside(lambda: [_checked(one, schema) for one in given], is_long=many)
-    items = [one for one in checked if isinstance(one, Item)]
+    checked = await aside(lambda: [_checked(entry, schema) for entry in given], is_long=many)
+    items = [item for item in checked if isinstance(item, Item)]
     if not items:
         return AddedEach(outcomes=tuple(outcomes_of(checked, {})))
     report, written = await writer.add_beside(items)
@@ -432,19 +432,19 @@ async def add_each(writer: Writer, given: Sequence[Item | Mapping[str, Any]]) ->
 def outcomes_of(given: Sequence[Item | InvalidItemError], known: Mapping[str, bytes]) -> list[ItemOutcome]:
     """The outcome of each item in turn; ``known`` holds the content hashes of stored items. Pure."""
     stored, outcomes = dict(known), []
-    for one in given:
-        if isinstance(one, InvalidItemError):
-            outcomes.append(ItemOutcome(item_id=one.item_id, error=one))
+    for entry in given:
+        if isinstance(entry, InvalidItemError):
+            outcomes.append(ItemOutcome(item_id=entry.item_id, error=entry))
             continue
-        former = stored.get(one.item_id)
-        stored[one.item_id] = one.content_hash
-        outcomes.append(ItemOutcome(item_id=one.item_id, became=became(former, one.content_hash)))
+        former = stored.get(entry.item_id)
+        stored[entry.item_id] = entry.content_hash
+        outcomes.append(ItemOutcome(item_id=entry.item_id, became=became(former, entry.content_hash)))
     return outcomes
 
 
 def as_items(items: object) -> list[Item]:
     """The items of a list or another iterable. Raises ``InvalidItemError``."""
-    return [as_item(one) for one in checked_items(items)]
+    return [as_item(item) for item in checked_items(items)]
 
 
 def checked_items(items: object) -> list[Any]:
@@ -483,7 +483,7 @@ async def add_new(writer: Writer, batch: Sequence[Item]) -> AddReport:
     Raises ``InvalidItemError`` for an id that is there already, archived or not, or that is given twice.
     """
     ids = Counter(item.item_id for item in batch)
-    if twice := next((one for one, times in ids.items() if times > 1), None):
+    if twice := next((item_id for item_id, times in ids.items() if times > 1), None):
         raise InvalidItemError(f"item {twice!r:.80} is given twice; give each id once", item_id=twice)
     try:
         return (await writer.add_beside(batch, only_new=True))[0]

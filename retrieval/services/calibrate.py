@@ -62,7 +62,7 @@ def judged_of(relevant: Mapping[str, Sequence[str]]) -> tuple[list[JudgedQuery],
     ):
         raise InvalidRequestError('judgements come as {"connection timeout": ["T-17"], "apple pie": []}')
     queries = [JudgedQuery(query_id=str(number), text=text) for number, text in enumerate(relevant, 1)]
-    return queries, {one.query_id: dict.fromkeys(relevant[one.text], 1) for one in queries}
+    return queries, {query.query_id: dict.fromkeys(relevant[query.text], 1) for query in queries}
 
 
 async def calibrate(
@@ -110,7 +110,7 @@ async def judged_hits(
         own = None if drop_self is None else drop_self.exclude_for(query)
         where = without_item(where_for(query, where_from), own)
         for name, some in (await _hits(handle, query, where, qrels[query.query_id], only_judged=only_judged)).items():
-            hits[name] += [one._replace(query=number) for one in some]
+            hits[name] += [hit._replace(query=number) for hit in some]
         if progress is not None:
             progress(number + 1, len(queries))
     return hits
@@ -132,7 +132,7 @@ async def _hits(
         shown = {name: list(judged) for name in ("both", *rankings)}
     else:
         found = await search(handle.unrecorded(), query.text, where=where, context=Context(), limit=HITS, syntax=False)
-        shown = {name: [one.item_id for one in some[:HITS]] for name, some in rankings.items()}
+        shown = {name: [hit.item_id for hit in some[:HITS]] for name, some in rankings.items()}
         shown["both"] = [hit.item_id for hit in found]
     most = most_by_words(query.text, stored.documents)
     seen = {name: {name: some} for name, some in rankings.items()} | ({"both": rankings} if stored.space else {})
@@ -152,13 +152,17 @@ async def _rated(handle: CollectionHandle) -> tuple[list[JudgedQuery], Qrels]:
     place = await handle.place()
     qrels: dict[str, dict[str, int]] = {}
     found: dict[UUID, str] = {}
-    for one in await read_verdicts(*place, until=datetime.now(UTC)):
-        if one.retrieval_id is not None and (one.retrieval_id in found or len(found) < MOST_SEARCHES):
-            found[one.retrieval_id] = str(one.retrieval_id)
-            qrels.setdefault(str(one.retrieval_id), {})[one.item_id] = int(one.reward >= _SUCCESS)
+    for verdict in await read_verdicts(*place, until=datetime.now(UTC)):
+        if verdict.retrieval_id is not None and (verdict.retrieval_id in found or len(found) < MOST_SEARCHES):
+            found[verdict.retrieval_id] = str(verdict.retrieval_id)
+            qrels.setdefault(str(verdict.retrieval_id), {})[verdict.item_id] = int(verdict.reward >= _SUCCESS)
     queries = []
     async for page in read_rated_searches(*place, list(found)):
-        queries += [JudgedQuery(query_id=str(one.retrieval_id), text=one.query) for one in page if one.query]
+        queries += [
+            JudgedQuery(query_id=str(retrieval.retrieval_id), text=retrieval.query)
+            for retrieval in page
+            if retrieval.query
+        ]
     return queries, qrels
 
 
@@ -168,7 +172,7 @@ async def _report(
     stored = handle.stored.space.space if handle.stored.space else None
     space, start = (stored.name, SHIPPED.get((stored.provider, stored.model))) if stored else ("", None)
     main = "both" if space else LegName.LEXICAL.value
-    relevant = sum(one.is_relevant for one in hits[main])
+    relevant = sum(hit.is_relevant for hit in hits[main])
     if not can_fit(hits[main], fewest(start)):
         raise InvalidRequestError(
             f"{queries} {what} have {relevant} hits that are relevant and {len(hits[main]) - relevant} that are not; "

@@ -129,9 +129,9 @@ class _Decided:
         """The ids of what is written as it was."""
         held = self.held
         return [
-            one.item_id
-            for one in self.written
-            if one.item_id in held and held[one.item_id].content_hash == one.content_hash
+            item.item_id
+            for item in self.written
+            if item.item_id in held and held[item.item_id].content_hash == item.content_hash
         ]
 
     def is_fresh(self, item: Item) -> bool:

@@ -56,17 +56,17 @@ async def collection_statuses(workplace: Workplace, tenant_id: int) -> list[Coll
     known = await read_facts(database, tenant_id, stored, drift=DRIFT)
     return [
         CollectionStatus(
-            name=one.name,
-            documents=one.documents,
-            space=_space_name(one),
-            pending=known.pending.get(one.collection_id, 0),
-            weights_pending=one.collection_id in known.weights_off,
-            indexes=tuple(known.indexes.get(one.collection_id, ())),
-            runs=tuple(known.runs.get(one.collection_id, ())),
-            recall=tuple(known.recall.get(one.collection_id, ())),
-            unrecorded=dict(known.losses.get(one.collection_id, ())),
+            name=collection.name,
+            documents=collection.documents,
+            space=_space_name(collection),
+            pending=known.pending.get(collection.collection_id, 0),
+            weights_pending=collection.collection_id in known.weights_off,
+            indexes=tuple(known.indexes.get(collection.collection_id, ())),
+            runs=tuple(known.runs.get(collection.collection_id, ())),
+            recall=tuple(known.recall.get(collection.collection_id, ())),
+            unrecorded=dict(known.losses.get(collection.collection_id, ())),
         )
-        for one in stored
+        for collection in stored
     ]
 
 

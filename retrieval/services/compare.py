@@ -291,7 +291,9 @@ async def compare_interleaved(
         raise InvalidRequestError("since has no time zone; use datetime(..., tzinfo=UTC)")
     names = (first, second)
     results = await interleaved_results(database, tenant_id, collection.collection_id, names=names, since=since)
-    won = preference((one.first, one.second) for one in results if one.first is not None and one.second is not None)
+    won = preference(
+        (result.first, result.second) for result in results if result.first is not None and result.second is not None
+    )
     return InterleavedComparison(
         collection=collection.name,
         names=names,

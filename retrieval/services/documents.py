@@ -262,9 +262,9 @@ class Documents:
         if isinstance(documents, str | bytes | Mapping | RawDocument) or not isinstance(documents, Iterable):
             raise InvalidItemError("documents come in a list, such as [{'id': 'faq', 'text': '...'}]")
         given = list(map(raw_document, documents))
-        raw = list({one.document_id: one for one in given}.values())
-        report = await self._store(raw, await self._known([one.document_id for one in raw]), chunking, None)
-        repeated = repeated_among(one.document_id for one in given)
+        raw = list({document.document_id: document for document in given}.values())
+        report = await self._store(raw, await self._known([document.document_id for document in raw]), chunking, None)
+        repeated = repeated_among(document.document_id for document in given)
         return report + DocumentsReport(chunks=AddReport(notes=repeated.notes))
 
     async def remove(self, document_ids: Sequence[str]) -> int:
@@ -347,7 +347,7 @@ class Documents:
         return replace(report, chunks=chunks)
 
     async def _store_batch(self, writer: Writer, batch: Sequence[_Looked], known: Mapping[str, str]) -> DocumentsReport:
-        fresh = {one.document_id: one.items for one in batch if one.items is not None}
+        fresh = {document.document_id: document.items for document in batch if document.items is not None}
         former = await self._chunk_ids([name for name in fresh if name in known])
         # A document's first chunk says that all of it is stored, so it is stored last.
         chunks = await add_in_parts(writer, [item for items in fresh.values() for item in reversed(items)])
@@ -357,9 +357,9 @@ class Documents:
             added=sum(bool(items) and name not in known for name, items in fresh.items()),
             changed=sum(name in known for name in fresh),
             empty=tuple(name for name, items in fresh.items() if not items),
-            unchanged=sum(one.items is None and not one.fault for one in batch),
-            failed=tuple((one.document_id, one.fault) for one in batch if one.fault),
-            cleaned=sum(one.is_cleaned for one in batch),
+            unchanged=sum(document.items is None and not document.fault for document in batch),
+            failed=tuple((document.document_id, document.fault) for document in batch if document.fault),
+            cleaned=sum(document.is_cleaned for document in batch),
             chunks_removed=await self.delete(stale) if stale else 0,
             chunks=chunks,
         )
@@ -428,8 +428,8 @@ class Documents:
         while page is None or len(page) == _PAGE:
             after = page[-1][0] if page else ""
             page = await attributes_after(at.database, at.tenant_id, at.collection, wanted, after=after, limit=_PAGE)
-            for one in page:
-                yield one
+            for entry in page:
+                yield entry
 
 
 _NOT_LISTED = "nothing was pruned, because a folder could not be listed"

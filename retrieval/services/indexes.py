@@ -96,7 +96,7 @@ class _Bench:
         halves = queries[::2], queries[1::2]
         ask = partial(find_candidates_of_each, self.database, self.tenant_id, request)
         each = chain.from_iterable(zip_longest(*await asyncio.gather(*map(ask, halves))))
-        return [[one.score for one in found.rankings[LegName.DENSE]] for found in each if found is not None]
+        return [[candidate.score for candidate in found.rankings[LegName.DENSE]] for found in each if found is not None]
 
     async def milliseconds(self, statement: Compiled, wanted: dict[str, str]) -> float:
         """The server's execution time, without the round trip."""

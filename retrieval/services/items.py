@@ -70,7 +70,9 @@ async def add_each(
     added = await adding.add_each(await writer_of(handle), checked_items(items))
     if more:
         return added
-    repeated = adding.repeated_among(one.item_id for one in added.outcomes if one.item_id and one.error is None)
+    repeated = adding.repeated_among(
+        outcome.item_id for outcome in added.outcomes if outcome.item_id and outcome.error is None
+    )
     return replace(added, report=added.report + repeated + await finished(handle, added.report))
 
 
@@ -154,8 +156,8 @@ async def set_status(handle: CollectionHandle, item_id: str, status: str, *, was
     found. Raises ``InvalidItemError`` for a status that no item can have.
     """
     [key] = checked_item_ids([item_id])
-    for one in (status,) if was is None else (status, was):
-        check_key("status", one, key)
+    for value in (status,) if was is None else (status, was):
+        check_key("status", value, key)
     writer = await writer_of(handle)
     async with handle.database.transaction(handle.tenant_id) as connection:
         changed = await change_status(connection, handle.stored.collection_id, key, status, was=was)

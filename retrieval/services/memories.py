@@ -226,7 +226,7 @@ class MemoryWriter:
 
     async def store_all(self, memories: Sequence[NewMemory]) -> AddReport:
         """Store them all, batch by batch; of those with the same id the last counts."""
-        last = list({one.memory_id: one for one in memories}.values())
+        last = list({memory.memory_id: memory for memory in memories}.values())
         report = AddReport()
         for start in range(0, len(last), BATCH):
             part = last[start : start + BATCH]
@@ -365,7 +365,7 @@ class MemoryWriter:
         if fresh:
             changed = {item.item_id: item.text for item in fresh if item.item_id in known}
             before = await hold_memories(connection, collection_id, sorted(changed)) if changed else {}
-            old = [text for one in before.values() if (text := _text_of(one)) != changed[one.memory_id]]
+            old = [text for memory in before.values() if (text := _text_of(memory)) != changed[memory.memory_id]]
             space = self._collection.space
             await write_items(connection, ItemWrite(collection_id, fresh, space.space_id if space else None))
         if replaced:
@@ -403,10 +403,10 @@ class MemoryWriter:
     async def _duplicates(self, connection: Connection, memory: NewMemory, look: Look) -> tuple[Duplicate, ...]:
         """Find the memories with the same words, and the nearly equal ones; the most alike first."""
         same = await memories_with(connection, self._collection.collection_id, memory.fingerprint, look.now)
-        found = {one.memory_id: Duplicate(one.memory_id, one.similarity) for one in look.near}
+        found = {near.memory_id: Duplicate(near.memory_id, near.similarity) for near in look.near}
         found |= {memory_id: Duplicate(memory_id, 1.0) for memory_id in same}
         found.pop(memory.memory_id, None)
-        return tuple(sorted(found.values(), key=lambda one: (-one.similarity, one.memory_id)))
+        return tuple(sorted(found.values(), key=lambda duplicate: (-duplicate.similarity, duplicate.memory_id)))
 
     async def _target(
         self, connection: Connection, memory: NewMemory, duplicates: Sequence[Duplicate], look: Look
@@ -417,9 +417,11 @@ class MemoryWriter:
         """
         if not duplicates or await known_hashes(connection, self._collection.collection_id, [memory.memory_id]):
             return None
-        collection_id, ids = self._collection.collection_id, [one.memory_id for one in duplicates]
+        collection_id, ids = self._collection.collection_id, [duplicate.memory_id for duplicate in duplicates]
         known = await memories_seen(connection, collection_id, ids)
-        best = next((one for one in ids if one in known and _is_target(known[one], memory, look)), None)
+        best = next(
+            (memory_id for memory_id in ids if memory_id in known and _is_target(known[memory_id], memory, look)), None
+        )
         if best is None:
             return None
         held = (await hold_memories(connection, collection_id, [best])).get(best)
@@ -441,7 +443,7 @@ def _is_target(known: Memory, memory: NewMemory, look: Look) -> bool:
     """Whether the memory may join it, and it says the same, or still what it said when it was found."""
     if not may_join(known, memory, look.now):
         return False
-    seen = {one.memory_id: one.text for one in look.near}
+    seen = {near.memory_id: near.text for near in look.near}
     return to_store(known).fingerprint == memory.fingerprint or seen.get(known.memory_id) == known.text
 
 
@@ -481,8 +483,8 @@ def _check_places(held: Mapping[str, Memory], old_id: str, new_id: str) -> None:
 
 
 def _check_successor(old: Memory, new: Memory | NewMemory, now: datetime) -> None:
-    for one in (old, new):
-        check_current(one, now)
+    for memory in (old, new):
+        check_current(memory, now)
     if new.project_id != old.project_id:
         raise InvalidRequestError(
             f"memory {old.memory_id!r:.80} is of project {old.project_id!r:.80}, {new.memory_id!r:.80} of"

@@ -31,7 +31,7 @@ async def find(database: Database, tenant_id: int, name: str) -> StoredCollectio
     stored = await find_collection(database, tenant_id, name)
     if stored is not None:
         return stored
-    known = [one.name for one in await all_collections(database, tenant_id)]
+    known = [collection.name for collection in await all_collections(database, tenant_id)]
     there_are = f"there are: {', '.join(known[:20])}" if known else "there is none yet"
     unknown = UnknownCollectionError(f"there is no collection {name!r}; {there_are}")
     raise unknown.advising(Advice.MAKE_COLLECTION, name=name, file="FILE")

@@ -75,7 +75,7 @@ async def measure_recall(workplace: Workplace, target: JobTarget, advance: Advan
     await store_measurements(workplace.database, target.tenant_id, collection.collection_id, space.space_id, found)
     if not probes:
         return {"samples": 0}
-    recall = fmean(one.recall for one in probes)
+    recall = fmean(sample.recall for sample in probes)
     details: dict[str, Any] = {"samples": len(probes), "recall": round(recall, 4)}
     if recall < LEAST_RECALL and len(probes) >= LEAST_SAMPLES:
         details["action"] = await _mend(workplace, target, space)
@@ -85,15 +85,15 @@ async def measure_recall(workplace: Workplace, target: JobTarget, advance: Advan
 def measured(probes: Sequence[Probe], documents: int) -> list[Measurement]:
     """The probes by how many of the collection's items their filters let through."""
     groups: dict[str, list[Probe]] = {}
-    for one in probes:
-        groups.setdefault(bucket(one.matches, documents), []).append(one)
+    for sample in probes:
+        groups.setdefault(bucket(sample.matches, documents), []).append(sample)
     return [
         Measurement(
             bucket=name,
             samples=len(group),
-            recall=fmean(one.recall for one in group),
-            short_pages=sum(one.is_short for one in group),
-            effort=min(one.effort for one in group),
+            recall=fmean(sample.recall for sample in group),
+            short_pages=sum(sample.is_short for sample in group),
+            effort=min(sample.effort for sample in group),
         )
         for name, group in sorted(groups.items())
     ]

@@ -605,7 +605,7 @@ async def _switch(place: _Place, row: StoredReembedding) -> bool:
 async def _embed_last(
     place: _Place, row: StoredReembedding, connection: Any, last: Sequence[tuple[str, str, str]]
 ) -> bool:
-    items = [Item.as_stored(item_id=one[0], title=one[1], body=one[2]) for one in last]
+    items = [Item.as_stored(item_id=item_id, title=title, body=body) for item_id, title, body, *_ in last]
     if not items:
         return True
     embedder = place.needed_embedder(row.target)
@@ -618,7 +618,7 @@ async def _embed_last(
     except (EmbedderError, TimeoutError) as error:
         _log.info("the switch waits for the vectors of %d items: %s", len(items), error)
         return False
-    given = {i.item_id: (text_hash(i.text), one) for i, one in zip(items, vectors, strict=True)}
+    given = {i.item_id: (text_hash(i.text), vector) for i, vector in zip(items, vectors, strict=True)}
     statement = vectors_statement(place.collection_id, row.target.space_id, given)
     await connection.execute(statement.text.encode(), statement.parameters)
     place.embedded += len(items)
@@ -648,11 +648,11 @@ async def _compare(place: _Place, row: StoredReembedding) -> SpaceComparison | N
     ids = await recorded_questions(*place.where, COMPARED)
     verdicts = await verdicts_on(*place.where, ids)
     asked: dict[UUID, SearchRequest] = {}
-    for one in ids:
-        record = await find_recorded(place.database, place.tenant_id, one)
+    for retrieval_id in ids:
+        record = await find_recorded(place.database, place.tenant_id, retrieval_id)
         request = None if record is None else request_of(record)
         if request is not None and request.about is None and request.group_by is None and request.query:
-            asked[one] = replace(request, vector=None, limit=DEPTH, min_score=None, min_relevance=None)
+            asked[retrieval_id] = replace(request, vector=None, limit=DEPTH, min_score=None, min_relevance=None)
     words = await embedder.uncached([request.query for request in asked.values()], TextRole.QUERY)
     tokens = await _tokens(embedder, words)
     if tokens and not await set_tokens_aside(*place.where, tokens=tokens, texts=len(words), today=place.today):
@@ -662,8 +662,8 @@ async def _compare(place: _Place, row: StoredReembedding) -> SpaceComparison | N
     ndcgs: list[tuple[float, float]] = []
     recalls: list[float] = []
     is_exact = True
-    for one, request in asked.items():
-        judged = verdicts.get(one, {})
+    for retrieval_id, request in asked.items():
+        judged = verdicts.get(retrieval_id, {})
         depth = CONDENSED if judged else DEPTH
         try:
             before, after = [await _hits(place, stored, replace(request, limit=depth)) for stored in (old, new)]
@@ -687,8 +687,8 @@ async def _compare(place: _Place, row: StoredReembedding) -> SpaceComparison | N
         questions=len(overlaps),
         overlap=_mean(overlaps),
         judged=len(ndcgs),
-        ndcg_in_use=_mean([one for one, _ in ndcgs]),
-        ndcg_target=_mean([one for _, one in ndcgs]),
+        ndcg_in_use=_mean([ndcg for ndcg, _ in ndcgs]),
+        ndcg_target=_mean([ndcg for _, ndcg in ndcgs]),
         recall=_mean(recalls),
         is_exact=is_exact,
     )

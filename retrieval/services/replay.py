@@ -128,7 +128,7 @@ async def _today(
         return ("the collection moved to another embedding space meanwhile: replay it again",), ()
     if now is None:
         return ("its filter could not be written down, so it cannot be asked again",), ()
-    shown = dict.fromkeys(one.item_id for one in [*then.impressions, *now.impressions])
+    shown = dict.fromkeys(impression.item_id for impression in [*then.impressions, *now.impressions])
     items = await read_item_states(workplace.database, tenant_id, stored.collection_id, list(shown))
     return differences(then, now, items)
 

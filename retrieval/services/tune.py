@@ -452,7 +452,9 @@ def profile_of(setting: Setting, profile: Profile) -> Profile:
 
 async def vectors_of(collection: TunableCollection, rankings: LegRankings) -> PoolVectors:
     """The vectors of all candidates that have one."""
-    found = {one.item_id for legs in rankings.values() for candidates in legs.values() for one in candidates}
+    found = {
+        candidate.item_id for legs in rankings.values() for candidates in legs.values() for candidate in candidates
+    }
     item_ids, vectors = sorted(found), dict[str, Vector]()
     for start in range(0, len(item_ids), _PAGE):
         vectors |= await collection.embeddings(item_ids[start : start + _PAGE])

@@ -91,7 +91,7 @@ def _kind(value: object) -> str:
     if value is None:
         return "null"
     # A number that is too large is a number all the same.
-    return next((kind for one, kind in _KINDS if isinstance(value, one)), "")
+    return next((kind for known, kind in _KINDS if isinstance(value, known)), "")
 
 
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}

@@ -118,7 +118,7 @@ class Tenants:
     def opened(self) -> list[Platform]:
         """The views that are open, the one that was used last first."""
         each = (tenant.opening.opened for tenant in reversed(self._tenants.values()))
-        return [one for one in each if one is not None]
+        return [platform for platform in each if platform is not None]
 
     async def aclose(self) -> None:
         """Close every view."""

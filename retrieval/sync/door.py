@@ -69,8 +69,8 @@ def refuse_running_loop() -> None:
 async def _page(found: AsyncIterator[T], size: int) -> list[T]:
     """The next so many, or the last fewer; at least one is asked for, so that a wrong number is refused there."""
     page: list[T] = []
-    async for one in found:
-        page.append(one)
+    async for element in found:
+        page.append(element)
         if len(page) >= size:
             break
     return page

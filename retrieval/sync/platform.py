@@ -100,7 +100,7 @@ _OPEN: dict[int, SyncPlatform] = {}
 
 
 def _collections(found: list[Collection], door: Door) -> list[SyncCollection]:
-    return [SyncCollection(one, door) for one in found]
+    return [SyncCollection(collection, door) for collection in found]
 
 
 _NOT_AWAITED = (

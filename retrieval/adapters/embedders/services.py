@@ -175,7 +175,7 @@ SERVICES = {
 
 def service_of(space: EmbeddingSpace) -> EmbeddingService | None:
     """The service that fills a space; None: none does, a model on this machine perhaps."""
-    return next((one for one in SERVICES.values() if one.space_provider == space.provider), None)
+    return next((service for service in SERVICES.values() if service.space_provider == space.provider), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -231,20 +231,21 @@ class Endpoint:
         return words.replace(self.api_key, "[key]") if self.api_key else words
 
 
-def fields_of(body: bytes, *, whose: str, rejected: type[RetrievalError]) -> dict[str, Any] | None:
-    """The members of the JSON object that an answer is; None for an answer that is something else.
+def parsed_answer(body: bytes, *, whose: str, rejected: type[RetrievalError]) -> Any:
+    """The JSON object or list that an answer is; None for an answer that is something else.
 
-    ``whose`` answer it is, for messages. Raises ``TryAgainError`` for a body that ends too soon, and ``rejected`` for
+    ``whose`` names the answer in messages. Raises ``TryAgainError`` for a body that ends too soon, and ``rejected`` for
     JSON that is not taken.
     """
     try:
-        fields = json_of(body)
+        answer = json_of(body)
     except JSONTextError as error:
         # What begins as JSON and ends too soon was cut on the way; anything else never was an answer.
-        begins, ends = body.lstrip().startswith(b"{"), body.rstrip().endswith(b"}")
-        if not body.strip() or (begins and (not ends or isinstance(error, JSONSyntaxError))):
+        text = body.strip()
+        begins, ends = text[:1] in (b"{", b"["), text[-1:] in (b"}", b"]")
+        if not text or (begins and (not ends or isinstance(error, JSONSyntaxError))):
             raise TryAgainError(f"{whose} was cut short") from None
         if begins:
             raise rejected(f"{whose} cannot be used: {error}") from None
         return None
-    return fields if isinstance(fields, dict) else None
+    return answer if isinstance(answer, dict | list) else None

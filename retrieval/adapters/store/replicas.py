@@ -148,12 +148,12 @@ class Replicas:
     @property
     def states(self) -> list[ReplicaState]:
         """How each stands, in the order of the setting."""
-        return [self._state(one) for one in self._replicas]
+        return [self._state(replica) for replica in self._replicas]
 
     async def look(self) -> None:
         """Ask all of them now, and return once each has answered or is passed over."""
         self._begin_to_look(self._clock(), every=0)
-        await asyncio.wait({one.looking for one in self._replicas if one.looking is not None})
+        await asyncio.wait({replica.looking for replica in self._replicas if replica.looking is not None})
 
     async def chosen(self) -> Database | None:
         """The replica to read from, which has what ``reading_after`` wants; None: read from the primary."""
@@ -166,7 +166,7 @@ class Replicas:
             await self._until_one_is_usable()
         if needed:
             await self._until_one_has(needed)
-        fresh = [one for one in self._usable(self._clock()) if one.replayed >= needed]
+        fresh = [replica for replica in self._usable(self._clock()) if replica.replayed >= needed]
         if not fresh:
             return None
         self._turn += 1
@@ -176,41 +176,43 @@ class Replicas:
         """Pass a replica over that could not be reached, until it answers again."""
         if not isinstance(error, DatabaseUnreachableError):
             return
-        for one in self._replicas:
-            if one.database is database:
-                self._pass_over(one, str(error))
+        for replica in self._replicas:
+            if replica.database is database:
+                self._pass_over(replica, str(error))
 
     async def aclose(self) -> None:
         """Close the connections."""
-        for one in self._replicas:
-            if one.looking is not None:
-                one.looking.cancel()
-                await asyncio.wait({one.looking})
-            if one.database is not None:
-                await one.database.close()
+        for replica in self._replicas:
+            if replica.looking is not None:
+                replica.looking.cancel()
+                await asyncio.wait({replica.looking})
+            if replica.database is not None:
+                await replica.database.close()
 
     def _usable(self, now: float) -> list[_Replica]:
-        return [one for one in self._replicas if not one.fault and now - one.fresh_at <= self._max_lag]
+        return [replica for replica in self._replicas if not replica.fault and now - replica.fresh_at <= self._max_lag]
 
-    def _state(self, one: _Replica) -> ReplicaState:
-        lag = None if one.fault or one.fresh_at == float("-inf") else max(0.0, self._clock() - one.fresh_at)
+    def _state(self, replica: _Replica) -> ReplicaState:
+        lag = None if replica.fault or replica.fresh_at == float("-inf") else max(0.0, self._clock() - replica.fresh_at)
         late = "it lags behind" if lag is None or lag > self._max_lag else ""
-        return ReplicaState(server=server_name(one.url), lag_seconds=lag, passed_over=one.fault or late)
+        return ReplicaState(server=server_name(replica.url), lag_seconds=lag, passed_over=replica.fault or late)
 
-    def _pass_over(self, one: _Replica, fault: str) -> None:
-        if one.fault in ("", _NOT_YET):
-            _log.warning("searches pass over the replica at %s: %s", server_name(one.url), fault)
-        one.fault = fault
+    def _pass_over(self, replica: _Replica, fault: str) -> None:
+        if replica.fault in ("", _NOT_YET):
+            _log.warning("searches pass over the replica at %s: %s", server_name(replica.url), fault)
+        replica.fault = fault
 
     def _begin_to_look(self, now: float, every: float) -> None:
-        for one in self._replicas:
-            if now - one.looked_at >= every and (one.looking is None or one.looking.done()):
-                one.looked_at = now
-                one.looking = in_background(self._look_at(one))
+        for replica in self._replicas:
+            if now - replica.looked_at >= every and (replica.looking is None or replica.looking.done()):
+                replica.looked_at = now
+                replica.looking = in_background(self._look_at(replica))
 
     async def _until_one_is_usable(self) -> None:
         until = self._clock() + self._wait
-        looking = {one.looking for one in self._replicas if one.looking is not None and not one.looking.done()}
+        looking = {
+            replica.looking for replica in self._replicas if replica.looking is not None and not replica.looking.done()
+        }
         while looking and not self._usable(now := self._clock()) and now < until:
             _, looking = await asyncio.wait(looking, timeout=until - now, return_when=asyncio.FIRST_COMPLETED)
 
@@ -219,7 +221,7 @@ class Replicas:
         with suppress(TimeoutError):
             async with asyncio.timeout(self._wait):
                 while usable := self._usable(self._clock()):
-                    nearest = max(usable, key=lambda one: one.replayed)
+                    nearest = max(usable, key=lambda replica: replica.replayed)
                     if nearest.replayed >= needed or self._clock() >= until:
                         return
                     await asyncio.sleep(pause)
@@ -230,45 +232,45 @@ class Replicas:
                         self.failed(nearest.database or self._primary, error)
                         return
 
-    async def _look_at(self, one: _Replica) -> None:
-        await self._note_position(one)
+    async def _look_at(self, replica: _Replica) -> None:
+        await self._note_position(replica)
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
-                one.database = one.database or await self._open(one.url)
-                fault = await self._ask(one)
+                replica.database = replica.database or await self._open(replica.url)
+                fault = await self._ask(replica)
                 for pause in _PAUSES:
-                    if fault or not one.positions:
+                    if fault or not replica.positions:
                         break
                     await asyncio.sleep(pause)
-                    fault = await self._ask(one)
+                    fault = await self._ask(replica)
         except TimeoutError:
             fault = f"it did not answer within {ANSWER_SECONDS:g} seconds"
         except RetrievalError as error:
             fault = str(error)
         if fault:
-            self._pass_over(one, fault)
+            self._pass_over(replica, fault)
             return
-        if one.fault not in ("", _NOT_YET):
-            _log.warning("searches read from the replica at %s again", server_name(one.url))
-        one.fault = ""
+        if replica.fault not in ("", _NOT_YET):
+            _log.warning("searches read from the replica at %s again", server_name(replica.url))
+        replica.fault = ""
 
-    async def _note_position(self, one: _Replica) -> None:
+    async def _note_position(self, replica: _Replica) -> None:
         """Note where the primary is. A primary that cannot be asked is no fault of the replica, which only ages."""
         now = self._clock()
         with suppress(DatabaseError, TimeoutError):
             async with asyncio.timeout(ANSWER_SECONDS):
                 if self._system is None:
                     self._system = (await self._primary.read(None, _SYSTEM))[0][0]
-                one.positions.append((now, checked_token(await token_of(self._primary))))
+                replica.positions.append((now, checked_token(await token_of(self._primary))))
 
-    async def _ask(self, one: _Replica) -> str:
+    async def _ask(self, replica: _Replica) -> str:
         """Ask how far it has replayed; gives what is wrong with it."""
-        if one.database is None:
+        if replica.database is None:
             return _NOT_YET
-        is_standby, replayed, system = (await one.database.read(None, _REPLAYED))[0]
+        is_standby, replayed, system = (await replica.database.read(None, _REPLAYED))[0]
         if not is_standby or replayed is None:
             return _NO_STANDBY
         if self._system not in (None, system):
             return _ANOTHER
-        one.has_come_to(checked_token(replayed))
+        replica.has_come_to(checked_token(replayed))
         return ""

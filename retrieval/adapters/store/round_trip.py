@@ -206,12 +206,12 @@ def _lists_to_write(statement: Compiled) -> dict[str, object]:
 def _with_lists_written(statements: Sequence[Compiled]) -> list[Compiled]:
     known: dict[int, object] = {}  # the same list may stand in many statements
     written_ones = []
-    for one in statements:
-        long = _lists_to_write(one)
+    for statement in statements:
+        long = _lists_to_write(statement)
         for value in long.values():
             if id(value) not in known:
                 known[id(value)] = _as_written(value)
-        written_ones.append(one.bind(**{name: known[id(value)] for name, value in long.items()}))
+        written_ones.append(statement.bind(**{name: known[id(value)] for name, value in long.items()}))
     return written_ones
 
 
@@ -302,8 +302,8 @@ def _sent(connection: SessionConnection, statement: Compiled, plan: Hashable | N
         given[place] = None
     values = list(reader.dump_sequence(given, [PyFormat.AUTO] * len(names)))
     types, formats = list(reader.types or ()), list(reader.formats or ())
-    for place, one in ready.items():
-        values[place], types[place], formats[place] = one.data, one.oid, one.format
+    for place, value in ready.items():
+        values[place], types[place], formats[place] = value.data, value.oid, value.format
     if plan is None or statement.keep is None:
         server.send_query_params(text, values, param_types=types, param_formats=formats, result_format=pq.Format.BINARY)
         return reader, 1

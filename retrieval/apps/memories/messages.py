@@ -349,10 +349,10 @@ def decision_prompt(questions: Iterable[FactQuestion]) -> str:
     lines = (
         {
             "fact": number,
-            "text": one.fact,
-            "memories": [{"memory": place, "text": known.text} for place, known in enumerate(one.near, 1)],
+            "text": question.fact,
+            "memories": [{"memory": place, "text": known.text} for place, known in enumerate(question.near, 1)],
         }
-        for number, one in enumerate(questions, 1)
+        for number, question in enumerate(questions, 1)
     )
     return _DECISION.format(facts=_data(lines))
 
@@ -364,8 +364,8 @@ def decided(answer: Mapping[str, Any], questions: Sequence[FactQuestion]) -> lis
     nothing.
     """
     said: dict[int, Mapping[str, Any]] = {}
-    for one in answer["decisions"]:
-        said.setdefault(one["fact"], one)
+    for decision in answer["decisions"]:
+        said.setdefault(decision["fact"], decision)
     return [_decision(said.get(number), question) for number, question in enumerate(questions, 1)]
 
 

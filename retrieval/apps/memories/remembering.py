@@ -87,8 +87,8 @@ async def near_memories(
         )
         hits |= {hit.item_id: hit for hit in found}
     compared = {hit.item_id: alike(hit.body, item.body, _cosine(hit, item)) for hit in hits.values()}
-    near = [Near(key, one, hits[key].body) for key, one in compared.items() if one >= threshold]
-    return sorted(near, key=lambda one: (-one.similarity, one.memory_id))
+    near = [Near(key, cosine, hits[key].body) for key, cosine in compared.items() if cosine >= threshold]
+    return sorted(near, key=lambda near: (-near.similarity, near.memory_id))
 
 
 def topical(one: str, other: str, cosine: float | None = None) -> float:
@@ -243,9 +243,9 @@ class _Asking:
                 return await near_memories(self.collection, facts[place], vector, NEAR_FROM, joins=True, alike=topical)
 
         found = await asyncio.gather(*map(near, range(len(facts))))
-        known = await self.records.read(sorted({one.memory_id for each in found for one in each}))
+        known = await self.records.read(sorted({memory.memory_id for each in found for memory in each}))
         current = {key for key, memory in known.items() if not has_expired(memory, now)}
-        return [[one for one in each if one.memory_id in current] for each in found]
+        return [[memory for memory in each if memory.memory_id in current] for each in found]
 
     async def _answer(self, prompt: str, schema: Any, system: str) -> Any:
         return await handle_of(self.collection).parts.llm_calls.json(self.llm, prompt, schema, system=system)
@@ -253,7 +253,7 @@ class _Asking:
 
 def _plain_decision(fact: NewMemory, near: Sequence[Near]) -> FactDecision | None:
     """The decision on a fact that needs no language model; None: it needs one."""
-    same = next((one for one in near if normalised(one.text) == normalised(fact.content)), None)
+    same = next((memory for memory in near if normalised(memory.text) == normalised(fact.content)), None)
     if same is not None:
         return FactDecision(FactOutcome.SAME, same)
     return None if near else NEW

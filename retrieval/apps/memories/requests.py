@@ -197,7 +197,7 @@ def conditions(
     where: dict[str, Any] = {"project_id": checked_project(project_id)}
     if interaction_types:
         where["kind"] = list(interaction_types)
-    if links := sorted(f"{entity_type}:{one}" for entity_type, one in entity_set(entities)):
+    if links := sorted(f"{entity_type}:{entity_id}" for entity_type, entity_id in entity_set(entities)):
         where["links"] = links
     if as_of is not None:
         where["occurred_at"] = {"lte": as_of}

@@ -205,12 +205,12 @@ class Searches:
         plain = replace(asked, preference=type(asked.preference)())
         return [
             Entry(
-                metaphor=one.metaphor,
-                score=untried_score(one.score),
-                relevance=one.score,
-                explanation=untried_explanation(one.score, rank),
+                metaphor=entry.metaphor,
+                score=untried_score(entry.score),
+                relevance=entry.score,
+                explanation=untried_explanation(entry.score, rank),
             )
-            for rank, one in enumerate(await self.similar(plain, CANDIDATE), 1)
+            for rank, entry in enumerate(await self.similar(plain, CANDIDATE), 1)
         ]
 
     async def _unrecorded(self) -> Collection:
@@ -262,7 +262,7 @@ def relevance_of_each(found: Iterable[Entry]) -> dict[str, float]:
             "the profile of the corpus's collection gives scores outside 0 to 1, which nothing learned can be "
             "weighed against; set METAPHORS_PROFILE, or one of your own with the leg dense alone and the fusion union"
         )
-    return {key: min(1.0, one) for key, one in relevance.items()}
+    return {key: min(1.0, value) for key, value in relevance.items()}
 
 
 def learned_entries(
@@ -270,7 +270,7 @@ def learned_entries(
 ) -> list[Entry]:
     """The metaphors by the reward that is expected of them; those of which nothing is known are left out."""
     known = [metaphor for metaphor in metaphors if metaphor.id in expected]
-    best = sorted(known, key=lambda one: (-expected[one.id].mean, one.id))
+    best = sorted(known, key=lambda entry: (-expected[entry.id].mean, entry.id))
     return [
         _entry(metaphor, relevance.get(metaphor.id, 0.0), [_part("learned", rank, expected[metaphor.id].mean)])
         for rank, metaphor in enumerate(best, 1)
@@ -294,12 +294,12 @@ def explored_entries(base: Sequence[Entry], expected: Mapping[str, Expectation],
         for entry in base
         for key in [entry.metaphor.id]
     ]  # fmt: skip
-    return sorted(found, key=lambda one: (-one.score, one.metaphor.id))
+    return sorted(found, key=lambda entry: (-entry.score, entry.metaphor.id))
 
 
 def explored_items(shown: Sequence[Entry], base: Sequence[Entry]) -> list[ShownItem]:
     """The items as they are recorded: an item shown for its uncertainty alone is there to learn about it."""
-    usual = {one.metaphor.id for one in base[: len(shown)]}
+    usual = {entry.metaphor.id for entry in base[: len(shown)]}
     return [
         ShownItem(
             item_id=entry.metaphor.id,
@@ -412,7 +412,7 @@ class Answers:
         candidates = await self.searches.candidates(asked)
         # What use has proved is of the corpus from the next retrieval on: this one has looked at it already.
         await self.corpus.settle_all()
-        best = sorted([*corpus, *candidates], key=lambda one: (-one.score, one.metaphor.id))[: asked.limit]
+        best = sorted([*corpus, *candidates], key=lambda entry: (-entry.score, entry.metaphor.id))[: asked.limit]
         return await self.composed(
             asked,
             best,

@@ -67,9 +67,9 @@ async def near_duplicates(collection: Collection, metaphor: Metaphor, above: flo
     The metaphor's own id is left out. Rejected ones are compared by name: archived, they have no vector.
     """
     found = {namesake.id: (namesake, 1.0) async for namesake in _namesakes(collection, metaphor)}
-    for one, cosine in await _nearest(collection, metaphor):
+    for other, cosine in await _nearest(collection, metaphor):
         if cosine >= above:
-            found.setdefault(one.id, (one, cosine))
+            found.setdefault(other.id, (other, cosine))
     found.pop(metaphor.id, None)
     return sorted(found.values(), key=lambda pair: (-pair[1], pair[0].id))
 
@@ -186,7 +186,7 @@ class MetaphorCorpus:
 
     async def embeddings(self, ids: Sequence[str]) -> dict[str, tuple[float, ...]]:
         """The stored vectors of those metaphors that have one, by id: shape (dimensions,), of length 1."""
-        return {key: tuple(map(float, one)) for key, one in (await self._collection.embeddings(ids)).items()}
+        return {key: tuple(map(float, vector)) for key, vector in (await self._collection.embeddings(ids)).items()}
 
     async def embed(self, metaphor: Metaphor) -> Metaphor:
         """The metaphor with its vector: as given, as stored if it says what is stored, else made of its text.
@@ -291,7 +291,7 @@ class MetaphorCorpus:
         """
         waiting = [candidate.id for candidate in await self.candidates()]
         known = await self._collection.standings(waiting) if waiting else {}
-        due = [key for key, one in known.items() if probation(one.uses, one.successes) in _BECOMES]
+        due = [key for key, standing in known.items() if probation(standing.uses, standing.successes) in _BECOMES]
         return {key: await self.settle(key) for key in due}
 
     async def near_duplicates(self, metaphor: Metaphor, above: float = DUPLICATE_FROM) -> list[tuple[Metaphor, float]]:
@@ -346,10 +346,10 @@ def _checked(static: Sequence[Metaphor]) -> list[Metaphor]:
     if not all(isinstance(metaphor, Metaphor) for metaphor in metaphors):
         raise InvalidRequestError("static is no list of Metaphor(id=..., name=...)")
     seen: set[str] = set()
-    for one in metaphors:
-        if one.id in seen:
-            raise InvalidRequestError(f"static holds metaphor {one.id!r:.80} twice; give each id once")
-        seen.add(one.id)
+    for metaphor in metaphors:
+        if metaphor.id in seen:
+            raise InvalidRequestError(f"static holds metaphor {metaphor.id!r:.80} twice; give each id once")
+        seen.add(metaphor.id)
     return metaphors
 
 

@@ -176,7 +176,7 @@ def _metaphor(said: Mapping[str, Any], problem: Problem) -> Metaphor | None:
         return None
     description = _text(said.get("description"), TEXT_LENGTH_MAX)
     operations = _each(said.get("operations"), _operation, OPERATIONS_MAX)
-    examples = _each(said.get("examples"), lambda one: _text(one, TEXT_LENGTH_MAX), EXAMPLES_MAX)
+    examples = _each(said.get("examples"), lambda text: _text(text, TEXT_LENGTH_MAX), EXAMPLES_MAX)
     concreteness = said.get("concreteness")
     if isinstance(concreteness, bool) or not isinstance(concreteness, int | float):
         concreteness = None
@@ -195,7 +195,7 @@ def _operation(said: object) -> Operation | None:
     name = _name(said.get("name")) if isinstance(said, Mapping) else ""
     if not name or not isinstance(said, Mapping):
         return None
-    effects = _each(said.get("effects"), lambda one: _text(one, EFFECT_LENGTH_MAX), EFFECTS_MAX)
+    effects = _each(said.get("effects"), lambda text: _text(text, EFFECT_LENGTH_MAX), EFFECTS_MAX)
     return Operation(name=name, effects=tuple(effects), description=_text(said.get("description"), TEXT_LENGTH_MAX))
 
 

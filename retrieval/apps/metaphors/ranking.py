@@ -57,7 +57,7 @@ def _is_weight(value: object) -> bool:
 
 def ranked(scored: Iterable[Scored]) -> list[Scored]:
     """Best first; equal scores are ordered by id."""
-    return sorted(scored, key=lambda one: (-one[1], one[0].id))
+    return sorted(scored, key=lambda pair: (-pair[1], pair[0].id))
 
 
 def untried_score(similarity: float) -> float:

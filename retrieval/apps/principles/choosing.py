@@ -181,7 +181,7 @@ def choose(
     otherwise (see ``exploration.thompson``). Where there are fewer than ``slots``, the best by score have the places.
     """
     every = list(principles)
-    unsure = {one.id: one for one in rivals(every, tags, now=now, most=most, slots=slots, min_score=min_score)}
+    unsure = {rival.id: rival for rival in rivals(every, tags, now=now, most=most, slots=slots, min_score=min_score)}
     near = frozenset(rival.id for rival in unsure.values() if any(tag in tags for tag in rival.tags))
     picks = thompson([_tried(rival) for rival in unsure.values()], min(slots, most), rng, rows, fitting=near)
     picked = {pick.id for pick in picks}
@@ -208,18 +208,18 @@ def rivals(
 def best(principles: Sequence[Principle], tags: Collection[str], *, min_score: float) -> list[Chosen]:
     """The active ones with at least that score, the best by score and tags first; then the latest, then by id."""
     fit = [principle for principle in principles if principle.status == ACTIVE and principle.score >= min_score]
-    fit.sort(key=lambda one: (-boosted(one, tags), -one.created_at.timestamp(), one.id))
+    fit.sort(key=lambda principle: (-boosted(principle, tags), -principle.created_at.timestamp(), principle.id))
     return [Chosen(rival, boosted(rival, tags)) for rival in fit]
 
 
-def _explored(one: Principle, pick: Pick, tags: Collection[str]) -> Chosen:
-    return Chosen(one, boosted(one, tags), True, pick.propensity, pick.rank_propensity)  # noqa: FBT003 - it is its slot
+def _explored(principle: Principle, pick: Pick, tags: Collection[str]) -> Chosen:
+    return Chosen(principle, boosted(principle, tags), True, pick.propensity, pick.rank_propensity)  # noqa: FBT003 - it is its slot
 
 
-def _may_be_explored(one: Principle, now: datetime) -> bool:
-    is_there = one.status in (ACTIVE, CANDIDATE)
-    return is_there and is_eligible(one.use_count, one.success_count, one.created_at, now)
+def _may_be_explored(principle: Principle, now: datetime) -> bool:
+    is_there = principle.status in (ACTIVE, CANDIDATE)
+    return is_there and is_eligible(principle.use_count, principle.success_count, principle.created_at, now)
 
 
-def _tried(one: Principle) -> Tried:
-    return Tried(one.id, one.use_count, one.success_count)
+def _tried(principle: Principle) -> Tried:
+    return Tried(principle.id, principle.use_count, principle.success_count)

@@ -300,8 +300,8 @@ class PrincipleSearch:
     async def _found(self, hits: Iterable[Hit]) -> list[FoundPrinciple]:
         every = list(hits)
         return [
-            FoundPrinciple(principle=one, score=hit.score, explanation=hit.explanation)
-            for one, hit in zip(await self.principles(every), every, strict=True)
+            FoundPrinciple(principle=principle, score=hit.score, explanation=hit.explanation)
+            for principle, hit in zip(await self.principles(every), every, strict=True)
         ]
 
 
@@ -319,13 +319,13 @@ def _tried(standings: Iterable[Standing]) -> list[Tried]:
     return [Tried(standing.item_id, standing.uses, standing.successes) for standing in standings]
 
 
-def _shown(one: FoundPrinciple) -> ShownItem:
-    parts = one.explanation.contributions if one.explanation else ()
+def _shown(principle: FoundPrinciple) -> ShownItem:
+    parts = principle.explanation.contributions if principle.explanation else ()
     return ShownItem(
-        item_id=one.principle.id,
-        score=one.score,
+        item_id=principle.principle.id,
+        score=principle.score,
         signals={part.leg: part.raw_score for part in parts},
-        slot=Slot.EXPLORE if one.is_exploratory else Slot.EXPLOIT,
-        propensity=one.propensity,
-        rank_propensity=one.rank_propensity,
+        slot=Slot.EXPLORE if principle.is_exploratory else Slot.EXPLOIT,
+        propensity=principle.propensity,
+        rank_propensity=principle.rank_propensity,
     )

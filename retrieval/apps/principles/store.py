@@ -108,20 +108,20 @@ async def settle(search: PrincipleSearch, principle_id: str) -> Principle:
     return await settled(search, await _known(search, principle_id))
 
 
-async def settled(search: PrincipleSearch, one: Principle) -> Principle:
+async def settled(search: PrincipleSearch, principle: Principle) -> Principle:
     """The principle after its probation: a candidate that proved itself becomes active, one that failed is archived.
 
     Of those who see it at once, one changes it; a principle that is no candidate any more stays what it is.
     """
-    if one.status != CANDIDATE:
-        return one
+    if principle.status != CANDIDATE:
+        return principle
     from retrieval.services.items import set_status
 
-    becomes = _BECOMES.get(probation(one.use_count, one.success_count))
+    becomes = _BECOMES.get(probation(principle.use_count, principle.success_count))
     if becomes is None:
-        return one
-    await set_status(handle_of(search.collection), one.id, becomes, was=CANDIDATE)
-    return await _known(search, one.id)
+        return principle
+    await set_status(handle_of(search.collection), principle.id, becomes, was=CANDIDATE)
+    return await _known(search, principle.id)
 
 
 async def _latest_that_showed(search: PrincipleSearch, principle_id: str, session: str) -> UUID | None:
@@ -351,7 +351,10 @@ class PrincipleStore:
     async def get_principle_scores(self) -> list[PrincipleScore]:
         """Every active principle with its score, the best first; then by id."""
         every = await (await self._search()).all({"kind": KIND, "status": ACTIVE})
-        return [PrincipleScore(one, one.score) for one in sorted(every, key=lambda one: (-one.score, one.id))]
+        return [
+            PrincipleScore(principle, principle.score)
+            for principle in sorted(every, key=lambda principle: (-principle.score, principle.id))
+        ]
 
     async def list_tags(self) -> list[ValueCount]:
         """The tags of the principles in use, with how many have each, the most frequent first."""

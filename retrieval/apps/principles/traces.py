@@ -138,15 +138,15 @@ def outcome_of(outcome: Outcome | str, note: str) -> Outcome:
     return outcome if isinstance(outcome, Outcome) else Outcome(status=outcome, note=note)
 
 
-def trace_of(one: Hit) -> Trace:
+def trace_of(hit: Hit) -> Trace:
     """The trace that a hit of the collection of traces is."""
-    given = one.attributes
+    given = hit.attributes
     return Trace(
-        id=one.item_id,
-        title=one.title,
-        tags=normalised_tags(one.tags),
+        id=hit.item_id,
+        title=hit.title,
+        tags=normalised_tags(hit.tags),
         outcome=Outcome(status=str(given.get(OUTCOME) or FAILURE), note=str(given.get(NOTE) or "")),
-        at=one.occurred_at or _EPOCH,
+        at=hit.occurred_at or _EPOCH,
         session=str(given.get(SESSION) or ""),
     )
 

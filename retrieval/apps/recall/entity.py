@@ -223,8 +223,8 @@ def merged_by_rrf(lists: Sequence[Sequence[Entity]], k: int) -> list[Entity]:
         raise InvalidRequestError(f"k is {_said(k)}; it must be a whole number from 1 to {K_MAX:,} (60 is customary)")
     rankings = {}
     entities: dict[str, Entity] = {}
-    for number, one in enumerate(lists, 1):
-        first = _by_id(one)
+    for number, listed in enumerate(lists, 1):
+        first = _by_id(listed)
         entities = first | entities
         name = f"list:{number}"
         rankings[name] = [

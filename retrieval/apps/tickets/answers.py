@@ -203,7 +203,7 @@ def weighed(hits: Sequence[Hit], profile: Profile, now: datetime, as_of: datetim
     valued = [(hit, values_of(hit, profile, moment)) for hit in hits]
     scored = [(sum(profile.weights[name] * value for name, value in values.items()), hit, values)
               for hit, values in valued]  # fmt: skip
-    scored.sort(key=lambda one: (-one[0], one[1].item_id))
+    scored.sort(key=lambda entry: (-entry[0], entry[1].item_id))
     return [
         Weighed(
             similar_ticket(hit, score, values, as_of),
@@ -234,7 +234,7 @@ def rescored(
     """
     profile = tickets_profile(vector_weight, metadata_weight, priority_weights, time_normalization_hours)
     scored = [_rescored(ticket, profile, place) for place, ticket in enumerate(tickets, 1)]
-    return sorted(scored, key=lambda one: (-one["similarity_score"], str(one.get("ticket_id", ""))))
+    return sorted(scored, key=lambda entry: (-entry["similarity_score"], str(entry.get("ticket_id", ""))))
 
 
 def _rescored(ticket: Mapping[str, Any], profile: Profile, place: int) -> dict[str, Any]:

@@ -235,7 +235,7 @@ class PreviewConfig(BaseModel):
     @classmethod
     def _by_name(cls, given: Any) -> Any:
         if isinstance(given, Mapping):
-            given = [{"name": name, **_weights_in(name, one)} for name, one in given.items()]
+            given = [{"name": name, **_weights_in(name, weighting)} for name, weighting in given.items()]
         elif isinstance(given, str):
             given = [given]
         elif not isinstance(given, Sequence):
@@ -266,7 +266,7 @@ class PreviewConfig(BaseModel):
     def chosen(self, own: Weights) -> list[Weighting]:
         """The weightings to compare; ``own`` are the weights of a request that gives none."""
         default = Weighting(name="default", vector_weight=own.vector, metadata_weight=own.metadata)
-        base = next((Weighting.of_preset(name) for name, one in PRESETS.items() if one.weights == own), default)
+        base = next((Weighting.of_preset(name) for name, known in PRESETS.items() if known.weights == own), default)
         if self.weightings and not self._has_custom:
             return self.weightings
         if not self._has_custom:

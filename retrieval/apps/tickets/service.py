@@ -133,10 +133,10 @@ class RetrievalService:
             return {
                 ticket_id: {
                     "added_by": items[ticket_id].source,
-                    "use_count": one.uses,
-                    "success_rate": one.successes / one.uses if one.uses else None,
+                    "use_count": standing.uses,
+                    "success_rate": standing.successes / standing.uses if standing.uses else None,
                 }
-                for ticket_id, one in known.items()
+                for ticket_id, standing in known.items()
                 if ticket_id in items
             }
 
@@ -209,7 +209,7 @@ class RetrievalService:
             domain=asked.where.get(DOMAIN),
             candidates=len(hits),
             baseline=weightings[0].name,
-            previews=[compared(one, ranked, before, asked.top_k) for one, ranked in rankings],
+            previews=[compared(weighting, ranked, before, asked.top_k) for weighting, ranked in rankings],
         )
 
     async def _weighed(self, hits: Sequence[Hit], asked: TicketSearch, weighting: Weighting) -> list[Weighed]:
@@ -295,8 +295,8 @@ async def index_stats(collection: Collection) -> dict[str, Any]:
     """
     counts, space = await asyncio.gather(_by_domain(collection), collection.space())
     distribution: Counter[str] = Counter()
-    for one in counts:
-        distribution[one.value] += one.items
+    for count in counts:
+        distribution[count.value] += count.items
     return {
         "total_vectors": sum(count.vectors for count in counts),
         "dimension": space.dimensions if space else None,

@@ -161,7 +161,7 @@ def _titles(document: Document, blocks: Sequence[Block], most: int, count: Count
 
 
 def _title(title: str, headings: Sequence[str], most: int, count: CountTokens) -> str:
-    parts = [part for part in (clean_text(one, is_line=True).strip() for one in (title, *headings)) if part]
+    parts = [part for part in (clean_text(line, is_line=True).strip() for line in (title, *headings)) if part]
     parts = [part for place, part in enumerate(parts) if part not in parts[:place]]
     while len(parts) > 1 and _sizes([BETWEEN_HEADINGS.join(parts)], count)[0] > most:
         # The innermost heading says most about the chunk, and the title names its document.
@@ -234,7 +234,7 @@ def _sections(blocks: Sequence[_Sized], depth: int) -> Iterator[list[_Sized]]:
         begins = block.is_heading and len(block.headings) == depth + 1
         number += place > 0 and (begins or block.headings[: depth + 1] != before)
         numbers.append(number)
-    for _, section in groupby(zip(numbers, blocks, strict=True), key=lambda one: one[0]):
+    for _, section in groupby(zip(numbers, blocks, strict=True), key=lambda pair: pair[0]):
         yield [block for _, block in section]
 
 
@@ -264,7 +264,7 @@ def _pieces(block: Block, size: int, most: int, count: CountTokens) -> list[_Pie
         return [_Piece(text + _PARAGRAPHS, size, block, is_first=True)]
     parts = _LINE.findall(text) if block.is_lines else sentences(text)
     sized = zip(parts, _sizes(parts, count), strict=True)
-    short = [one for part, tokens in sized for one in _short(part, tokens, most, count)]
+    short = [piece for part, tokens in sized for piece in _short(part, tokens, most, count)]
     last, tokens = short[-1]
     short[-1] = last.rstrip() + _PARAGRAPHS, tokens
     return [_Piece(part, tokens, block, is_first=place == 0) for place, (part, tokens) in enumerate(short)]
@@ -358,7 +358,9 @@ def _chunk(number: int, pieces: Sequence[_Piece], lead: str, titles: Mapping[tup
 def _common(paths: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
     """The headings that all of the paths begin with."""
     first, last = min(paths), max(paths)
-    depth = next((place for place, (one, other) in enumerate(zip(first, last, strict=False)) if one != other), None)
+    depth = next(
+        (place for place, (heading, other) in enumerate(zip(first, last, strict=False)) if heading != other), None
+    )
     return first[: min(len(first), len(last)) if depth is None else depth]
 
 

@@ -104,10 +104,10 @@ class Item(Told):
 
 _ENCODE = json.JSONEncoder(sort_keys=True, ensure_ascii=False).encode
 
-ITEM_FIELDS = tuple(one.name for one in fields(Item))
+ITEM_FIELDS = tuple(each.name for each in fields(Item))
 """The fields of an item, its id first: the columns, a hit's parts and what surfaces send and tell follow from them."""
 
-_BLANK = {one.name: one.default for one in fields(Item) if one.default is not MISSING}
+_BLANK = {each.name: each.default for each in fields(Item) if each.default is not MISSING}
 
 
 def text_hash(text: str) -> bytes:

@@ -79,9 +79,11 @@ def checked_ids(name: str, ids: object) -> tuple[str, ...]:
     return tuple(dict.fromkeys(ids))
 
 
-def united(one: Links, other: Links) -> Links:
+def united(links: Links, other: Links) -> Links:
     """The links of both."""
-    return checked_links({name: [*one.get(name, ()), *other.get(name, ())] for name in dict.fromkeys([*one, *other])})
+    return checked_links(
+        {name: [*links.get(name, ()), *other.get(name, ())] for name in dict.fromkeys([*links, *other])}
+    )
 
 
 def _check_key(name: str, value: object) -> None:
@@ -445,8 +447,8 @@ def history_of(memory_id: str, known: Mapping[str, Memory]) -> tuple[Memory, ...
     found = [known[newest]]
     taken = {newest}
     for version in found:  # which grows meanwhile
-        before = [one for one in known.values() if one.superseded_by == version.memory_id]
-        before.sort(key=lambda one: (one.updated_at, one.memory_id), reverse=True)
-        found += [one for one in before if one.memory_id not in taken]
-        taken |= {one.memory_id for one in before}
+        before = [memory for memory in known.values() if memory.superseded_by == version.memory_id]
+        before.sort(key=lambda memory: (memory.updated_at, memory.memory_id), reverse=True)
+        found += [memory for memory in before if memory.memory_id not in taken]
+        taken |= {memory.memory_id for memory in before}
     return tuple(found)

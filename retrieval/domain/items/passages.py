@@ -121,15 +121,15 @@ def passages_of(
     passages: tuple[Passage, ...] = ()
     left_out = 0
     candidates: list[Hit | Item] = [*hits, *(beside[place] for place in order if place in beside)]
-    for one in candidates:
-        if isinstance(one, Item) and not _is_beside(one, parts):
+    for candidate in candidates:
+        if isinstance(candidate, Item) and not _is_beside(candidate, parts):
             continue
-        joined = _joined([*parts, one])
+        joined = _joined([*parts, candidate])
         if fits(page_of(joined)):
-            parts.append(one)
+            parts.append(candidate)
             passages = joined
         else:
-            left_out += isinstance(one, Hit)
+            left_out += isinstance(candidate, Hit)
     return passages, page_of(passages), left_out
 
 
@@ -144,7 +144,7 @@ def _joined(parts: Sequence[Hit | Item]) -> tuple[Passage, ...]:
     places = {place: part for part in parts if (place := place_of(part)) is not None}
     passages = [_passage([part]) for part in parts if place_of(part) is None]
     ordered = sorted(places)
-    for _, run in groupby(enumerate(ordered), key=lambda one: (one[1][0], one[1][1] - one[0])):
+    for _, run in groupby(enumerate(ordered), key=lambda entry: (entry[1][0], entry[1][1] - entry[0])):
         passages.append(_passage([places[place] for _, place in run]))
     return tuple(sorted(passages, key=lambda passage: passage.rank))
 

@@ -218,8 +218,8 @@ class ComposedAnswer:
     def record(self) -> SearchRecord:
         """Everything that is kept. No legs ran, so what was shown is all that can be learned from."""
         retrieved_at = time_of(self.retrieval_id)
-        scores = [one.score for one in self.shown]
-        pool = sorted(self.shown, key=lambda one: (-one.relevance, one.item_id))
+        scores = [item.score for item in self.shown]
+        pool = sorted(self.shown, key=lambda candidate: (-candidate.relevance, candidate.item_id))
         return SearchRecord(
             collection_id=self.collection_id,
             retrieval_id=self.retrieval_id,
@@ -252,25 +252,26 @@ class ComposedAnswer:
             score_spread=score_spread(scores),
             generation_triggered=self.context.generated,
             backtrack_count=self.context.backtracks,
-            pool_items=[one.item_id for one in pool],
+            pool_items=[candidate.item_id for candidate in pool],
             measures=("relevance", "score"),
-            pool_values=([one.relevance for one in pool], [one.score for one in pool]),
+            pool_values=([candidate.relevance for candidate in pool], [candidate.score for candidate in pool]),
             **shown_columns(
-                items=[one.item_id for one in self.shown],
+                items=[item.item_id for item in self.shown],
                 scores=scores,
-                slots=[one.slot for one in self.shown],
-                propensities=[one.propensity for one in self.shown],
+                slots=[item.slot for item in self.shown],
+                propensities=[item.propensity for item in self.shown],
                 rank_propensities=[
-                    one.propensity if one.rank_propensity is None else one.rank_propensity for one in self.shown
+                    item.propensity if item.rank_propensity is None else item.rank_propensity for item in self.shown
                 ],
             ),
-            shown_signals=[{name: {"raw": value} for name, value in one.signals.items()} for one in self.shown],
+            shown_signals=[{name: {"raw": value} for name, value in item.signals.items()} for item in self.shown],
         )
 
     @property
     def _policy(self) -> str:
         """Chance was the application's own, where there was any."""
         is_certain = all(
-            one.slot is Slot.EXPLOIT and one.propensity == 1 and one.rank_propensity in (None, 1) for one in self.shown
+            item.slot is Slot.EXPLOIT and item.propensity == 1 and item.rank_propensity in (None, 1)
+            for item in self.shown
         )
         return NO_POLICY if is_certain else f"{self.origin}/1"

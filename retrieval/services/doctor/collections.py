@@ -39,7 +39,7 @@ async def try_embedders(
     workplace: Workplace, tenant_id: int, collections: Sequence[StoredCollection]
 ) -> list[EmbedderState]:
     """Ask each embedder that the collections need for one vector."""
-    spaces = dict.fromkeys(one.space for one in collections if one.space is not None)
+    spaces = dict.fromkeys(collection.space for collection in collections if collection.space is not None)
     return await asyncio.gather(*(_tried(workplace, tenant_id, space) for space in spaces))
 
 
@@ -59,15 +59,15 @@ async def _tried(workplace: Workplace, tenant_id: int, space: StoredSpace) -> Em
 
 def check_embedders(states: Sequence[EmbedderState]) -> Iterator[Finding]:
     """Each space that collections use has an embedder that answers."""
-    for one in states:
-        if not one.is_configured:
-            found = f"no embedder is configured for space {one.space}: texts are searched for by words alone"
+    for state in states:
+        if not state.is_configured:
+            found = f"no embedder is configured for space {state.space}: texts are searched for by words alone"
             mend = "set RETRIEVAL_EMBEDDER to that of the space, or move its collections to another: retrieval reembed"
-            yield Finding(check="embedder", severity=Severity.WARNING, about=one.space, found=found, mend=mend)
-        elif one.problem:
-            found = f"the embedder of space {one.space} gives no vectors: {one.problem}"
+            yield Finding(check="embedder", severity=Severity.WARNING, about=state.space, found=found, mend=mend)
+        elif state.problem:
+            found = f"the embedder of space {state.space} gives no vectors: {state.problem}"
             mend = "see docs/how-to/embedders.md; items wait and are embedded once it answers"
-            yield Finding(check="embedder", severity=Severity.ERROR, about=one.space, found=found, mend=mend)
+            yield Finding(check="embedder", severity=Severity.ERROR, about=state.space, found=found, mend=mend)
 
 
 OLD_RECALL = timedelta(days=30)

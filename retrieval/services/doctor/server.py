@@ -135,13 +135,13 @@ def check_revision(status: SchemaStatus) -> Iterator[Finding]:
 
 def check_replicas(replicas: Sequence[ReplicaState], longest: float) -> Iterator[Finding]:
     """The replicas that searches should read from and do not."""
-    for one in replicas:
-        if one.passed_over:
-            behind = "" if one.lag_seconds is None else f", {duration(one.lag_seconds)} behind"
+    for replica in replicas:
+        if replica.passed_over:
+            behind = "" if replica.lag_seconds is None else f", {duration(replica.lag_seconds)} behind"
             yield Finding(
                 check="replicas",
                 severity=Severity.WARNING,
-                found=f"searches pass over the replica at {one.server}{behind}: {one.passed_over}",
+                found=f"searches pass over the replica at {replica.server}{behind}: {replica.passed_over}",
                 mend="see that it runs, streams from the primary and replays; else take it out of "
                 f"RETRIEVAL_READ_DATABASE_URLS, or allow more than RETRIEVAL_READ_MAX_LAG_SECONDS={longest:g}",
             )
@@ -272,9 +272,9 @@ def check_connections(server: ServerState, pool_size: int) -> Iterator[Finding]:
 
 def check_holdups(holdups: Sequence[Holdup], *, sees_all: bool, login: str) -> Iterator[Finding]:
     """Nothing keeps dead rows, log files or other sessions waiting."""
-    for one in holdups:
-        severity, found, mend = _said(one)
-        yield Finding(check="transactions", severity=severity, about=one.who, found=found, mend=mend)
+    for holdup in holdups:
+        severity, found, mend = _said(holdup)
+        yield Finding(check="transactions", severity=severity, about=holdup.who, found=found, mend=mend)
     if not sees_all:
         yield Finding(
             check="transactions",
@@ -284,25 +284,30 @@ def check_holdups(holdups: Sequence[Holdup], *, sees_all: bool, login: str) -> I
         )
 
 
-def _said(one: Holdup) -> tuple[Severity, str, str]:
-    end = f"SELECT pg_terminate_backend({one.who});"
-    match one.kind:
+def _said(holdup: Holdup) -> tuple[Severity, str, str]:
+    end = f"SELECT pg_terminate_backend({holdup.who});"
+    match holdup.kind:
         case "idle":
-            found = f"process {one.who} ({one.what}) sits in a transaction for {duration(one.seconds)} and does nothing"
+            lasts = duration(holdup.seconds)
+            found = f"process {holdup.who} ({holdup.what}) sits in a transaction for {lasts} and does nothing"
             return Severity.WARNING, f"{found}: dead rows cannot be removed meanwhile", end
         case "transaction":
-            found = f"process {one.who} ({one.what}) is in one transaction for {duration(one.seconds)}"
+            found = f"process {holdup.who} ({holdup.what}) is in one transaction for {duration(holdup.seconds)}"
             return Severity.WARNING, f"{found}: dead rows cannot be removed meanwhile", end
         case "blocked":
-            found = f"process {one.who} ({one.what}) waits for a lock for {duration(one.seconds)}"
+            found = f"process {holdup.who} ({holdup.what}) waits for a lock for {duration(holdup.seconds)}"
             return Severity.WARNING, found, "end the process that holds it: SELECT pg_terminate_backend(NUMBER);"
         case "prepared":
-            found = f"transaction {one.who!r} was prepared {duration(one.seconds)} ago and neither committed nor not"
-            return Severity.WARNING, found, f"ROLLBACK PREPARED {quote_literal(one.who)};"
+            found = (
+                f"transaction {holdup.who!r} was prepared {duration(holdup.seconds)} ago and neither committed nor not"
+            )
+            return Severity.WARNING, found, f"ROLLBACK PREPARED {quote_literal(holdup.who)};"
         case _:
-            severity = Severity.WARNING if one.bytes > GIGABYTE else Severity.ADVICE
-            found = f"nobody reads replication slot {one.who!r}, which keeps {size(one.bytes)} of the server's log"
-            return severity, found, f"SELECT pg_drop_replication_slot({quote_literal(one.who)});"
+            severity = Severity.WARNING if holdup.bytes > GIGABYTE else Severity.ADVICE
+            found = (
+                f"nobody reads replication slot {holdup.who!r}, which keeps {size(holdup.bytes)} of the server's log"
+            )
+            return severity, found, f"SELECT pg_drop_replication_slot({quote_literal(holdup.who)});"
 
 
 def check_wraparound(server: ServerState) -> Iterator[Finding]:

@@ -100,7 +100,7 @@ def check_missing(
 ) -> Iterator[Finding]:
     """Every table and index that the schema is made with is there."""
     present, named = {index.name for index in indexes}, {table.name for table in tables}
-    for table in sorted({one.table for one in expected.values()} - named):
+    for table in sorted({index.table for index in expected.values()} - named):
         yield Finding(
             check="tables",
             severity=Severity.ERROR,
@@ -261,7 +261,7 @@ NOT_OWED = {"tenants": frozenset({"INSERT", "UPDATE", "DELETE"}), "api_keys": fr
 
 
 def _check_rights(table: TableState, names: Names) -> Iterator[Finding]:
-    lacking = [one for one in table.lacking if one not in NOT_OWED.get(table.name, frozenset())]
+    lacking = [privilege for privilege in table.lacking if privilege not in NOT_OWED.get(table.name, frozenset())]
     if table.is_granted and not lacking:
         return
     rights = lacking if table.is_granted else ["SELECT", *lacking]

@@ -38,7 +38,7 @@ class _Console(Console):
     """Printed output is text: it holds no markup and no control sequences."""
 
     def print(self, *objects: Any, **options: Any) -> None:
-        super().print(*(clean_text(one) if isinstance(one, str) else one for one in objects), **options)
+        super().print(*(clean_text(part) if isinstance(part, str) else part for part in objects), **options)
 
 
 def console(*, stderr: bool = False) -> Console:

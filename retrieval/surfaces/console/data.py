@@ -101,13 +101,13 @@ def _items(visit: Visit, collection: Collection, stored: Sequence[StoredItem]) -
         return empty("There are no items here.")
     rows = [
         (
-            h.a(href=visit.url("/data/item", collection=collection.name, id=one.item.item_id))[one.item.item_id],
-            one.item.title or one.item.body[:_CELL],
-            ", ".join(one.item.tags),
-            one.item.status,
-            shown_value(one.updated_at),
+            h.a(href=visit.url("/data/item", collection=collection.name, id=entry.item.item_id))[entry.item.item_id],
+            entry.item.title or entry.item.body[:_CELL],
+            ", ".join(entry.item.tags),
+            entry.item.status,
+            shown_value(entry.updated_at),
         )
-        for one in stored
+        for entry in stored
     ]
     more = visit.url("/data", collection=collection.name, after=stored[-1].item.item_id)
     return h.section(".card")[
@@ -157,25 +157,27 @@ async def upload(visit: Visit) -> h.Node:
     except UnknownCollectionError:
         if not visit.may(Scope.ADMIN):
             raise
-    tables = [one for one in files if _is_table(one.filename or "")]
+    tables = [file for file in files if _is_table(file.filename or "")]
     if tables and len(files) > 1:
-        files = [one for one in files if one not in tables]
+        files = [file for file in files if file not in tables]
         if not files:
             raise InvalidRequestError("send one CSV or JSON file at a time")
     is_table = files == tables
     folder = tempfile.TemporaryDirectory(prefix="retrieval-console-")
-    kept = [await asyncio.to_thread(_keep, Path(folder.name), one) for one in files]
+    kept = [await asyncio.to_thread(_keep, Path(folder.name), file) for file in files]
     top = {
-        PurePosixPath(one.filename or "").parts[0] for one in files if len(PurePosixPath(one.filename or "").parts) > 1
+        PurePosixPath(file.filename or "").parts[0]
+        for file in files
+        if len(PurePosixPath(file.filename or "").parts) > 1
     }
     made = Upload(
         visit.caller.tenant, name, folder, kept[0] if is_table else None,
         next(iter(top)) if len(top) == 1 else "uploads",
-        refused=[] if is_table else [(one.filename or "", _ALONE) for one in tables],
+        refused=[] if is_table else [(file.filename or "", _ALONE) for file in tables],
     )  # fmt: skip
     uploads, token = _uploads(visit), secrets.token_urlsafe(16)
     uploads[token] = made
-    while len(uploads) > _MOST_UPLOADS and (old := next((k for k, one in uploads.items() if one.is_done), None)):
+    while len(uploads) > _MOST_UPLOADS and (old := next((key for key, kept in uploads.items() if kept.is_done), None)):
         uploads.pop(old).folder.cleanup()
     shown = _mapping(visit, made, token) if made.table is not None else _documents(visit, made, token, len(kept))
     return shown if visit.is_part else await page(visit, "Data", h.div("#upload")[shown])

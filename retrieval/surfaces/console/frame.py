@@ -91,7 +91,7 @@ class Visit:
 
     def file(self, name: str) -> list[UploadFile]:
         """The files that were sent under that name."""
-        return [one for one in self.sent.getlist(name) if isinstance(one, UploadFile) and one.filename]
+        return [upload for upload in self.sent.getlist(name) if isinstance(upload, UploadFile) and upload.filename]
 
     def url(self, path: str = "", **parameters: object) -> str:
         """The address of a page of the console."""
@@ -153,7 +153,9 @@ PLACES = (
 
 async def page(visit: Visit, title: str, content: h.Node, *, chooses: bool = True) -> h.Node:
     """A whole page with navigation; ``chooses``: the collection can be chosen on it."""
-    chooser = _chooser(visit, [one.name for one in await visit.platform.collections()]) if chooses else None
+    chooser = (
+        _chooser(visit, [collection.name for collection in await visit.platform.collections()]) if chooses else None
+    )
     return _document(visit.request, title, content, places=_navigation(visit), chooser=chooser)
 
 
@@ -166,12 +168,12 @@ def _navigation(visit: Visit) -> h.Node:
                 (
                     h.li[
                         h.a(
-                            href=visit.url(one.path, collection=chosen),
-                            aria_current="page" if f"{here}/".startswith(f"{visit.url(one.path)}/") else None,
-                        )[h.span(aria_hidden="true")[one.icon], one.name]
+                            href=visit.url(place.path, collection=chosen),
+                            aria_current="page" if f"{here}/".startswith(f"{visit.url(place.path)}/") else None,
+                        )[h.span(aria_hidden="true")[place.icon], place.name]
                     ]
-                    for one in PLACES
-                    if visit.may(one.needs)
+                    for place in PLACES
+                    if visit.may(place.needs)
                 )
             ]
         ],
@@ -439,9 +441,8 @@ def add_console(app: Starlette, access: Access, routes: Iterable[Route]) -> None
             return HTMLResponse(str(_sign_in_page(request, request.query_params.get("then", ""))))
         async with request.form() as sent:
             key, then = str(sent.get("key", "")).strip(), str(sent.get("then", ""))
-        address = (request.scope.get("client") or ("",))[0]
         try:
-            await access.check(Headers({"x-api-key": key} if key.isascii() and key.isprintable() else {}), address)
+            await access.check(Headers({"x-api-key": key} if key.isascii() and key.isprintable() else {}))
         except AuthenticationError:
             refused = "No such key lets you in: it is mistyped, expired or revoked."
             return HTMLResponse(str(_sign_in_page(request, then, refused)), HTTPStatus.UNAUTHORIZED)

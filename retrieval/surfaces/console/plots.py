@@ -114,7 +114,7 @@ def lines(
 ) -> h.Element:  # fmt: skip
     """Lines over the same places, with their intervals as bands; ``mark`` is a level to hold against, dashed."""
     step = max(1, math.ceil(len(places) / MOST_POINTS))
-    every = [v for one in series for part in (one.values, one.low, one.high) for v in part if v is not None]
+    every = [v for line in series for part in (line.values, line.low, line.high) for v in part if v is not None]
     every += [mark] if mark is not None else []
     low = least if least is not None else min([*every, 0.0])
     high = most if most is not None else max([*every, low + 1e-9]) * 1.05
@@ -130,9 +130,9 @@ def lines(
     drawn: list[h.Node] = [_axes(places, low, high, x, y)]
     if mark is not None:
         drawn.append(_line(_LEFT, y(mark), WIDTH - _RIGHT, y(mark), "mark"))
-    for number, one in enumerate(series):
-        drawn.append(_series(one, number, step, x, y))
-    return h.div[svg(WIDTH, HEIGHT, label, drawn), legend([one.name for one in series])]
+    for number, line in enumerate(series):
+        drawn.append(_series(line, number, step, x, y))
+    return h.div[svg(WIDTH, HEIGHT, label, drawn), legend([line.name for line in series])]
 
 
 _Scale = Callable[[Any], float]
@@ -154,11 +154,13 @@ def _axes(places: Sequence[str], low: float, high: float, x: _Scale, y: _Scale) 
     ]
 
 
-def _series(one: Series, number: int, step: int, x: _Scale, y: _Scale) -> h.Node:
-    points = [(x(place), y(value)) for place, value in enumerate(one.values) if value is not None and place % step == 0]
+def _series(series: Series, number: int, step: int, x: _Scale, y: _Scale) -> h.Node:
+    points = [
+        (x(place), y(value)) for place, value in enumerate(series.values) if value is not None and place % step == 0
+    ]
     band = [
         (x(place), y(low), y(high))
-        for place, (low, high) in enumerate(zip(one.low, one.high, strict=False))
+        for place, (low, high) in enumerate(zip(series.low, series.high, strict=False))
         if low is not None and high is not None and place % step == 0
     ]
     drawn: list[h.Node] = []

@@ -112,7 +112,7 @@ async def _previewed(
         service.preview_search(title, description, domain, config), service.get_index_stats()
     )
     chosen = preview.previews[-1] if preview.previews[-1].weighting.name == CUSTOM else preview.previews[0]
-    tickets = [one.ticket for one in chosen.tickets]
+    tickets = [moved.ticket for moved in chosen.tickets]
     scores = [ticket.similarity_score for ticket in tickets]
     return {
         "similar_tickets": [shown(ticket.model_dump(mode="json")) for ticket in tickets],

@@ -244,8 +244,8 @@ async def matching(collection: Collection, embeddings: Embeddings | None) -> Non
 
 
 def _close_all() -> None:
-    for one in list(_open):
-        one.close()
+    for platform in list(_open):
+        platform.close()
 
 
 _at_the_end(_close_all)

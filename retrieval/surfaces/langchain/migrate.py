@@ -103,7 +103,7 @@ async def _copied(
         unchanged=len(items) - len(waiting),
         without_vector=len(others),
         rejected=refused,
-        renamed=sum(one.is_renamed for one in documents),
+        renamed=sum(document.is_renamed for document in documents),
     )
 
 
@@ -111,13 +111,13 @@ def _items(documents: Sequence[LangChainDocument], rejected: Rejected | None) ->
     """The items by id, and how many documents cannot be one."""
     items: dict[str, Item] = {}
     refused = 0
-    for one in documents:
+    for document in documents:
         try:
-            items[one.id] = document_item(one.id, one.text, one.metadata)
+            items[document.id] = document_item(document.id, document.text, document.metadata)
         except InvalidItemError as error:
             if rejected is None:
                 raise
-            rejected(one.id, str(error))
+            rejected(document.id, str(error))
             refused += 1
     return items, refused
 
@@ -128,11 +128,11 @@ async def _usable(
     """The vectors by id, of unit length; of another length than the collection's they are an error."""
     space = await collection.space()
     found: dict[str, Vector] = {}
-    for one in documents:
-        if space is None or one.vector is None or one.id not in items:
+    for document in documents:
+        if space is None or document.vector is None or document.id not in items:
             continue
         try:
-            found[one.id] = checked_vectors([one.vector], space, [one.id])[0]
+            found[document.id] = checked_vectors([document.vector], space, [document.id])[0]
         except WrongDimensionError:
             raise
         except InvalidVectorError:

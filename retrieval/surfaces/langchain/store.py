@@ -90,25 +90,25 @@ class Writes:
             await self._write_together(together)
         except BaseException:
             # Whoever writes for all may be cancelled; the others are not.
-            self._waiting[:0] = [one for one in together if not (one.is_done or one is mine)]
+            self._waiting[:0] = [write for write in together if not (write.is_done or write is mine)]
             raise
 
     async def _write_together(self, together: list[_Write]) -> None:
         changes: dict[str, Item | None] = {}
-        for one in together:
-            changes |= one.changes
+        for write in together:
+            changes |= write.changes
         try:
             await self.store(changes)
         except Exception as error:  # noqa: BLE001 - it is raised by those whose write it is
             if len(together) > 1 and not isinstance(error, DatabaseError):
                 # One of them was refused: it must not cost the others.
-                for one in together:
-                    await self._write_together([one])
+                for write in together:
+                    await self._write_together([write])
                 return
-            for one in together:
-                one.error = error
-        for one in together:
-            one.is_done = True
+            for write in together:
+                write.error = error
+        for write in together:
+            write.is_done = True
 
 
 T = TypeVar("T")
@@ -154,18 +154,18 @@ class StoreOperations:
         """
         each, now = list(map(checked_operation, ops)), self.wall_clock()
         changes = _changes(each, self.fields, now)
-        got = await self._got([one for one in each if isinstance(one, GetOp)], now)
+        got = await self._got([op for op in each if isinstance(op, GetOp)], now)
         results: list[Result] = []
         used: list[StoredItem] = []
-        for one in each:
+        for op in each:
             result: Result = None
-            if isinstance(one, GetOp) and (item := got.get(item_id_of(one.namespace, one.key))) is not None:
-                result, used = graph_item(item), used + [item] * one.refresh_ttl
-            elif isinstance(one, SearchOp):
-                hits = await self._searched(one, now)
-                result, used = [search_item(*hit) for hit in hits], used + [item for item, _ in hits] * one.refresh_ttl
-            elif isinstance(one, ListNamespacesOp):
-                result = await self._namespaces(one, now)
+            if isinstance(op, GetOp) and (item := got.get(item_id_of(op.namespace, op.key))) is not None:
+                result, used = graph_item(item), used + [item] * op.refresh_ttl
+            elif isinstance(op, SearchOp):
+                hits = await self._searched(op, now)
+                result, used = [search_item(*hit) for hit in hits], used + [item for item, _ in hits] * op.refresh_ttl
+            elif isinstance(op, ListNamespacesOp):
+                result = await self._namespaces(op, now)
             results.append(result)
         await self._refresh(used, now)
         if changes:
@@ -191,7 +191,7 @@ class StoreOperations:
             page = await latest(handle_of(self.collection), And((within(()), has_expired(now))), limit=SWEPT_AT_ONCE)
         except UnknownFieldError:
             return []
-        return [one.item.item_id for one in page]
+        return [stored_item.item.item_id for stored_item in page]
 
     async def _sweep_in_time(self, now: float) -> None:
         if self.sweep_minutes is not None and now - self._swept_at >= 60.0 * self.sweep_minutes:
@@ -209,21 +209,21 @@ class StoreOperations:
         await self.collection.change(list(changes), decided)
 
     async def _refresh(self, used: Iterable[StoredItem], now: float) -> None:
-        ids = list(dict.fromkeys(one.item.item_id for one in used if can_expire(one.item)))
+        ids = list(dict.fromkeys(stored_item.item.item_id for stored_item in used if can_expire(stored_item.item)))
         if ids:
             await self.collection.change(
                 ids, lambda _, item: None if item is None else refreshed(item, now), keeps_time=True
             )
 
     async def _got(self, ops: Sequence[GetOp], now: float) -> dict[str, StoredItem]:
-        ids = list(dict.fromkeys(item_id_of(one.namespace, one.key) for one in ops))
+        ids = list(dict.fromkeys(item_id_of(op.namespace, op.key) for op in ops))
         stored = await self.collection.stored(ids) if ids else {}
-        return {item_id: one for item_id, one in stored.items() if _is_there(one, now)}
+        return {item_id: stored_item for item_id, stored_item in stored.items() if _is_there(stored_item, now)}
 
     async def _searched(self, op: SearchOp, now: float) -> list[Hit]:
         try:
             hits = await self._page(op, now)
-            if any(is_put(one.item) and is_expired(one.item, now) for one, _ in hits):
+            if any(is_put(stored_item.item) and is_expired(stored_item.item, now) for stored_item, _ in hits):
                 # Another process put the first item that expires a moment ago.
                 await self.collection.refresh()
                 hits = await self._page(op, now)
@@ -243,7 +243,7 @@ class StoreOperations:
         if len(ranked) < end:
             rest = And((where, _none_of(ranked)))
             offset = max(0, op.offset - len(ranked))
-            hits += [(one, None) for one in await self._latest(rest, op.limit - len(page), offset)]
+            hits += [(stored_item, None) for stored_item in await self._latest(rest, op.limit - len(page), offset)]
         return hits
 
     async def _ranked(self, query: str, where: Filter, wanted: int) -> dict[str, float]:
@@ -268,7 +268,7 @@ class StoreOperations:
 
     async def _namespaces(self, op: ListNamespacesOp, now: float) -> list[tuple[str, ...]]:
         await self.collection.refresh()
-        conditions = [matching(one.match_type, one.path) for one in op.match_conditions or ()]
+        conditions = [matching(condition.match_type, condition.path) for condition in op.match_conditions or ()]
         alive = await self._if_known(EXPIRES_AT, is_alive(now))
         where = And((within(_literal_prefix(op)), alive, *conditions))
 
@@ -301,7 +301,9 @@ def checked_operation(op: Op) -> Op:
         case ListNamespacesOp():
             _check_page(op.limit, op.offset)
             _check_page(op.max_depth or 0, 0)
-            each = [one._replace(path=checked_namespace(one.path)) for one in op.match_conditions or ()]
+            each = [
+                condition._replace(path=checked_namespace(condition.path)) for condition in op.match_conditions or ()
+            ]
             return op._replace(match_conditions=tuple(each))
         case _:
             raise InvalidRequestError(f"there is no operation {op!r:.80}")
@@ -314,9 +316,9 @@ def _check_page(limit: object, offset: object) -> None:
 
 
 def _changes(ops: Sequence[Op], fields: Sequence[str], now: float) -> dict[str, Item | None]:
-    puts = {item_id_of(one.namespace, one.key): one for one in ops if isinstance(one, PutOp)}
+    puts = {item_id_of(op.namespace, op.key): op for op in ops if isinstance(op, PutOp)}
     return {
-        item_id: None if one.value is None else item_of(one, one.value, fields, now) for item_id, one in puts.items()
+        item_id: None if put.value is None else item_of(put, put.value, fields, now) for item_id, put in puts.items()
     }
 
 
@@ -332,7 +334,7 @@ def _none_of(ids: Iterable[str]) -> Filter:
 
 def _literal_prefix(op: ListNamespacesOp) -> list[str]:
     """The beginning of all the namespaces, as far as the conditions give it without a wildcard."""
-    prefixes = [one.path for one in op.match_conditions or () if one.match_type == "prefix"]
+    prefixes = [condition.path for condition in op.match_conditions or () if condition.match_type == "prefix"]
     literal = [list(takewhile(lambda part: part != "*", path)) for path in prefixes]
     return max(literal, key=len, default=[])
 
@@ -415,6 +417,6 @@ def _fields(index: IndexConfig | None) -> Sequence[str]:
             "which retrieval.connect(embedder=...) or RETRIEVAL_EMBEDDER chooses"
         )
     fields = given.get("fields") or WHOLE
-    if isinstance(fields, str) or not all(isinstance(one, str) for one in fields):
+    if isinstance(fields, str) or not all(isinstance(path, str) for path in fields):
         raise ConfigurationError(f"index: 'fields' is a list of paths such as ['text'], not {fields!r:.80}")
     return tuple(fields)

@@ -104,7 +104,7 @@ async def by_difference(
 
 def every_of(*conditions: Condition) -> Condition:
     """The condition that all of them hold. Raises ``InvalidFilterError``."""
-    wanted = tuple(one for one in map(parse_where, conditions) if one is not None)
+    wanted = tuple(condition for condition in map(parse_where, conditions) if condition is not None)
     return And(wanted) if wanted else None
 
 
@@ -416,7 +416,9 @@ def _documents(texts: Iterable[str], metadatas: Sequence[Mapping[str, Any]] | No
     if metadatas and len(metadatas) != len(every):
         raise InvalidRequestError(f"{len(metadatas)} metadata for {len(every)} texts; give one for each")
     given = metadatas or [{}] * len(every)
-    return [Document(page_content=text, metadata=dict(one or {})) for text, one in zip(every, given, strict=True)]
+    return [
+        Document(page_content=text, metadata=dict(metadata or {})) for text, metadata in zip(every, given, strict=True)
+    ]
 
 
 NewId = Callable[[], str]
@@ -436,8 +438,8 @@ def items_of(documents: Sequence[Document], ids: Sequence[str | None] | None, ne
     if len(given) != len(documents):
         raise InvalidRequestError(f"{len(given)} ids for {len(documents)} documents; give one for each")
     return [
-        document_item(str(item_id or one.id or new()), one.page_content, one.metadata)
-        for one, item_id in zip(documents, given, strict=True)
+        document_item(str(item_id or document.id or new()), document.page_content, document.metadata)
+        for document, item_id in zip(documents, given, strict=True)
     ]
 
 

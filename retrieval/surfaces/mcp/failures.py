@@ -81,7 +81,7 @@ def _told(error: BaseException) -> str:
 
 def wrong_arguments(error: ValidationError) -> str:
     """``limit: must be 50 or less``, for each argument that is wrong, in one line."""
-    wrong = dict.fromkeys(f"{_place(one['loc'])}: {_lowered(refusal_of(one))}" for one in error.errors())
+    wrong = dict.fromkeys(f"{_place(refusal['loc'])}: {_lowered(refusal_of(refusal))}" for refusal in error.errors())
     return f"wrong arguments: {one_line('; '.join(wrong))}"
 
 

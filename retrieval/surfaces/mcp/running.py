@@ -7,12 +7,10 @@ import contextlib
 import hmac
 import logging
 import socket
-import time
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 import uvicorn
 from anyio import BrokenResourceError
@@ -24,9 +22,7 @@ from starlette.datastructures import Headers
 from starlette.responses import JSONResponse, PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from retrieval.domain.api_key import Caller
 from retrieval.domain.errors import ConfigurationError, RetrievalError
-from retrieval.engine.stages import Clock
 from retrieval.settings import Settings
 from retrieval.surfaces.http.problems import AuthenticationError, RateLimitedError
 from retrieval.surfaces.listening import bracketed, is_local, is_unspecified, listening, server_of, url_of
@@ -34,7 +30,7 @@ from retrieval.surfaces.mcp.failures import failure_line
 from retrieval.surfaces.mcp.server import CALLER, Offer, RetrievalServer, Served
 
 if TYPE_CHECKING:
-    from retrieval.adapters.store.installation.access import StoredKey
+    from retrieval.surfaces.http.authentication import KeyGate
 
 _log = logging.getLogger(__name__)
 
@@ -80,56 +76,6 @@ def protection(host: str, more: Sequence[str]) -> TransportSecuritySettings:
     )
 
 
-class KeyGate:
-    """The API keys that requests bear: ``async with KeyGate(...) as gate``."""
-
-    def __init__(
-        self,
-        served: Served,
-        settings: Settings,
-        *,
-        clock: Clock = time.monotonic,
-        now: Callable[[], datetime] = lambda: datetime.now(UTC),
-    ) -> None:
-        self._served = served
-        self._per_minute = settings.http_requests_per_minute
-        # Loaded where keys are asked for alone: a client that starts the server waits for what is loaded.
-        from retrieval.surfaces.http.authentication import Authenticator, RateLimits
-
-        self._limits = RateLimits(clock)
-        self._authenticator = Authenticator(self._find, self._used, clock=clock, now=now)
-
-    async def __aenter__(self) -> Self:
-        await self._authenticator.__aenter__()
-        return self
-
-    async def __aexit__(self, *error: object) -> None:
-        await self._authenticator.__aexit__(*error)
-
-    async def caller(self, headers: Headers, address: str) -> Caller:
-        """The bearer of the key.
-
-        Raises ``AuthenticationError``, ``RateLimitedError``, and ``DatabaseError`` where no key can be looked up.
-        """
-        given = (headers.getlist(name) for name in ("authorization", "x-api-key"))
-        authorization, api_key = ("".join(one) if len(one) == 1 else None for one in given)
-        key = await self._authenticator.key_of(authorization, api_key, address)
-        per_minute = key.requests_per_minute or self._per_minute
-        if wait := self._limits.take(key.key_id, per_minute).wait_seconds:
-            raise RateLimitedError(f"this API key may make {per_minute:,} requests a minute; wait a moment", wait)
-        return Caller(key.tenant, key.scopes, key.key_id, key)
-
-    async def _find(self, key_id: str) -> StoredKey | None:
-        from retrieval.adapters.store.installation.access import find_key
-
-        return await find_key((await self._served.host()).database, key_id)
-
-    async def _used(self, found: StoredKey, at: datetime) -> None:
-        from retrieval.adapters.store.installation.access import note_key_used
-
-        await note_key_used((await self._served.host()).database, found.tenant_id, found.key.key_id, at)
-
-
 class Bearers:
     """Lets in who bears ``Authorization: Bearer`` with the server's token or an API key; answers others with 401.
 
@@ -150,7 +96,7 @@ class Bearers:
         try:
             if self._gate is None:
                 raise AuthenticationError
-            caller = await self._gate.caller(headers, (scope.get("client") or ("",))[0])
+            caller, _ = await self._gate.caller(headers)
         except RetrievalError as error:
             await _refusal(error, asks_keys=self._gate is not None)(scope, receive, send)
             return
@@ -291,7 +237,10 @@ async def run_http(
     async with AsyncExitStack() as stack:
         gate = None
         if place.asks_keys:
-            gate = await stack.enter_async_context(KeyGate(served, settings))
+            # Loaded here: a client that starts the server for itself waits for all that is loaded.
+            from retrieval.surfaces.http.authentication import KeyGate
+
+            gate = await stack.enter_async_context(KeyGate(served))
         app = http_app(server, place, token=_token(settings), gate=gate)
         with listening(place.host, place.port) as listener:
             announce(url_of(listener, PATH))

@@ -424,7 +424,7 @@ class PrincipleTools:
             include_exploration=include_exploration,
             session=session_id or self._served.session_of(ctx),
         )
-        shown = [PrincipleAnswer.of(one.principle, exploring=one.is_exploratory) for one in found]
+        shown = [PrincipleAnswer.of(chosen.principle, exploring=chosen.is_exploratory) for chosen in found]
         number = None if found.retrieval_id is None else str(found.retrieval_id)
         if found.notes:
             _log.warning("a search went without something: %s", "; ".join(found.notes))
@@ -474,7 +474,9 @@ class PrincipleTools:
         """List the tags that principles bear, the most frequent first, to search by and to add principles under."""
         store = await principles_of(self._served)
         tags = [
-            TagAnswer(tag=shown_line(one.value), principles=one.items) for one in await store.list_tags() if one.value
+            TagAnswer(tag=shown_line(count.value), principles=count.items)
+            for count in await store.list_tags()
+            if count.value
         ]
         return answer(tags_text(tags), TagsAnswer(tags=tags))
 
@@ -482,7 +484,7 @@ class PrincipleTools:
         """List the principles that a session was given when it started, such as yours."""
         store = await principles_of(self._served)
         loaded = await store.loaded(session_id)
-        shown = [PrincipleAnswer.of(one.principle, exploring=one.is_exploratory) for one in loaded]
+        shown = [PrincipleAnswer.of(chosen.principle, exploring=chosen.is_exploratory) for chosen in loaded]
         return answer(loaded_text(session_id, shown), LoadedAnswer(session_id=session_id, principles=shown))
 
 
@@ -539,14 +541,14 @@ class RetrievalServer(MCPServer[Any]):
         }
         groups = [group for group in ToolGroup if group in served.offer.groups]
         self._served = served
-        self._needed = {one.tool.name: (group, one.scope) for group in groups for one in offered[group]}
+        self._needed = {offer.tool.name: (group, offer.scope) for group in groups for offer in offered[group]}
         super().__init__(
             NAME,
             title="Retrieval",
             description="Search of the user's collections, memories of projects, and principles that prove themselves.",
             instructions="\n".join([DATA_NOTE, *(INSTRUCTIONS[group] for group in groups)]),
             version=installed_version() or "0",
-            tools=[one.tool for group in groups for one in offered[group]],
+            tools=[offer.tool for group in groups for offer in offered[group]],
             resources=PrincipleResources(served).as_resources() if ToolGroup.PRINCIPLES in groups else [],
             # This program has a log of its own.
             log_level="WARNING",

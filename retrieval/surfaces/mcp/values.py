@@ -204,7 +204,7 @@ class AllAnswer(ToolAnswer):
     @classmethod
     def of(cls, principles: Iterable[Principle]) -> Self:
         """The principles as an answer."""
-        return cls(principles=[PrincipleAnswer.of(one) for one in principles])
+        return cls(principles=[PrincipleAnswer.of(principle) for principle in principles])
 
 
 class StatsAnswer(ToolAnswer):
@@ -271,7 +271,7 @@ def added_text(principle: PrincipleAnswer, note: str) -> str:
 
 def tags_text(tags: Sequence[TagAnswer]) -> str:
     """The tags in use, each with the number of principles that bear it."""
-    return ", ".join(f"{named(one.tag)} ({one.principles})" for one in tags) if tags else NO_TAGS
+    return ", ".join(f"{named(tag.tag)} ({tag.principles})" for tag in tags) if tags else NO_TAGS
 
 
 def principle_text(principle: PrincipleAnswer) -> str:

@@ -123,7 +123,7 @@ def test_memories_are_stored_and_read_without_await(platform: SyncPlatform) -> N
         project_id="p1", interaction_type="insights", content={"finding": "slow"}, linked_question_ids=["q1"]
     )
     assert store.get_memory(stored.memory_id).links == {"questions": ("q1",)}
-    RetrievalEngine(platform).retrieve_timeline("p1")
+    RetrievalEngine(platform).retrieve_relevant_memories("p1", min_score=0)
     platform.accesses_counted()
     assert [one.accesses for one in store.list_memories("p1")] == [1]
     store.forget(stored.memory_id)

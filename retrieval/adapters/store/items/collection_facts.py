@@ -35,9 +35,9 @@ _PENDING = """
 def pending_statements(collections: Iterable[StoredCollection]) -> list[Compiled]:
     """The statements that count; none for collections without a space."""
     ids: dict[StoredSpace, list[int]] = {}
-    for one in collections:
-        if one.space is not None:
-            ids.setdefault(one.space, []).append(one.collection_id)
+    for collection in collections:
+        if collection.space is not None:
+            ids.setdefault(collection.space, []).append(collection.collection_id)
     return [
         Compiled(sql.SQL(_PENDING).format(table=sql.Identifier(space.table_name)).as_string(), {"ids": those})
         for space, those in ids.items()
@@ -208,8 +208,8 @@ async def read_facts(
 
     ``drift``: how far the average length may move, as a share, before the weights count as off.
     """
-    ids = [one.collection_id for one in collections]
-    several = [one.bind(ids=ids) for one in (_INDEXES, _RUNS, _RECALL, _LOSSES)]
+    ids = [collection.collection_id for collection in collections]
+    several = [statement.bind(ids=ids) for statement in (_INDEXES, _RUNS, _RECALL, _LOSSES)]
     statements = [_WEIGHTS.bind(ids=ids, drift=drift), *several, *pending_statements(collections)]
     weights, indexes, runs, recall, losses, *pending = await database.read_each(tenant_id, statements)
     return CollectionFacts(

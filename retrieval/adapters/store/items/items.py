@@ -265,8 +265,8 @@ def vectors_statement(collection_id: int, space_id: int, vectors: Mapping[str, t
         collection=collection_id,
         space=space_id,
         ids=texts(ids),
-        vectors=half_vectors([vectors[one][1] for one in ids]),
-        text_hashes=blobs(vectors[one][0] for one in ids),
+        vectors=half_vectors([vectors[item_id][1] for item_id in ids]),
+        text_hashes=blobs(vectors[item_id][0] for item_id in ids),
     )
 
 

@@ -227,21 +227,21 @@ async def write_memories(connection: Connection, collection_id: int, memories: S
 
     Of one that is known its access count stays; an active one is superseded no more.
     """
-    ids = [one.memory_id for one in memories]
+    ids = [memory.memory_id for memory in memories]
     values: dict[str, Any] = {
         "collection_id": collection_id,
         "item_ids": ids,
-        "times": [one.occurred_at for one in memories],
-        "relevances": [float(one.relevance_score) for one in memories],
-        "expiries": [one.expires_at for one in memories],
-        "revived": [one.memory_id for one in memories if one.status == "active"],
+        "times": [memory.occurred_at for memory in memories],
+        "relevances": [float(memory.relevance_score) for memory in memories],
+        "expiries": [memory.expires_at for memory in memories],
+        "revived": [memory.memory_id for memory in memories if memory.status == "active"],
     }
     written = await (await connection.execute(_WRITE, values)).fetchall()
     await connection.execute(_UNLINK, {"collection_id": collection_id, "item_ids": ids})
     links = [
-        (one.memory_id, entity_type, entity_id, one.occurred_at)
-        for one in memories
-        for entity_type, entity_ids in one.links.items()
+        (memory.memory_id, entity_type, entity_id, memory.occurred_at)
+        for memory in memories
+        for entity_type, entity_ids in memory.links.items()
         for entity_id in entity_ids
     ]
     if links:

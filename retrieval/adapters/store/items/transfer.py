@@ -164,7 +164,7 @@ async def lines_of(
             table=sql.Identifier(kind.table),
             vector=vector,
             of_space=_of_space(kind, space_id),
-            order=sql.SQL(", ").join(sql.Identifier("r", one) for one in (kind.order or ("collection_id",))),
+            order=sql.SQL(", ").join(sql.Identifier("r", column) for column in (kind.order or ("collection_id",))),
             **fixed,
         )
     async with connection.cursor(name="exported") as cursor:

@@ -84,7 +84,7 @@ async def analytics_rows(database: Database, tenant_id: int, name: str, question
         raise NotFoundError(f"there is no view {name!r:.80}; there are: {', '.join(known)}")
     view = known[name]
     rows = await database.read(tenant_id, analytics_statement(view, question))
-    return AnalyticsTable(view=name, columns=tuple(one.name for one in view.columns), values=tuple(rows))
+    return AnalyticsTable(view=name, columns=tuple(column.name for column in view.columns), values=tuple(rows))
 
 
 def analytics_statement(view: AnalyticsView, question: ViewQuestion) -> Compiled:
@@ -102,7 +102,7 @@ def analytics_statement(view: AnalyticsView, question: ViewQuestion) -> Compiled
     else:
         conditions = _conditions(view, said)
     statement = sql.SQL("SELECT {} FROM {} WHERE {} ORDER BY {} LIMIT %(limit)s").format(
-        sql.SQL(", ").join(sql.Identifier(one.name) for one in view.columns),
+        sql.SQL(", ").join(sql.Identifier(column.name) for column in view.columns),
         source,
         conditions,
         _trusted(_ORDERS.get(view.name, "1")),

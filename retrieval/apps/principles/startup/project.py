@@ -149,7 +149,7 @@ def _words(text: str) -> Iterable[str]:
     for found in _WORD.finditer(text):
         word = found[0]
         parts = _PARTS.split(word)
-        yield from (one for one in dict.fromkeys([word, *parts]) if _tells(one))
+        yield from (part for part in dict.fromkeys([word, *parts]) if _tells(part))
 
 
 def _tells(word: str) -> bool:

@@ -71,7 +71,7 @@ def list_analysts(context: typer.Context, *, as_json: Json = False) -> None:
     def shown(found: list[Analyst]) -> Table | str:
         if not found:
             return "no analysts yet; add one with: retrieval analysts add LOGIN"
-        return table(["login", "added"], ((one.login, f"{one.added_at:%Y-%m-%d}") for one in found))
+        return table(["login", "added"], ((analyst.login, f"{analyst.added_at:%Y-%m-%d}") for analyst in found))
 
     answer(context, lambda platform: known(platform.database, platform.tenant_id), shown, as_json=as_json)
 
@@ -90,7 +90,7 @@ def _change(
     async def work(platform: Platform) -> list[str]:
         if is_run:
             await change(platform.database, platform.tenant_id, login)
-        return [f"{one};" for one in statements(platform.database.names, platform.tenant_id, login)]
+        return [f"{statement};" for statement in statements(platform.database.names, platform.tenant_id, login)]
 
     def told(lines: list[str]) -> dict[str, object]:
         return {"login": login, "is_run": is_run, "statements": lines}

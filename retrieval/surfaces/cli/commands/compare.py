@@ -69,12 +69,12 @@ def estimates_table(found: ProfileComparison) -> Table:
     first, second = found.names
     rows = [
         (
-            f"{one.estimator.value.upper()}{f', weights clipped at {CLIP:g}' if one.is_clipped else ''}",
-            _text(one.first),
-            _text(one.second),
-            _text(one.difference, "+"),
+            f"{estimate.estimator.value.upper()}{f', weights clipped at {CLIP:g}' if estimate.is_clipped else ''}",
+            _text(estimate.first),
+            _text(estimate.second),
+            _text(estimate.difference, "+"),
         )
-        for one in found.estimates
+        for estimate in found.estimates
     ]
     columns = ["mean reward of a hit", first, second, "difference"]
     return table(columns, rows, right=columns[1:])

@@ -150,7 +150,7 @@ def summary(found: Diagnosis) -> str:
     """``1 error, 2 warnings, 1 piece of advice, 12 ok``."""
     from collections import Counter
 
-    numbers = Counter(one.severity.value for one in found.findings)
+    numbers = Counter(finding.severity.value for finding in found.findings)
     words = {"error": "errors", "warning": "warnings", "advice": "pieces of advice", "ok": "ok"}
     single = {"error": "error", "warning": "warning", "advice": "piece of advice", "ok": "ok"}
     return ", ".join(
@@ -234,12 +234,12 @@ def index_text(index: IndexStatus) -> str:
     return f"HNSW, {'valid' if index.valid else 'INVALID'}, {index.bytes / 1e6:,.1f} MB{rows}"
 
 
-def recall_text(one: CollectionStatus) -> str | None:
+def recall_text(status: CollectionStatus) -> str | None:
     """The measured recall, with how many samples it rests on; None where there is none."""
-    samples = sum(each.samples for each in one.recall)
+    samples = sum(each.samples for each in status.recall)
     if not samples:
         return None
-    mean = sum(each.recall * each.samples for each in one.recall) / samples
+    mean = sum(each.recall * each.samples for each in status.recall) / samples
     return f"{mean:.3f} of {samples}"
 
 

@@ -48,13 +48,13 @@ def means_table(report: Report) -> Table:
         ["variant", *report.metrics, "without hits", "median ms", "p95 ms"],
         (
             (
-                one.variant,
-                *(one.means[metric] for metric in report.metrics),
-                one.without_results,
-                f"{one.median_ms:.1f}",
-                f"{one.p95_ms:.1f}",
+                variant.variant,
+                *(variant.means[metric] for metric in report.metrics),
+                variant.without_results,
+                f"{variant.median_ms:.1f}",
+                f"{variant.p95_ms:.1f}",
             )
-            for one in report.variants
+            for variant in report.variants
         ),
         right=("median ms", "p95 ms"),
     )
@@ -68,14 +68,14 @@ def print_comparisons(out: Console, comparisons: Sequence[Comparison], metric: s
     columns = ["", "mean", "difference", "95 % interval", "p", "significant"]
     rows = (
         (
-            one.name_b,
-            one.mean_b,
-            f"{one.difference:+.4f}",
-            f"{one.low:+.4f} to {one.high:+.4f}",
-            one.p_value,
-            one.significant,
+            comparison.name_b,
+            comparison.mean_b,
+            f"{comparison.difference:+.4f}",
+            f"{comparison.low:+.4f} to {comparison.high:+.4f}",
+            comparison.p_value,
+            comparison.significant,
         )
-        for one in comparisons
+        for comparison in comparisons
     )
     out.print(table(columns, rows, right=columns[2:4]))
 
@@ -83,11 +83,11 @@ def print_comparisons(out: Console, comparisons: Sequence[Comparison], metric: s
 def per_query_table(report: Report) -> Table:
     """A row a query and metric, a column a variant."""
     rows: list[Sequence[object]] = [
-        (query_id, metric, *(one.per_query[metric][query_id] for one in report.variants))
+        (query_id, metric, *(variant.per_query[metric][query_id] for variant in report.variants))
         for query_id in report.variants[0].per_query[report.metrics[0]]
         for metric in report.metrics
     ]
-    return table(["query", "metric", *(one.variant for one in report.variants)], rows)
+    return table(["query", "metric", *(variant.variant for variant in report.variants)], rows)
 
 
 def print_notes(out: Console, notes: Mapping[str, int]) -> None:

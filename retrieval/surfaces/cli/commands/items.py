@@ -81,7 +81,10 @@ def list_items(
     conditions = where_of(where or ())
 
     def shown(page: list[StoredItem]) -> Iterator[Table | str]:
-        rows = [(one.item.item_id, one.item.title, one.item.status, one.updated_at.date(), one.version) for one in page]
+        rows = [
+            (stored.item.item_id, stored.item.title, stored.item.status, stored.updated_at.date(), stored.version)
+            for stored in page
+        ]
         yield table(["item", "title", "status", "changed", "version"], rows)
         if len(page) == limit:
             yield f"there may be more: --after {page[-1].item.item_id}"

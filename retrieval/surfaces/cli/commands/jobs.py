@@ -137,7 +137,9 @@ async def _targets(platform: Platform, name: str | None) -> list[JobTarget]:
     if name is not None:
         collection = await platform.collection(name, create=False)
         return [JobTarget(platform.tenant_id, await collection.refresh())]
-    return [JobTarget(platform.tenant_id, one) for one in await all_collections(platform.database, platform.tenant_id)]
+    return [
+        JobTarget(platform.tenant_id, stored) for stored in await all_collections(platform.database, platform.tenant_id)
+    ]
 
 
 app = typer.Typer(
@@ -197,14 +199,14 @@ def jobs_table(found: list[PlannedJob]) -> Table:
         ["job", "schedule", "last run", "outcome", "next run", "what it does"],
         (
             (
-                one.name,
-                one.schedule or "off",
-                _minute(one.last.started_at) if one.last else None,
-                one.last.outcome if one.last else None,
-                _minute(one.next_at) if one.next_at else None,
-                one.what,
+                job.name,
+                job.schedule or "off",
+                _minute(job.last.started_at) if job.last else None,
+                job.last.outcome if job.last else None,
+                _minute(job.next_at) if job.next_at else None,
+                job.what,
             )
-            for one in found
+            for job in found
         ),
     )
 

@@ -111,7 +111,7 @@ def list_keys(context: typer.Context, *, as_json: Json = False) -> None:
         return await platform.keys(), platform.now
 
     def told(found: tuple[list[ApiKey], datetime]) -> list[dict[str, Any]]:
-        return [{**one.as_dict(), "state": one.state(found[1])} for one in found[0]]
+        return [{**key.as_dict(), "state": key.state(found[1])} for key in found[0]]
 
     answer(context, work, _listing, as_json=as_json, told=told)
 
@@ -139,7 +139,7 @@ def _listing(found: tuple[list[ApiKey], datetime]) -> Table | str:
     if not keys:
         return "no keys yet; make one with: retrieval keys create NAME"
     columns = ["key", "name", "scopes", "a minute", "a day on an item", "state", "expires", "last used"]
-    listing = table(columns, [_row(one, now) for one in keys])
+    listing = table(columns, [_row(key, now) for key in keys])
     listing.columns[0].no_wrap = True  # it is copied
     return listing
 

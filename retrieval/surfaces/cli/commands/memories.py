@@ -181,13 +181,13 @@ def history(
     def shown(found: list[dict[str, Any]]) -> Table:
         rows = (
             (
-                one["occurred_at"][:16],
-                one["text"],
-                ", ".join(one["links"].get(TURNS, [])),
-                one["metadata"].get("reason", ""),
-                one["memory_id"],
+                memory["occurred_at"][:16],
+                memory["text"],
+                ", ".join(memory["links"].get(TURNS, [])),
+                memory["metadata"].get("reason", ""),
+                memory["memory_id"],
             )
-            for one in found
+            for memory in found
         )
         return table(["said", "memory", "sources", "reason", "id"], rows)
 
@@ -202,8 +202,8 @@ def _report(report: RememberReport) -> list[str | Table]:
     if not report.facts:
         return [f"{said} read; nothing in them to remember", *report.notes]
     rows = [
-        (one.outcome, one.fact, ", ".join(one.sources), one.memory_id or "", one.superseded_id or "", one.reason)
-        for one in report.facts
+        (fact.outcome, fact.fact, ", ".join(fact.sources), fact.memory_id or "", fact.superseded_id or "", fact.reason)
+        for fact in report.facts
     ]
     return [f"{said} read", table(["", "fact", "sources", "id", "superseded", "reason"], rows), *report.notes]
 

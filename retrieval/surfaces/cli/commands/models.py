@@ -48,7 +48,7 @@ def models(
         return f"nothing was learned yet; with feedback there, run: retrieval jobs run learn --collection {collection}"
 
     def told(answered: tuple[list[StoredModel], int]) -> dict[str, object]:
-        return {"used": answered[1], "models": [one.as_dict() for one in answered[0]]}
+        return {"used": answered[1], "models": [model.as_dict() for model in answered[0]]}
 
     answer(context, of_collection(collection, ask), shown, as_json=as_json, told=told)
 
@@ -68,7 +68,14 @@ def _table(found: list[StoredModel], used: int) -> Table:
     return table(
         ["version", "used", "kind", "verdicts", "made", "reason"],
         (
-            (one.version, one.version == used, one.kind, one.events, f"{one.created_at:%Y-%m-%d %H:%M}", one.reason)
-            for one in found
+            (
+                model.version,
+                model.version == used,
+                model.kind,
+                model.events,
+                f"{model.created_at:%Y-%m-%d %H:%M}",
+                model.reason,
+            )
+            for model in found
         ),
     )

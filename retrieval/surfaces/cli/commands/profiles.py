@@ -62,8 +62,10 @@ def list_profiles(
     """List the versions, the newest first."""
 
     def shown(found: list[StoredProfile]) -> Table:
-        rows = ((one.version, one.is_active, _legs(one.profile), f"{one.created_at:%Y-%m-%d %H:%M}", one.note)
-                for one in found)  # fmt: skip
+        rows = (
+            (made.version, made.is_active, _legs(made.profile), f"{made.created_at:%Y-%m-%d %H:%M}", made.note)
+            for made in found
+        )
         return table(["version", "used", "weights", "made (UTC)", "note"], rows)
 
     answer(context, of_collection(collection, lambda found: found.profiles(limit=limit)), shown, as_json=as_json)
@@ -182,17 +184,22 @@ def preview(
             context=asked,
         )
 
-    answer(context, work, lambda found: [line for one in found.previews for line in lines(one)], as_json=as_json)
+    answer(
+        context,
+        work,
+        lambda found: [line for shown in found.previews for line in lines(shown)],
+        as_json=as_json,
+    )
 
 
-def lines(one: ProfilePreview) -> Iterator[str]:
+def lines(preview: ProfilePreview) -> Iterator[str]:
     """The hits of a profile, a line each, then those that went out."""
-    yield f"{one.name}:"
-    for shown in one.hits:
+    yield f"{preview.name}:"
+    for shown in preview.hits:
         yield f"  {shown.hit.rank:>2}. {shown.hit.item_id}  {shown.hit.title}  ({shown.why})"
-    for gone in one.left:
+    for gone in preview.left:
         yield f"   –  {gone.hit.item_id}  {gone.hit.title}  ({gone.why})"
-    for note in one.notes:
+    for note in preview.notes:
         yield f"  note: {note}"
 
 

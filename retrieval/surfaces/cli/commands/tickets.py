@@ -32,11 +32,11 @@ def found_lines(found: RetrievalResponse) -> Iterator[str]:
 
 def preview_lines(found: SearchPreview) -> Iterator[str]:
     """Each weighting's summary, then its tickets and those that went out."""
-    for one in found.previews:
-        yield one.summary
-        for moved in one.tickets:
+    for weighting in found.previews:
+        yield weighting.summary
+        for moved in weighting.tickets:
             yield f"  {moved.rank:>2}. {moved.ticket.ticket_id}  {moved.ticket.title}  ({moved.why})"
-        for gone in one.left:
+        for gone in weighting.left:
             yield f"   –  {gone.ticket.ticket_id}  {gone.ticket.title}  ({gone.why})"
 
 

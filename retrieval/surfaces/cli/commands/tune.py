@@ -132,7 +132,7 @@ def print_calibration(out: Console, report: CalibrationReport) -> None:
             f"told; off by {honest.error:.3f} on average{apart}",
             soft_wrap=True,
         )
-        rows = [(one.hits, f"{one.told:.2f}", f"{one.relevant:.2f}") for one in honest.bins]
+        rows = [(interval.hits, f"{interval.told:.2f}", f"{interval.relevant:.2f}") for interval in honest.bins]
         out.print(table(["hits", "told", "relevant"], rows, right=("told", "relevant")))
     if report.profile_version is None:
         out.print("to use it, run the same command again with --apply", soft_wrap=True)

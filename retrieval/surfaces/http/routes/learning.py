@@ -210,7 +210,7 @@ async def feedback(caller: CurrentCaller, platform: CurrentPlatform, body: Feedb
 async def feedback_each(caller: CurrentCaller, platform: CurrentPlatform, body: FeedbackBatch) -> JSONResponse:
     """At most 10,000 events in one transaction: all are stored, or none and the first bad one is told."""
     events = await aside(
-        lambda: [_event(place, one) for place, one in enumerate(body.events)], is_long=len(body.events) >= LONG
+        lambda: [_event(place, event) for place, event in enumerate(body.events)], is_long=len(body.events) >= LONG
     )
     report = await platform.feedback_each(events, api_key=caller.key)
     return JSONResponse(report.as_dict())
@@ -259,7 +259,7 @@ async def set_learning(collection: NamedCollection, body: Learning) -> Response:
 
 async def _models(collection: Collection) -> dict[str, object]:
     found, info = await collection.models(), await collection.info()
-    return {"used": info.model_version, "models": [one.as_dict() for one in found]}
+    return {"used": info.model_version, "models": [model.as_dict() for model in found]}
 
 
 # Names are in the body: what stands in a path ends up in logs.
