@@ -150,7 +150,7 @@ class SyncPlatform(Mirror[Platform]):
         raise InvalidRequestError(_NOT_AWAITED)
 
     async def __aexit__(self, *_: object) -> None:
-        """Does nothing; ``async with`` looks for it before it enters."""
+        """Does nothing; ``async with`` requires it."""
 
     def open(self) -> Self:
         """Open the platform, as ``with`` does, and give it back; ``close``, or the end of the program, ends it.
@@ -264,14 +264,14 @@ def open(  # noqa: A001 - what users call it, as they call retrieval.sync.open()
 
 
 def _close_at_exit(platform: SyncPlatform) -> None:
-    """Let the end of the program close the platform where nobody does, so that its last searches are recorded."""
+    """Close the platform at the end of the program, if it is still open, so that its last searches are recorded."""
     _OPEN[id(platform)] = platform
     _watch_exit()
 
 
 @cache
 def _watch_exit() -> None:
-    # What is registered with atexit runs after the end of the executors that closing needs.
+    # ``atexit`` functions run after the executors, which closing needs, have ended.
     getattr(threading, "_register_atexit", atexit.register)(_close_all)
 
 

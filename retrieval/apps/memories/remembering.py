@@ -1,4 +1,4 @@
-"""Remembering a conversation: a language model finds its facts, each is compared with what is known, all are stored."""
+"""Remembering a conversation: a language model finds facts, which are compared with known memories and stored."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ from retrieval.domain.search.profile import Profile
 from retrieval.services.memories import DecidedFact, MemoryRecords, MemoryWriter, Near
 
 MOST = 20
-"""Memories that are compared with a new one, of each way to find them; those that have expired are among them."""
+"""The memories that a new one is compared with, from each way to find them, expired ones among them."""
 
 _QUERY_CHARACTERS = 2000
-"""The number of characters of a text that are searched for; all of them are compared."""
+"""The characters of a text that are searched for; the whole text is compared."""
 
 
 async def near_memories(
@@ -65,9 +65,9 @@ async def near_memories(
 ) -> list[Near]:
     """The memories of its project whose similarity is at least the threshold, the most alike first.
 
-    They are looked up by words and, with the memory's ``vector``, by meaning too. They may have expired. With
-    ``joins`` only those of the same user and type, which it may join: others would take their places. ``alike`` gives
-    the similarity of two texts and the cosine of their vectors.
+    They are looked up by words and, with the memory's ``vector``, by meaning too. They may have expired. With ``joins``
+    only those of the same user and type, which the memory may join. ``alike`` gives the similarity of two texts and the
+    cosine of their vectors.
     """
     item = memory.item()
     if not item.text:
@@ -116,7 +116,7 @@ SEARCHES_AT_ONCE = 4
 
 
 class FactsOf(NamedTuple):
-    """The owner of the facts of one call, their interaction type, and when they were said."""
+    """The owner of the facts of one call, their interaction type, and the time of the messages."""
 
     project_id: str
     user_id: str | None
@@ -149,7 +149,7 @@ class Remembering:
 
     @cached_property
     def receipt(self) -> NewMemory:
-        """The archived memory that says that the messages were remembered. Raises ``InvalidRequestError``."""
+        """The receipt: an archived memory which says that messages were remembered. Raises ``InvalidRequestError``."""
         whose = self.facts_of
         return whose.memory(
             self.conversation.key(whose.project_id, whose.user_id, whose.interaction_type),
@@ -220,7 +220,7 @@ class _Asking:
     async def decisions(self, facts: Sequence[NewMemory], now: datetime) -> list[FactDecision]:
         """The decision on each fact.
 
-        It is new where nothing is near, and the same where the words are; of the others the language model decides.
+        A fact is new if no memory is near, and the same if the words are; the language model decides on the others.
         """
         near = await self._near(facts, now)
         decisions = [_plain_decision(fact, known) for fact, known in zip(facts, near, strict=True)]
@@ -260,7 +260,7 @@ def _plain_decision(fact: NewMemory, near: Sequence[Near]) -> FactDecision | Non
 
 
 def _decided(memory: NewMemory, decision: FactDecision) -> DecidedFact:
-    """The fact to be stored, which keeps the reason why it takes another's place."""
+    """The fact to be stored, with the reason why it supersedes another memory."""
     if decision.outcome is FactOutcome.SUPERSEDED and decision.reason:
         memory = replace(memory, metadata={"reason": decision.reason})
     return DecidedFact(memory, decision.outcome, decision.near)

@@ -25,11 +25,12 @@ from retrieval.engine.collection_handle import FRESH_SECONDS
 from retrieval.engine.reading import count_vectors
 
 _TRUSTED_A_SECOND = 20_000
-"""Vectors for each second that a count is trusted: counting 100,000 takes some 30 ms, and happens every 5 s at most."""
+"""The vectors for each second that a count is reused: counting 100,000 takes some 30 ms, and happens every 5 s at most.
+"""
 
 
 class VectorCount:
-    """Remembers a count for a time that grows with it; a small one is as good as new."""
+    """Remembers a count of vectors, the longer the larger it is."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -51,7 +52,7 @@ class VectorCount:
 _log = logging.getLogger(__name__)
 
 _TRIED = "health"
-"""The word whose vector a health check asks for."""
+"""The word that a health check embeds."""
 
 _Answer = TypeVar("_Answer")
 
@@ -152,8 +153,8 @@ class RetrievalService:
         """One search, ranked under several weightings, with what moved against the first of them and why.
 
         ``config``: see ``PreviewConfig``; a list names presets, a text one. The candidates are those of ``process``,
-        and so is each ranking. The search is not recorded: nobody will act on it. Raises what ``process`` raises, and
-        pydantic's ``ValidationError`` for a configuration that cannot be.
+        and so is each ranking. The search is not recorded. Raises what ``process`` raises, and pydantic's
+        ``ValidationError`` for a configuration that cannot be.
         """
         wanted = _preview_config(config)
         top_k = wanted.top_k or self.config.default_top_k
@@ -170,8 +171,7 @@ class RetrievalService:
     async def health_check(self) -> dict[str, Any]:
         """``status`` is ``healthy``, or ``unhealthy`` with an ``error``; never raises a ``RetrievalError``.
 
-        Healthy is what can search by words: tickets have vectors, and a word gets one, which is embedded once and then
-        cached.
+        It is healthy if it can search by meaning: tickets have vectors, and a word can be embedded, which is cached.
         ``error_type`` is the name of the error's class, where there was one.
         """
         about = {"component": "retrieval", "collection": self.config.collection}
@@ -236,7 +236,7 @@ class RetrievalService:
             self._checked = None
         collection = self._collection
         stored = await collection.refresh(older_than_seconds=FRESH_SECONDS)
-        # It may have been made anew, or been given another space, since the last call.
+        # The collection may have been made anew, or have moved to another space, since the last call.
         now = stored.collection_id, stored.space
         if now != self._checked:
             self._check_dimensions(collection, stored.space.space if stored.space else None)
@@ -273,7 +273,7 @@ async def _search(collection: Collection, asked: TicketSearch, limit: int) -> Se
             as_of=asked.as_of,
         )
     except UnknownFieldError:
-        # The only attribute that is asked for is the domain, and no ticket has one.
+        # The domain is the only attribute in the statement: no ticket has one.
         _log.warning("no ticket of collection %r has a domain; nothing was found for the filter", collection.name)
         return ()
 

@@ -1,6 +1,6 @@
 """The applications' views: similar tickets while typing, a project's memories, principles, metaphors for a problem.
 
-An application is offered where its collection is there: to look at a view makes none.
+An application is offered where its collection exists: opening a view makes none.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ async def applications(visit: Visit) -> h.Node:
 
 
 def _asking(visit: Visit, app: str, fields: h.Node, answer: h.Node, *, trigger: str) -> h.Node:
-    """A form whose answer is asked for while one types, and without a script by its button."""
+    """A form that is sent while the user types; without scripts, by its button."""
     return [
         h.form(".card", method="get", action=visit.url("/applications"), hx_get=visit.url("/applications"),
                hx_target="#answer", hx_select="#answer", hx_swap="outerHTML", hx_trigger=trigger,
@@ -112,7 +112,7 @@ async def _memories(visit: Visit) -> h.Node:
     project, task = visit.said("project").strip(), visit.said("task").strip()
     answer: h.Node = h.p(".hint")["Name a project: its timeline, and the text that a prompt would get."]
     if project:
-        # To look changes no memory's popularity.
+        # Opening the view counts no access.
         engine = RetrievalEngine(visit.platform, count_accesses=False)
         hours = visit.number("hours", _HOURS, 0.01, _MOST_HOURS)
         timeline = await engine.retrieve_timeline(project, hours, 200)
@@ -197,7 +197,7 @@ async def _metaphors(visit: Visit) -> h.Node:
     described = visit.said("problem").strip()
     answer: h.Node = h.p(".hint")["Describe a problem: the metaphors that come nearest, with their operations."]
     if described:
-        # Opened without its standard metaphors being stored anew: to look writes nothing.
+        # The corpus is opened without storing its standard metaphors: opening the view writes nothing.
         corpus = MetaphorCorpus(await visit.platform.collection(METAPHORS, create=False))
         retriever = MetaphorRetriever(corpus, platform=visit.platform)
         problem = Problem(id="console", description=described, domain=visit.said("domain"))

@@ -1,7 +1,7 @@
-"""The frame of the console: its door, who is signed in, and the page around each view.
+"""The frame of the console: signing in, the signed-in caller, and the page around each view.
 
-A browser signs in with an API key, which it keeps in a cookie that no script reads and no other site sends along; the
-key is checked with each request, as everywhere. A view gives nodes of ``htpy``, which escapes whatever it is given.
+A browser signs in with an API key, kept in a cookie that no script reads and no other site sends; the key is checked
+with each request, as everywhere. A view returns nodes of ``htpy``, which escapes every text.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ SECURITY = {
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """One request of somebody who is signed in."""
+    """One request of a signed-in caller."""
 
     request: Request
     caller: Caller
@@ -58,7 +58,7 @@ class Visit:
     """The fields of a form that was posted."""
 
     def may(self, scope: Scope) -> bool:
-        """Whether the key allows that; what it does not allow is not shown."""
+        """Whether the key has that scope; the console does not show what it does not allow."""
         return self.caller.may(scope)
 
     @property
@@ -257,7 +257,7 @@ def notice(text: str, *more: h.Node) -> h.Element:
 
 
 def empty(text: str, *more: h.Node) -> h.Element:
-    """What stands where there is nothing yet, with what to do."""
+    """The text of an empty view, with what to do."""
     return h.div(".empty")[h.p[text], *more]
 
 
@@ -300,7 +300,7 @@ def shown_value(value: object) -> str:
 
 
 class ConsoleDoor:
-    """Middleware of ASGI around everything: the cookie becomes the key, and problems become pages.
+    """ASGI middleware around everything: turns the cookie into the header of the key, and problem documents into pages.
 
     Requests for other paths than the console's pass as they are.
     """
@@ -326,7 +326,7 @@ class ConsoleDoor:
 
 
 def _is_own(headers: Headers) -> bool:
-    """Whether a page of this service sent it; browsers say so, and other programs come with a header of their own."""
+    """Whether a page of this service sent the request; browsers say so, and other programs send the key in a header."""
     site = headers.get("sec-fetch-site")
     if site is not None:
         return site == "same-origin"
@@ -400,7 +400,7 @@ _FOR_PEOPLE: Mapping[int, str] = {
     "a large file in with: retrieval ingest",
     HTTPStatus.GATEWAY_TIMEOUT: "It was not done in time. Try again in a moment, or ask for less.",
 }
-"""What a person can do about an error whose own text is for programs, by its status."""
+"""The advice for errors whose own text is for programs, by status."""
 
 _SCOPES = "Each page of the console needs a key that may read, beside what else the key may do."
 
@@ -423,7 +423,7 @@ def _query(request: Request) -> str:
 
 
 def _then(request: Request) -> str:
-    """Where to go after signing in: the page that was asked for, if it was one."""
+    """The page to open after signing in: the one that the request asked for, if there was one."""
     return request.url.path + _query(request) if request.method in _SAFE else ""
 
 
@@ -475,12 +475,12 @@ def _cookie_path(request: Request) -> str:
 
 def _keep(answer: Response, request: Request, key: str) -> None:
     is_secure = request.url.scheme == "https"
-    # Until the browser is closed: a key on disk would outlive who signed in.
+    # A session cookie: a key on disk would outlive the session.
     answer.set_cookie(COOKIE, key, path=_cookie_path(request), httponly=True, samesite="lax", secure=is_secure)
 
 
 def _target(request: Request, then: str) -> str:
-    """The page to go to: one of the console's own, whatever the address says."""
+    """The page to open: always one of the console's own."""
     home = _cookie_path(request)
     inside = then.startswith(f"{home}/") and not urlsplit(then).netloc and "\\" not in then
     return then if inside else f"{home}/search"
@@ -504,7 +504,7 @@ def _sign_in_page(request: Request, then: str, refused: str = "") -> h.Element:
 
 def _file(path: Path) -> Callable[[Request], Awaitable[Response]]:
     async def answer(_request: Request) -> Response:
-        # The name stays when the content changes: the browser asks, and is told if it has it already.
+        # The file's name stays when its content changes, so the browser asks whether its copy is current.
         return FileResponse(path, media_type=_TYPES[path.suffix[1:]], headers={"cache-control": "no-cache"})
 
     return answer

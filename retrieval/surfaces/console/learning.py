@@ -1,4 +1,4 @@
-"""The Learning view: what rises, what exploration brings and costs, how items fare, and a search asked again."""
+"""The Learning view: rising items, the gain and cost of exploration, items' rewards, and the replay of a search."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Row = Mapping[str, Any]
 
 
 async def learning(visit: Visit) -> h.Node:
-    """The figures of a collection's feedback, and the searches that it came from."""
+    """The figures of a collection's feedback, and its recorded searches."""
     if not visit.said("collection"):
         return await page(visit, "Learning", empty("Choose a collection."))
     collection = await visit.collection()
@@ -149,7 +149,7 @@ async def _over_time(visit: Visit, name: str) -> h.Node:
 
 
 def _filled(values: Sequence[float | None]) -> list[float | None]:
-    """The values, each missing one as the one before it: what adds up stays as it was."""
+    """The values; a missing value of a running total is the value before it."""
     last, filled = None, list[float | None]()
     for value in values:
         last = last if value is None else value
@@ -230,7 +230,7 @@ async def _searches(visit: Visit, collection: Collection) -> h.Node:
 
 
 async def item(visit: Visit) -> h.Node:
-    """The events behind one item: when it was shown and what it earned."""
+    """The events of one item: when it was shown, and its rewards."""
     collection, key = await visit.collection(), visit.said("id")
     found = await visit.platform.analytics("rated", collection=collection.name, limit=_EVENTS)
     rows = sorted((row for row in found if row["item_id"] == key), key=lambda row: row["retrieved_at"])
@@ -267,7 +267,7 @@ async def item(visit: Visit) -> h.Node:
 
 
 async def search(visit: Visit) -> h.Node:
-    """A recorded search, and the same asked again today."""
+    """A recorded search, and its replay."""
     name = visit.said("collection")
     recorded = await visit.platform.retrieval(visit.said("id"), name)
     try:
@@ -318,7 +318,7 @@ def _recorded(visit: Visit, found: RecordedRetrieval) -> h.Node:
 
 
 def _values(signals: Mapping[str, Any]) -> dict[str, float]:
-    """The contributions of a recorded hit; of a profile that is gone none are known."""
+    """The contributions of a recorded hit; none where its profile is gone."""
     return {name: float(part.get("value") or 0.0) for name, part in signals.items() if isinstance(part, Mapping)}
 
 

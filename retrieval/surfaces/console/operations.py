@@ -1,4 +1,4 @@
-"""The Operations view: how the collections stand, recall and latency, jobs, re-embedding and the doctor's findings."""
+"""The Operations view: collections, recall, latency, jobs, re-embedding and the doctor's findings."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from retrieval.surfaces.console.frame import Visit, empty, notice, page, shown_v
 from retrieval.surfaces.console.plots import Series, figure, lines, sql_of
 
 CONTRACT = 0.99
-"""The share of the true nearest items that a search finds at least."""
+"""The least recall that is owed."""
 
 _WEEKS = timedelta(days=28)
 _REFRESH = "every 5s"
@@ -117,7 +117,7 @@ def _recall_lines(found: AnalyticsTable) -> h.Node:
 
 
 def _going_on(visit: Visit, chosen: CollectionStatus) -> h.Node:
-    """What waits and what jobs do; asked again by itself as long as something waits or runs."""
+    """Pending work and jobs; the page renews itself as long as something waits or runs."""
     again: dict[str, str] = {}
     if chosen.pending or chosen.weights_pending or any(run.outcome == RUNNING for run in chosen.runs):
         address = visit.url("/operations/going-on", collection=chosen.name)
@@ -137,7 +137,7 @@ def _pending(chosen: CollectionStatus) -> h.Node:
 
 
 async def going_on(visit: Visit) -> h.Node:
-    """What waits in a collection now, and what its jobs do."""
+    """A collection's pending work, and its jobs."""
     name = visit.said("collection")
     found = next((status for status in await visit.platform.statistics() if status.name == name), None)
     return _going_on(visit, found) if found is not None else None
@@ -169,7 +169,7 @@ def _reembedding_card(visit: Visit, name: str) -> h.Node:
 
 
 async def reembedding(visit: Visit) -> h.Node:
-    """How the move to another embedding space stands, with its buttons, or the form that begins one."""
+    """The state of a re-embedding, with its buttons, or the form that begins one."""
     return await _reembedding(visit)
 
 
@@ -227,7 +227,7 @@ def _stages(visit: Visit, found: Reembedding) -> h.Node:
 
 
 async def reembed(visit: Visit) -> h.Node:
-    """Begin a move, tell its cost, or steer it; a worker does the rest."""
+    """Begin a re-embedding, show its cost, or steer it; a worker does the rest."""
     name, do = visit.said("collection"), visit.said("do")
     to = visit.said("to").strip() or None
     if do == "cost":

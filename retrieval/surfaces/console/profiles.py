@@ -1,4 +1,4 @@
-"""The Profiles view: the versions, two of them compared before one is used, and the way back."""
+"""The Profiles view: the versions, a comparison of two, and the choice of the one in use."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _DAYS, _MOST_DAYS = 28.0, 3650.0
 
 
 async def profiles(visit: Visit) -> h.Node:
-    """The versions, what each earned, and the form that compares two."""
+    """The versions, their rewards, and the form that compares two."""
     if not visit.said("collection"):
         return await page(visit, "Profiles", empty("Choose a collection."))
     collection = await visit.collection()
@@ -78,7 +78,7 @@ def _state(visit: Visit, collection: Collection, profile: StoredProfile) -> h.No
 
 
 async def use(visit: Visit) -> h.Node:
-    """Search with another version from now on: forward or back."""
+    """Use another version from now on, a newer or an older one."""
     collection = await visit.collection()
     version = int(visit.number("version", 0, 1, 2**31 - 1))
     await collection.use_profile(version)
@@ -121,7 +121,7 @@ def _version(name: str, label: str, versions: Sequence[int], chosen: int) -> h.N
 
 
 async def compare(visit: Visit) -> h.Node:
-    """Two versions on what was recorded, or on judged queries."""
+    """Compare two versions on recorded searches, or on judged queries."""
     collection = await visit.collection()
     stored = await collection.refresh()
     names = [visit.said("first"), visit.said("against")]

@@ -1,4 +1,4 @@
-"""The Search view: ask, narrow by clicking, read why a hit stands where it stands, and move the weights."""
+"""The Search view: queries, filters by clicking, explanations of hits, and weights to move."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ _SAMPLED, _MOST_FACETS, _MOST_VALUES = 100, 6, 12
 _LONGEST_VALUE = 40
 
 _MEANINGS = {"dense": "by meaning", "lexical": "by words"}
-"""What a slider weighs, where its name does not say it to everybody."""
+"""The help texts of sliders whose names need one."""
 
 _KEPT = ("collection", "q", "where", "facet")
-"""What an address of a question has beside its filters and weights."""
+"""The parameters of a search's address, apart from filters and weights."""
 
 Weights = Mapping[str, float]
 
 
 async def search(visit: Visit) -> h.Node:
-    """The whole view; with a question in its address the answer too."""
+    """The whole view; with a query in its address the answer too."""
     if not visit.said("collection"):
         return await _without_collection(visit)
     collection = await visit.collection()
@@ -107,7 +107,7 @@ async def facets_of(collection: Collection) -> list[str]:
 
 
 def where_said(visit: Visit, offered: Iterable[str]) -> dict[str, Any] | None:
-    """The filter that was clicked together. Raises ``InvalidFilterError`` for a written one that is no JSON object."""
+    """The filter of the ticked values and the written one. Raises ``InvalidFilterError`` for text that is no object."""
     where: dict[str, Any] = {name: chosen for name in offered if (chosen := visit.all_said(f"f.{name}"))}
     period = {side: value for side in ("gte", "lt") if (value := visit.said(f"when.{side}"))}
     if period:
@@ -148,7 +148,7 @@ async def _found(visit: Visit, collection: Collection, offered: Sequence[str], *
 
 
 async def _other_values(visit: Visit, collection: Collection, offered: Sequence[str]) -> dict[str, Mapping[str, int]]:
-    """The counts of the fields that values are ticked of, as without these: so others can be ticked beside them."""
+    """The counts of each field with ticked values, as without these, so that other values can be ticked."""
     found = {}
     for name in (field for field in offered if visit.all_said(f"f.{field}")):
         where = where_said(visit, [field for field in offered if field != name])
@@ -292,7 +292,7 @@ def _verdict(visit: Visit, retrieval_id: object, item_id: str, title: str) -> h.
 
 
 async def feedback(visit: Visit) -> h.Node:
-    """Take a verdict on a hit; its weight and its cap are those of the key. Another one takes its place."""
+    """Store a verdict on a hit; its weight and its cap are those of the key. Another verdict replaces it."""
     event = Feedback(
         retrieval_id=visit.said("retrieval"), item_id=visit.said("item"), helpful=visit.said("helpful") == "true",
         actor=f"console {visit.caller.key_id}".strip(),
@@ -331,14 +331,14 @@ def weights_said(visit: Visit, profile: Profile) -> dict[str, float]:
 
 
 def _slid(profile: Profile) -> dict[str, float]:
-    """What a slider is shown for: the signals, or the legs with the two that every collection has."""
+    """The weights with a slider: the signals, or the legs and the two legs that every collection has."""
     if profile.signals:
         return dict(profile.weights)
     return {**dict.fromkeys(("dense", "lexical"), 0.0), **profile.legs}
 
 
 def weighted(profile: Profile, weights: Weights) -> Profile:
-    """The same profile with these weights; a leg that was not there and weighs nothing stays away."""
+    """The same profile with these weights; a new leg without weight is left out."""
     if profile.signals:
         return replace(
             profile, signals=tuple(replace(signal, weight=weights[signal.key]) for signal in profile.signals)
@@ -449,7 +449,7 @@ def _saving() -> h.Node:
 
 
 async def save(visit: Visit) -> h.Node | Response:
-    """Store the weights as a new version of the profile; where that is asked, search with it, and answer anew."""
+    """Store the weights as a new version of the profile, and use it if the request says so."""
     collection = await visit.collection()
     await collection.refresh()
     profile = weighted(collection.profile, weights_said(visit, collection.profile))

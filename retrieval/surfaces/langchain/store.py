@@ -1,4 +1,4 @@
-"""LangGraph's store on a collection: memory that graphs keep across threads, found by namespace, filter and meaning."""
+"""LangGraph's store on a collection: the memory of graphs across threads, searched by namespace, filter and meaning."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Writes:
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def write(self, changes: Changes) -> None:
-        """Make these changes, all or none; of two of the same item, the one that was asked for later counts."""
+        """Make these changes, all or none; of two changes of the same item the later one counts."""
         mine = _Write(changes)
         self._waiting.append(mine)
         try:
@@ -89,7 +89,7 @@ class Writes:
         try:
             await self._write_together(together)
         except BaseException:
-            # Whoever writes for all may be cancelled; the others are not.
+            # The task that writes for all may be cancelled; the writes of the others are not.
             self._waiting[:0] = [write for write in together if not (write.is_done or write is mine)]
             raise
 
@@ -101,7 +101,7 @@ class Writes:
             await self.store(changes)
         except Exception as error:  # noqa: BLE001 - it is raised by those whose write it is
             if len(together) > 1 and not isinstance(error, DatabaseError):
-                # One of them was refused: it must not cost the others.
+                # One of the writes was refused: the others are stored all the same.
                 for write in together:
                     await self._write_together([write])
                 return
@@ -114,7 +114,7 @@ class Writes:
 T = TypeVar("T")
 
 FIRST_HITS = 100
-"""Hits of the first search for words; from there on each brings ``MAX_LIMIT`` more, without those before.
+"""The hits of the first search by words; each further search brings ``MAX_LIMIT`` more, without the earlier ones.
 
 The steps are the same for all pages, so that pages neither overlap nor leave anything out.
 """
@@ -126,7 +126,7 @@ _KEY = Field("item_id", is_attribute=False)
 
 
 Hit = tuple[StoredItem, float | None]
-"""An item and its score; None: the words have nothing to do with it."""
+"""An item and its score; None for an item that the words do not find."""
 
 
 @dataclass(slots=True, eq=False)
@@ -135,7 +135,7 @@ class StoreOperations:
 
     collection: Collection
     fields: Sequence[str]
-    """Paths of what is searched by words, of puts that do not say."""
+    """The paths of the texts that words find, for puts that do not name any."""
     wall_clock: Clock
     """Seconds since 1970."""
     sweep_minutes: float | None = None
@@ -224,7 +224,7 @@ class StoreOperations:
         try:
             hits = await self._page(op, now)
             if any(is_put(stored_item.item) and is_expired(stored_item.item, now) for stored_item, _ in hits):
-                # Another process put the first item that expires a moment ago.
+                # Another process put the first expiring item a moment ago.
                 await self.collection.refresh()
                 hits = await self._page(op, now)
         except UnknownFieldError:  # nothing was ever put
@@ -247,7 +247,7 @@ class StoreOperations:
         return hits
 
     async def _ranked(self, query: str, where: Filter, wanted: int) -> dict[str, float]:
-        """The scores of so many items, by item id, the best first; fewer where the legs find no more."""
+        """The scores of the best ``wanted`` items, by item id, the best first; fewer where the legs find no more."""
         collection, ranked, step = self.collection, dict[str, float](), FIRST_HITS
         indexed = And((where, await self._if_known(UNINDEXED, is_indexed())))
         while len(ranked) < wanted:
@@ -283,7 +283,7 @@ class StoreOperations:
             return []
 
     async def _if_known(self, attribute: str, wanted: Filter) -> Filter:
-        """The filter, where any item has the attribute that it is about."""
+        """The filter, if any item has its attribute; otherwise one that lets everything through."""
         known = await self.collection.refresh(older_than_seconds=FRESH_SECONDS)
         return wanted if attribute in known.attributes else And(())
 
@@ -323,7 +323,7 @@ def _changes(ops: Sequence[Op], fields: Sequence[str], now: float) -> dict[str, 
 
 
 def _is_there(stored: StoredItem, now: float) -> bool:
-    """Whether a store put it and its time is not over."""
+    """Whether a store put the item and it has not expired."""
     return is_put(stored.item) and not is_expired(stored.item, now)
 
 
@@ -333,7 +333,7 @@ def _none_of(ids: Iterable[str]) -> Filter:
 
 
 def _literal_prefix(op: ListNamespacesOp) -> list[str]:
-    """The beginning of all the namespaces, as far as the conditions give it without a wildcard."""
+    """The common beginning of the namespaces, as far as the conditions name it without a wildcard."""
     prefixes = [condition.path for condition in op.match_conditions or () if condition.match_type == "prefix"]
     literal = [list(takewhile(lambda part: part != "*", path)) for path in prefixes]
     return max(literal, key=len, default=[])
@@ -389,9 +389,9 @@ class RetrievalStore(BaseStore):
         )
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
-        """The result of each operation, in order: reads see what was there before the batch, then all puts are made.
+        """The result of each operation, in order: reads see the state before the batch, then all puts are made.
 
-        They are made all or none; of several of one key the last counts. Raises ``InvalidRequestError`` (a
+        Either all puts are made or none; of several puts of one key the last counts. Raises ``InvalidRequestError`` (a
         ``ValueError``) for an operation that cannot be understood, and the platform's other errors.
         """
         return self._bridge.run(self._operations.run, list(ops))

@@ -1,4 +1,4 @@
-"""The tools over collections: which there are, search, get, add, and what was helpful."""
+"""The tools over collections: list, search, get, add and rate."""
 
 from __future__ import annotations
 
@@ -211,7 +211,7 @@ class FoundAnswer(ToolAnswer):
 
 
 class ItemAnswer(ToolAnswer):
-    """An item, with all there is of it but for what was cut."""
+    """A whole item; long texts are cut."""
 
     id: str
     title: Annotated[str, Field(description=_DATA)] = ""
@@ -230,7 +230,7 @@ class ItemAnswer(ToolAnswer):
 
 
 class ItemsAnswer(ToolAnswer):
-    """The items that there are, in the order asked for."""
+    """The items that exist, in the order of the request."""
 
     items: list[ItemAnswer]
     missing: list[str] = Field(default_factory=list, description="The ids that no item has.")

@@ -1,4 +1,4 @@
-"""The tools over memories: store them, search them, what happened lately, and what helps with a task."""
+"""The tools over memories: store, search, timeline, and the context for a task."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs of the server: over standard input and output for one client, over HTTP for many."""
+"""Runs the server: over standard input and output for one client, over HTTP for many."""
 
 from __future__ import annotations
 
@@ -59,9 +59,9 @@ def check_exposure(place: ServerPlace, token: str | None) -> None:
 
 
 def protection(host: str, more: Sequence[str]) -> TransportSecuritySettings:
-    """Against pages in a browser that give this address a name of theirs: other names are refused.
+    """Refuses host names other than the server's, against web pages that give this address a name of their own.
 
-    Where the server listens on every address, the names are known only if they are given; without them, the token that
+    Where the server listens on every address, its names are known only if they are given; without them, the token that
     is needed there keeps such pages out.
     """
     everywhere = not is_local(host) and is_unspecified(host)
@@ -79,7 +79,7 @@ def protection(host: str, more: Sequence[str]) -> TransportSecuritySettings:
 class Bearers:
     """Lets in who bears ``Authorization: Bearer`` with the server's token or an API key; answers others with 401.
 
-    Who bears the token is the server's own user. Of a key, the session is its bearer's alone.
+    A request with the token is the server's own user's. A session that began with a key belongs to that key alone.
     """
 
     def __init__(self, app: ASGIApp, token: str | None = None, gate: KeyGate | None = None) -> None:
@@ -100,7 +100,7 @@ class Bearers:
         except RetrievalError as error:
             await _refusal(error, asks_keys=self._gate is not None)(scope, receive, send)
             return
-        # The SDK lets a session be used by the user alone who began it.
+        # The SDK lets only the user who began a session use it.
         bearer = AccessToken(token="", client_id=caller.key_id, scopes=sorted(caller.scopes))
         scope["user"] = AuthenticatedUser(bearer)
         reset = CALLER.set(caller)
@@ -130,7 +130,7 @@ def _refusal(error: RetrievalError, *, asks_keys: bool) -> JSONResponse:
 
 
 LAST_ANSWERS_SECONDS = 5
-"""How long answers, and then the connections, may take to end once the server is told to."""
+"""The seconds that answers, and then connections, may take to end once the server is told to end."""
 
 
 def http_app(server: MCPServer, place: ServerPlace, *, token: str | None, gate: KeyGate | None = None) -> ASGIApp:
@@ -146,7 +146,7 @@ def http_app(server: MCPServer, place: ServerPlace, *, token: str | None, gate: 
 
 
 class UntilStopped:
-    """Answers what an app was asked before the stop, and what comes later with status 503."""
+    """Finishes the requests that came before the stop, and answers later ones with status 503."""
 
     def __init__(self, app: ASGIApp, stop: asyncio.Event) -> None:
         self._app, self._stop = app, stop
@@ -161,7 +161,7 @@ class UntilStopped:
             await ends(scope, receive, send)
             return
         if scope["type"] == "http" and scope["method"] == "GET":
-            # A stream of events has no last answer: it ends with its session.
+            # A stream of events does not end by itself: it ends with its session.
             await self._app(scope, receive, send)
             return
         self._unanswered += 1
@@ -174,7 +174,7 @@ class UntilStopped:
                 self._has_answered.set()
 
     async def answered(self, seconds: float) -> None:
-        """Return once nothing is left to answer, or after so many seconds."""
+        """Return once no request is in flight, or after so many seconds."""
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._has_answered.wait(), seconds)
 
@@ -185,7 +185,7 @@ async def serve_http(server: MCPServer, app: ASGIApp, listener: socket.socket, s
     listening = server_of(
         uvicorn.Config(
             served,
-            # Logging is the program's, and so is the life of the sessions: see below.
+            # The program itself does the logging, and opens and closes the sessions: see below.
             log_config=None,
             lifespan="off",
             access_log=False,
@@ -208,8 +208,8 @@ async def serve_http(server: MCPServer, app: ASGIApp, listener: socket.socket, s
 async def run_stdio(settings: Settings, offer: Offer, stop: asyncio.Event) -> bool:
     """Serve the client at standard input until it closes that, or until the stop.
 
-    Tells whether the client closed it, or its end of standard output. If not, a thread still sits in a read that
-    nothing ends: end the process then, for the database is closed.
+    Gives whether the client closed it, or its end of standard output. If not, a thread is still in a read that nothing
+    ends, and the process has to be ended; the database is closed.
     """
     async with Served(settings, offer) as served:
         serving = asyncio.create_task(RetrievalServer(served).run_stdio_async())
@@ -237,7 +237,7 @@ async def run_http(
     async with AsyncExitStack() as stack:
         gate = None
         if place.asks_keys:
-            # Loaded here: a client that starts the server for itself waits for all that is loaded.
+            # Loaded here: a client that starts the server waits for everything that is loaded.
             from retrieval.surfaces.http.authentication import KeyGate
 
             gate = await stack.enter_async_context(KeyGate(served))

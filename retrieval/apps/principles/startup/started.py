@@ -1,4 +1,4 @@
-"""The start of a session, as it is shown and recorded. Pure."""
+"""The started session: its text, and its record. Pure."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LONGEST_QUERY = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Started:
-    """Principles given to a session, with what they were chosen by."""
+    """The principles of a session, with the tags that they were chosen by."""
 
     session: str
     surroundings: Surroundings

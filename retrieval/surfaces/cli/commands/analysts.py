@@ -45,7 +45,7 @@ def analysts(context: typer.Context) -> None:
 
 @app.command(epilog=examples(*EXAMPLES))
 def add(context: typer.Context, *, login: Login, only_sql: Sql = False, as_json: Json = False) -> None:
-    """Let a login see the tenant; it writes nothing.
+    """Let a login read the tenant's figures; it writes nothing.
 
     RETRIEVAL_DATABASE_URL must be of the login that set up the schema.
     """
@@ -57,7 +57,7 @@ def add(context: typer.Context, *, login: Login, only_sql: Sql = False, as_json:
 @app.command("delete", hidden=True)
 @app.command(epilog=examples("retrieval analysts remove ann"))
 def remove(context: typer.Context, *, login: Login, only_sql: Sql = False, as_json: Json = False) -> None:
-    """Let a login see the tenant no more; the login itself stays."""
+    """Take a login's access to the tenant away; the login itself stays."""
     from retrieval.adapters.store.installation.access import remove_analyst, removing
 
     _change(context, login, remove_analyst, removing, is_run=not only_sql, as_json=as_json)
@@ -85,7 +85,7 @@ def _change(
     is_run: bool,
     as_json: bool,
 ) -> None:
-    """Change what the login sees, or only tell the statements that do it."""
+    """Change the login's access, or only print the statements that do it."""
 
     async def work(platform: Platform) -> list[str]:
         if is_run:

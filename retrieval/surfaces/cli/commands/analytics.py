@@ -65,7 +65,7 @@ def analytics(
 ) -> None:
     """Show figures about searches, items, exploration and feedback.
 
-    The same stands in the database, for analysts, as analytics_VIEW.
+    Analysts find the same in the database, as the view analytics_VIEW.
     """
     from retrieval.surfaces.refused_values import age_or_time, time_of
 
@@ -99,7 +99,7 @@ def shown(found: AnalyticsTable | list[AnalyticsView]) -> str | Table | Iterator
 
 
 def rows_wanted(limit: int | None, *, is_whole: bool) -> int | None:
-    """The number of rows: the one asked for; else a table is cut, and output for programs is whole (None)."""
+    """The most rows: as given; otherwise a table is cut, and output for programs is complete (None)."""
     return limit if limit is not None or is_whole else SHOWN
 
 

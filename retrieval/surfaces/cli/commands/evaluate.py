@@ -1,4 +1,4 @@
-"""``retrieval evaluate``: how good a collection's searches are."""
+"""``retrieval evaluate``: the quality of a collection's searches on judged queries."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def print_report(out: Console, evaluated: CollectionReport, *, per_query: bool = False) -> None:
-    """Print the means by variant, the comparisons, and what to mind about them."""
+    """Print the means by variant, the comparisons, and their notes."""
     report = evaluated.report
     unjudged = f"; {report.unjudged} without judgements left out" if report.unjudged else ""
     out.print(f"{count(report.queries, 'judged query')}{unjudged}", soft_wrap=True)
@@ -61,7 +61,7 @@ def means_table(report: Report) -> Table:
 
 
 def print_comparisons(out: Console, comparisons: Sequence[Comparison], metric: str) -> None:
-    """Print what one variant is compared with, a row each, with interval and p-value; all on the same queries."""
+    """Print a row for each variant that one is compared with, with interval and p-value; all on the same queries."""
     ours = comparisons[0]
     out.print()
     out.print(f"{metric} of {ours.name_a}, {ours.mean_a:.4f}, against", soft_wrap=True)
@@ -81,7 +81,7 @@ def print_comparisons(out: Console, comparisons: Sequence[Comparison], metric: s
 
 
 def per_query_table(report: Report) -> Table:
-    """A row a query and metric, a column a variant."""
+    """A row for each query and metric, a column for each variant."""
     rows: list[Sequence[object]] = [
         (query_id, metric, *(variant.per_query[metric][query_id] for variant in report.variants))
         for query_id in report.variants[0].per_query[report.metrics[0]]
@@ -91,7 +91,7 @@ def per_query_table(report: Report) -> Table:
 
 
 def print_notes(out: Console, notes: Mapping[str, int]) -> None:
-    """Print what the searches had to say, and how many of them said it."""
+    """Print the notes of the searches, each with the number of searches."""
     for note, times in notes.items():
         searches = count(times, "search")
         out.print(plain(f"note ({searches}): {note}"), soft_wrap=True)

@@ -1,4 +1,4 @@
-"""``retrieval items``: single items of a collection, looked at and changed."""
+"""``retrieval items``: shows, stores, changes and deletes single items of a collection."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ app = typer.Typer(rich_markup_mode="rich", no_args_is_help=True, epilog=examples
 
 @app.callback()
 def items() -> None:
-    """Look at single items of a collection, and change them."""
+    """Show single items of a collection, and change them."""
 
 
 @app.command(epilog=examples(*GET))
@@ -105,7 +105,7 @@ def put(
     is_new: Annotated[bool, typer.Option("--new", help="Only if there is no such item.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Store one item, new or whole in place of the one of its id."""
+    """Store one item; it replaces the item of its id as a whole."""
     from retrieval.domain.errors import InvalidRequestError
 
     if is_new and version is not None:

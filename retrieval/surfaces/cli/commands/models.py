@@ -1,4 +1,4 @@
-"""``retrieval models``: what was learned from a collection's feedback, and which of it is used."""
+"""``retrieval models``: the models that were learned from a collection's feedback, and the one in use."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def models(
 ) -> None:
     """List the models of the learned reward, the newest first, or choose one.
 
-    The job 'learn' fits them, and uses one that is surely better than what it
-    replaces on searches it was not fitted on; the reason says what it found.
-    A chosen version stays until another one, or 'latest', is chosen.
+    The job 'learn' fits models, and uses one that is better than the
+    present one on searches it was not fitted on; the reason says what it
+    found. A chosen version stays until another one, or 'latest', is chosen.
     """
 
     async def ask(found: Collection) -> tuple[list[StoredModel], int]:

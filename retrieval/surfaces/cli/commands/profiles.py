@@ -1,4 +1,4 @@
-"""``retrieval profiles``: how a collection is searched, how it was, and what another profile would show."""
+"""``retrieval profiles``: the versions of a collection's profile, and previews of others."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def preview(
     generated: Generated = False,
     as_json: Json = False,
 ) -> None:
-    """Show what each profile finds: what comes in, goes out and moves, and why.
+    """Show what each profile finds: which hits enter, leave and move, and why.
 
     Nothing is recorded and nothing is changed.
     """
@@ -193,7 +193,7 @@ def preview(
 
 
 def lines(preview: ProfilePreview) -> Iterator[str]:
-    """The hits of a profile, a line each, then those that went out."""
+    """The hits of a profile, a line each, then the hits that left."""
     yield f"{preview.name}:"
     for shown in preview.hits:
         yield f"  {shown.hit.rank:>2}. {shown.hit.item_id}  {shown.hit.title}  ({shown.why})"
@@ -204,7 +204,7 @@ def lines(preview: ProfilePreview) -> Iterator[str]:
 
 
 def _legs(profile: Profile) -> str:
-    """``dense 0.6, lexical 0.4``: what makes the score."""
+    """``dense 0.6, lexical 0.4``: the weights of the score."""
     return ", ".join(f"{name} {weight:g}" for name, weight in profile.weights.items())
 
 

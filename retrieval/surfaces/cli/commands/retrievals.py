@@ -1,4 +1,4 @@
-"""``retrieval retrievals`` and ``replay``: the searches as they were recorded, and one looked at again."""
+"""``retrieval retrievals`` and ``replay``: recorded searches, and the replay of one."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ app = typer.Typer(rich_markup_mode="rich", no_args_is_help=True, epilog=examples
 
 @app.callback()
 def retrievals() -> None:
-    """List what was searched for, or show one search: in what situation, and what it showed."""
+    """List recorded searches, or show one with its situation and its hits."""
 
 
 @app.command("list", epilog=examples(*LIST))
@@ -99,8 +99,7 @@ def replay(
 ) -> None:
     """Recompute a recorded ranking, and say where and why today's answer differs.
 
-    The ranking follows from what was recorded: candidates, scores, ranks,
-    profile. Then the search is asked again, without being recorded.
+    The ranking follows from the record: candidates, scores, ranks, profile. Then the search runs again, unrecorded.
     """
 
     async def work(platform: Platform) -> Replay:
