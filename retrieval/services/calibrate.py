@@ -1,7 +1,7 @@
-"""Calibrating: how sure the hits of a collection are, fitted on judged queries or on the verdicts of feedback.
+"""Calibrating: the probability that a hit is relevant, fitted on judged queries or on the verdicts of feedback.
 
-Each query is searched as usual, and what the search knows of its hits is held against the judgements. Of judged queries
-an item that is not judged counts as not relevant; of feedback only items with a verdict count.
+Each query is searched as usual, and what the search knows of its hits is compared with the judgements. Of judged
+queries an item that is not judged counts as not relevant; of feedback only items with a verdict count.
 """
 
 from __future__ import annotations
@@ -26,30 +26,30 @@ from retrieval.learning.relevance import Honesty, JudgedHit, can_fit, fewest, fi
 from retrieval.services.judgements import DropSelf, JudgedQuery, Qrels, WhereFrom, where_for, without_item
 
 HITS = 10
-"""Hits of each query that are held against the judgements."""
+"""Hits of each query that are compared with the judgements."""
 
 MOST_SEARCHES = 2_000
-"""The latest searches with a verdict that are asked again."""
+"""The number of searches with a verdict, the latest ones, that are asked again."""
 
 _SUCCESS = 0.5
 """A verdict of at least this reward says that the item is relevant."""
 
 Step = Callable[[int, int], None]
-"""Called with the number of queries that were asked, and of all."""
+"""Called with the number of queries that were asked, and the number of all queries."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CalibrationReport(Told):
-    """A calibration, and how honest it is on queries that it was not fitted on."""
+    """A calibration, and how well it holds on queries that it was not fitted on."""
 
     calibration: Calibration
     queries: int
     hits: int
     """Hits that were judged."""
     held_out: Honesty | None
-    """Each fifth of the queries told by a fit on the others; None: too few for that."""
+    """Measured on each fifth of the queries by a fit on the others; None: there are too few queries."""
     profile_version: int | None
-    """The version of the profile that has it; None: it was not stored."""
+    """The version of the profile that holds the calibration; None: it was not stored."""
 
 
 def judged_of(relevant: Mapping[str, Sequence[str]]) -> tuple[list[JudgedQuery], Qrels]:
@@ -75,10 +75,10 @@ async def calibrate(
     apply: bool = True,
     progress: Step | None = None,
 ) -> CalibrationReport:
-    """Fit on judged queries; those that are judged and have no relevant item tell what no answer looks like.
+    """Fit on judged queries; queries without a relevant item show what the scores look like where there is no answer.
 
     Where a calibration is shipped for the embedding space, the fit starts from it. Raises ``InvalidRequestError`` for
-    fewer than 10 hits that are relevant, or that are not; from a start 3 of each are enough.
+    fewer than 10 hits that are relevant, or that are not; with a shipped start 3 of each are enough.
     """
     known = [query for query in queries if query.query_id in qrels]
     hits = await judged_hits(handle, known, qrels, where_from=where_from, drop_self=drop_self, progress=progress)
@@ -104,7 +104,7 @@ async def judged_hits(
     only_judged: bool = False,
     progress: Step | None = None,
 ) -> dict[str, list[JudgedHit]]:
-    """The evidence of the searches' hits, and whether the hits are relevant, by model."""
+    """By model: the evidence of the searches' hits, and whether each hit is relevant."""
     hits: dict[str, list[JudgedHit]] = {"both": [], "dense": [], "lexical": []}
     for number, query in enumerate(queries):
         own = None if drop_self is None else drop_self.exclude_for(query)

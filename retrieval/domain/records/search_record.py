@@ -1,4 +1,4 @@
-"""A search as it is kept: what cannot be computed from the rest; and an answer of an application. Light to import."""
+"""A search as it is stored: what cannot be computed from the rest; and an answer of an application. Light to import."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ USUAL: Mapping[str, Any] = MappingProxyType(
         "min_relevance": None,
     }
 )
-"""The request's usual values, which are not kept; see ``retrieval.engine.record``."""
+"""The request's usual values, which are not stored; see ``retrieval.engine.record``."""
 
 
 def unusual(request: Mapping[str, Any]) -> dict[str, Any]:
-    """The members of a request that differ from the usual ones: a record keeps these alone."""
+    """The members of a request that differ from the usual ones; a record stores only these."""
     return {name: value for name, value in request.items() if name not in USUAL or value != USUAL[name]}
 
 
@@ -82,7 +82,7 @@ class SearchRecord:
     request: Mapping[str, Any]
     """The rest of what was asked: see ``retrieval.engine.record``; without what is as ``USUAL``."""
     profile_version: int
-    """0: the call brought its own, which stands in ``request``, or an application put the answer together."""
+    """0: the call brought its own profile, which stands in ``request``, or an application composed the answer."""
     model_version: int
     """0: nothing learned counted."""
     policy: str
@@ -143,7 +143,7 @@ class SearchRecord:
 
     @property
     def origin(self) -> str:
-        """The part of an application that put the answer together; empty: a search."""
+        """The part of an application that composed the answer; empty: a search."""
         return str(self.request.get("origin", ""))
 
 

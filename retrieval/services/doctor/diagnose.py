@@ -1,4 +1,4 @@
-"""Read the facts of an installation, from inside or from outside, and check them in the order they are told in."""
+"""Read the facts of an installation, from inside or from outside, and check them in the order of the report."""
 
 from __future__ import annotations
 
@@ -98,9 +98,9 @@ class DoctorContext:
     is_embedded: bool
     """Whether the server is the platform's own."""
     now: datetime
-    """This machine's time when the server was looked at, in UTC."""
+    """This machine's time, in UTC, when the server's facts were read."""
     expected_indexes: Mapping[str, ExpectedIndex] = field(default_factory=dict)
-    """The indexes that the schema is made with, by name."""
+    """The indexes that the schema's migrations create, by name."""
     expected_functions: frozenset[str] = frozenset()
     """Their names."""
     expected_columns: Mapping[str, frozenset[str]] = field(default_factory=dict)
@@ -185,7 +185,7 @@ def collection_findings(
 def own_findings(
     installation: Installation, tenant: TenantState, embedders: Sequence[EmbedderState], where: DoctorContext
 ) -> Iterator[Finding]:
-    """The findings that a tenant may see, without those about the server and what all tenants share."""
+    """The findings that concern the tenant alone, without those about the server and what all tenants share."""
     own = {hnsw_of(state) for state in tenant.collections} - {""}
     yield from (
         finding for finding in storage_findings(installation, tenant.collections, where) if finding.about in own
@@ -219,7 +219,7 @@ async def diagnose_closed(settings: Settings, error: RetrievalError, now: dateti
 
 
 def finding_of(error: RetrievalError) -> Finding:
-    """The error as a finding: what happened, and after the first semicolon what to do."""
+    """The error as a finding; the text after its first semicolon says what to do."""
     found, _, mend = str(error).partition("; ")
     return Finding(check="platform", severity=Severity.ERROR, found=found, mend=mend)
 
@@ -250,10 +250,10 @@ async def diagnose(
 ) -> Diagnosis:
     """Examine the server, the installation and the tenant's collections, or that one alone; None: it has no tenant yet.
 
-    With ``is_own`` what is found about the collections alone is told: their indexes, embedders, jobs and records.
-    With ``is_deep`` every row of the collections is compared with what it is made of, which takes a while.
-    ``unread``: why not even the tenant could be read. It reads, and asks each embedder for one vector; it changes
-    nothing. Raises ``DatabaseUnreachableError``.
+    With ``is_own`` only findings about the collections are returned: their indexes, embedders, jobs and records. With
+    ``is_deep`` every row of the collections is compared with what it is made of, which takes a while. ``unread``: why
+    not even the tenant could be read. Nothing is changed; each embedder is asked for one vector. Raises
+    ``DatabaseUnreachableError``.
     """
     database, settings = workplace.database, workplace.settings
     async with database.maintenance() as connection:
@@ -308,7 +308,7 @@ async def _replica_findings(database: Database, settings: Settings) -> Sequence[
 
 
 async def examine_collection(workplace: Workplace, target: JobTarget, advance: Advance = unheeded) -> dict[str, Any]:
-    """The job: examine one collection, log what is an error or a warning there, and put it on record."""
+    """The job: examine one collection, log its errors and warnings, and record them."""
     found = await diagnose(workplace, target.tenant_id, target.collection.name, is_own=True)
     advance(len(found.findings))
     errors = [finding for finding in found.findings if finding.severity is Severity.ERROR]
@@ -331,7 +331,7 @@ class _Seen:
 
 
 async def _tenants_part(workplace: Workplace, tenant_id: int | None, collection: str | None) -> _Seen:
-    """The tenant's collections with their embedders; where they cannot be read, that is a finding like others."""
+    """The tenant's collections with their embedders, or a finding where they cannot be read."""
     try:
         stored = [] if tenant_id is None else await all_collections(workplace.database, tenant_id)
         chosen = [known for known in stored if collection in (None, known.name)]
@@ -346,7 +346,7 @@ async def _tenants_part(workplace: Workplace, tenant_id: int | None, collection:
 
 
 def unread_finding(error: DatabaseError) -> Finding:
-    """The collections could not be read, which something else that was found may explain."""
+    """The finding that the collections could not be read; other findings may explain it."""
     return Finding(
         check="reading",
         severity=Severity.ERROR,
@@ -356,7 +356,7 @@ def unread_finding(error: DatabaseError) -> Finding:
 
 
 def no_tenant(name: str) -> Finding:
-    """Nobody has opened the platform under that name."""
+    """The finding that there is no such tenant."""
     return Finding(
         check="tenant",
         severity=Severity.ADVICE,
@@ -381,7 +381,7 @@ def _own(installation: Installation, seen: _Seen, where: DoctorContext) -> list[
 
 
 def expected_indexes(schema: str) -> dict[str, ExpectedIndex]:
-    """The indexes and keys that the schema is made with, by name."""
+    """The indexes and keys that the schema's migrations create, by name."""
     from retrieval.adapters.store.tables import indexes, primary_keys
 
     made = {
@@ -429,7 +429,7 @@ async def examine(settings: Settings, collection: str | None = None, *, is_deep:
 
 
 def check_embedded(home: Path) -> Iterator[Finding]:
-    """The embedded server did not hang when the examination began: to open it is to mend that."""
+    """The finding that the embedded server does not hang; opening it would already have mended that."""
     seconds = hanging_seconds(home.expanduser().resolve() / "data")
     if seconds is not None:
         yield Finding(
@@ -442,7 +442,7 @@ def check_embedded(home: Path) -> Iterator[Finding]:
 
 
 async def _tenant(database: Database, name: str, collection: str | None) -> int | None:
-    """The tenant, which has that collection; None: it is not there, and no collection was named."""
+    """The tenant, if it has that collection; None: there is no such tenant, and no collection was named."""
     tenant_id = await find_tenant(database, name)
     if collection is None:
         return tenant_id
