@@ -1,6 +1,6 @@
-"""The decisions of a search: its order by what was learned, by published models and clusters, and what is explored.
+"""The decisions of a search: its order by what was learned, with published models and clusters, and exploration.
 
-Models and clusters are read once a version.
+Models and clusters are read once for each version.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ if TYPE_CHECKING:
     from retrieval.learning.learned_model import LearnedModel
 
 POOL = 100
-"""Candidates, at least, among which what was learned chooses."""
+"""The least number of candidates that are reordered by what was learned."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Undecided:
-    """A search as far as relevance has brought it."""
+    """A search after its candidates are ranked by relevance."""
 
     profile: Profile
     context: Context
@@ -72,14 +72,14 @@ class Decision:
 
     ranked: Sequence[Fused]
     candidates: Sequence[Ranked]
-    """The same, as exploration sees them; empty where it is off."""
+    """The candidates as exploration sees them; empty where it is off."""
     decided: Decided
     explained: Callable[[str], Fused]
     """The candidate of that item id with the parts of its score."""
 
     @property
     def is_open(self) -> bool:
-        """True if the order or the places may differ from those of relevance."""
+        """True if the order may differ from that of relevance."""
         return bool(self.candidates) or self.decided.model_version > 0
 
 
@@ -144,7 +144,7 @@ def may_decide(collection: StoredCollection, profile: Profile) -> bool:
 
 
 def pool_of(profile: Profile) -> int:
-    """Candidates among which what was learned chooses: with a sum all that a deeper profile asks for.
+    """The number of candidates that are reordered by what was learned: with a sum, all that a deeper profile asks for.
 
     A sum may make any of them the best, so with fewer the first places would change with the limit.
     """
@@ -154,7 +154,7 @@ def pool_of(profile: Profile) -> int:
 def slate(
     decision: Decision, order: Sequence[Fused], profile: Profile, limit: int, seed: int
 ) -> tuple[list[Placed], Decided]:
-    """The places of a search whose candidates, in that order, are final; the same seed gives the same ones.
+    """The places of a search whose candidates are final in that order; the same seed gives the same places.
 
     ``order`` holds some or all of the decision's candidates.
     """
@@ -265,7 +265,7 @@ _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
 
 MOST_KEPT = 64
-"""Collections whose models and centroids a process keeps."""
+"""The most collections whose models and centroids a process keeps."""
 
 
 @dataclass(slots=True)
@@ -278,7 +278,7 @@ class Models:
     _centroids: OrderedDict[tuple[int, int, datetime], Vectors | None] = field(default_factory=OrderedDict)
 
     async def model(self, collection_id: int, version: int) -> LearnedModel | None:
-        """Gives that version of the model; None for version 0, or one that is gone."""
+        """That version of the model; None for version 0, or for a version that is gone."""
         if not version:
             return None
         from retrieval.adapters.store.learning.models import read_definition
@@ -291,7 +291,7 @@ class Models:
         return self._models[key]
 
     async def serving(self, collection: StoredCollection, learned: Learned) -> LearnedModel | None:
-        """The collection's model, where it may be used as the profile asks; None: relevance alone counts."""
+        """The collection's model, if the profile allows it; None: relevance alone counts."""
         if learned.is_off:
             return None
         model = await self.model(collection.collection_id, collection.model_version)
@@ -324,7 +324,7 @@ def _read(version: int, definition: Mapping[str, Any]) -> LearnedModel | None:
     try:
         return LearnedModel.from_dict(version, definition)
     except InvalidRequestError as error:
-        # Relevance answers by itself; a search has no use for the error.
+        # Relevance alone can answer; the search goes on without the model.
         _log.warning("%s", error)
         return None
 

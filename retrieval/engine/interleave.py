@@ -51,7 +51,7 @@ class Interleaved:
 
     @property
     def timings_ms(self) -> Mapping[str, float]:
-        """Milliseconds by stage: the two searches ran one after the other."""
+        """Milliseconds by stage of both searches, which ran one after the other."""
         first, second = (result.timings_ms for result in self.results)
         return {stage: first.get(stage, 0.0) + second.get(stage, 0.0) for stage in {**first, **second}}
 
@@ -75,7 +75,7 @@ class Interleaved:
         )
 
     def unrecorded(self) -> SearchResult:
-        """Gives the result for the caller when nothing was recorded."""
+        """The result for the caller when nothing was recorded."""
         return replace(self.result(), retrieval_id=None, notes=(*self.notes, NOTHING_TO_COMPARE))
 
     def hits(self) -> tuple[Hit, ...]:
@@ -87,9 +87,9 @@ class Interleaved:
         )
 
     def record(self) -> SearchRecord:
-        """Everything that is kept: teams stand among the impressions' signals, the profiles' names in the request.
+        """The record: teams stand among the impressions' signals, the profiles' names in the request.
 
-        No candidates are, for the mixture is neither profile's ranking.
+        It has no candidates, because the mixture is neither profile's ranking.
         """
         hits, retrieved_at = self.hits(), time_of(self.retrieval_id)
         condition, request = recorded_request(self.request)
@@ -137,7 +137,7 @@ class Interleaved:
 
 
 def two_profiles(profiles: Mapping[str, Profile]) -> tuple[tuple[str, Profile], tuple[str, Profile]]:
-    """The two with their names, each without chance of its own and without a record of its own.
+    """The two profiles with their names, without exploration and records of their own.
 
     Raises ``InvalidRequestError`` for more or fewer than two, or an empty name.
     """
@@ -176,7 +176,7 @@ class Interleaver:
     async def interleave(
         self, request: SearchRequest, profiles: Mapping[str, Profile], ask: Ask, context: Context
     ) -> SearchResult:
-        """The hits of both profiles by team draft. Without its record a search says nothing: it is stored first.
+        """The hits of both profiles by team draft. The record is stored before the answer.
 
         Raises ``InvalidRequestError`` for other than two profiles, ``InvalidLimitError`` for a limit outside 1 to 20.
         """

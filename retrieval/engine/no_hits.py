@@ -1,6 +1,6 @@
-"""Why a search has no hits: which part of its filter lets nothing through, and what is near to it.
+"""Notes on a search without hits: the part of its filter that lets nothing through, and near values.
 
-It is asked for after the answer and only where the answer is empty, so that a search with hits pays nothing.
+They are made only after an empty answer, so that a search with hits pays nothing.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from retrieval.engine.reading import page, value_counts
 from retrieval.engine.request import SPOKEN_TYPES
 
 SECONDS = 1.0
-"""The longest that it may take; what is known by then is said."""
+"""The longest time for the notes; those that are known by then are returned."""
 
 _MOST_PARTS = 8
 _MOST_COUNTED = 50_000
@@ -41,9 +41,9 @@ _LONGEST = 80
 
 
 async def reasons(handle: CollectionHandle, wanted: Filter | None) -> tuple[str, ...]:
-    """The notes for a caller that finds nothing by this filter; none where there is nothing to say.
+    """The notes for a caller that finds nothing with this filter.
 
-    An error of the database says nothing.
+    After an error of the database there are none.
     """
     said: list[str] = []
     try:
@@ -82,7 +82,7 @@ async def _explain(handle: CollectionHandle, stored: StoredCollection, wanted: F
 
 
 def _never(part: Filter) -> str | None:
-    """Why no item of any collection passes the part; None where one could."""
+    """The reason why no item of any collection passes the part; None where an item could."""
     match part:
         case OneOf(field, ()):
             return f"{field_name(field)} is to be one of an empty list; give at least one value, or leave it out"

@@ -1,4 +1,4 @@
-"""The versions of a collection's profile are read, stored and put to use."""
+"""Reading, storing and activating the versions of a collection's profile."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MOST_LISTED = 1000
 """Versions that one call lists at most."""
 
 MAX_NOTE = 10_000
-"""Characters of what is said of a profile."""
+"""The most characters of a profile's note."""
 
 _MOST_VERSION = 2**31 - 1
 

@@ -42,7 +42,7 @@ _SCORE = itemgetter(3)
 
 
 def relevances(ranked: Sequence[Fused], found: Found, profile: Profile) -> list[float]:
-    """Gives each candidate's own relevance to the query, 0 to 1, in the order given and of the same order.
+    """Each candidate's own relevance to the query, 0 to 1, in the given order, which it keeps.
 
     A weighted sum is on that scale already. RRF: the share of what an item has that every leg puts first. One leg: the
     share of the leg's best score. Union: the share of the most that its signals can give.
@@ -51,7 +51,7 @@ def relevances(ranked: Sequence[Fused], found: Found, profile: Profile) -> list[
 
 
 def bests_of(found: Found) -> dict[str, float]:
-    """Gives the score that counts as 1 of each ranking: the leg's best, or the maximum of a signal."""
+    """The score that counts as 1 in each ranking: the leg's best, or the maximum of a signal."""
     return {
         name: SIGNAL_BEST if name in SIGNALS or name == REFINING else best_of(list(map(_SCORE, candidates)))
         for name, candidates in found.rankings.items()
@@ -61,8 +61,8 @@ def bests_of(found: Found) -> dict[str, float]:
 def leg_features(ranked: Sequence[Fused], found: Found) -> dict[str, list[float]]:
     """Each candidate's score in each leg, 0 (not known, or not above 0) to 1 (the leg's best), and its signals.
 
-    None where there is one leg: relevance tells it. Nor of rewritten queries: few searches have them; nor of refining,
-    which is not of an item and the query alone.
+    Empty where there is one leg, which relevance already covers. Rewritten queries are left out because few searches
+    have them, and refining because it does not depend on the item and the query alone.
     """
     if len(found.rankings) == 1:
         return {}
@@ -123,7 +123,7 @@ def reranked(
 
 
 def ranked_scores(found: Found, profile: Profile, limit: int) -> list[tuple[str, float]]:
-    """Item ids and scores as ``ranking`` has them, several times as fast: without the parts of the scores."""
+    """Item ids and scores as in ``ranking``, but without the parts of the scores, which is several times as fast."""
     if len(found.rankings) > 1 or profile.signals:
         weights, least = profile.weights_of(found.rankings), profile.min_score
         scored = fused_scores(found.rankings, weights, profile.fusion)[:limit]
@@ -185,7 +185,7 @@ def fusion_name(found: Found, profile: Profile) -> str:
 
 
 def best_of_groups(ranked: Sequence[Fused], group_of: Mapping[str, Any]) -> list[Fused]:
-    """The best of each group, in order. An item without a group is one of its own."""
+    """The best of each group, in order. An item without a group forms a group of its own."""
     seen: set[str] = set()
     kept = []
     for candidate in ranked:
@@ -220,7 +220,7 @@ Columns = Mapping[str, tuple[Any, ...]]
 
 
 def present(ranked: Sequence[Fused], columns: Columns) -> list[Fused]:
-    """The candidates that are still there; others were removed since their leg found them."""
+    """The candidates that still exist; others were removed since their leg found them."""
     return [candidate for candidate in ranked if columns.get(candidate.item_id, (None,))[0] is not None]
 
 
@@ -231,9 +231,9 @@ def hits(
     slate: Sequence[Placed] = (),
     relevance: Mapping[str, float | None] = MappingProxyType({}),
 ) -> tuple[Hit, ...]:
-    """The hits in order, of candidates that are all there.
+    """The hits in order, of candidates that all exist.
 
-    ``slate`` says why items stand where they stand; of one that it does not name, the score alone brought it there.
+    ``slate`` has the reasons for the items' places; an item that it does not name has its place for its score.
     ``relevance``: the probability by item id that it is relevant, where it is told.
     """
     placed = {place.item_id: {"slot": place.slot, "propensity": place.propensity} for place in slate}
@@ -256,11 +256,11 @@ def hits(
 _TAGS = HIT_COLUMNS.index("tags")
 
 _AS_USUAL: dict[str, Any] = {}
-"""Where a hit stands for its score alone: as the fields of a hit are by themselves."""
+"""The slot of a hit that has its place for its score: the defaults of a hit's fields."""
 
 
 def calibration_of(collection: StoredCollection, profile: Profile) -> Calibration | None:
-    """The profile's own, or the collection's, if it is of the active space; else what is shipped for the space."""
+    """The profile's calibration if it is of the active space, else the collection's, else the shipped one."""
     space = None if collection.space is None else collection.space.space
     own = profile.calibration or collection.profile.calibration
     if own is not None and own.space == (space.name if space else ""):
@@ -269,7 +269,7 @@ def calibration_of(collection: StoredCollection, profile: Profile) -> Calibratio
 
 
 def check_calibrated(collection: StoredCollection, request: SearchRequest) -> None:
-    """Raise ``InvalidRequestError`` where a least relevance is asked for and nothing tells the relevance."""
+    """Raise ``InvalidRequestError`` where ``min_relevance`` is given and there is no calibration."""
     if request.min_relevance is None or calibration_of(collection, request.profile or collection.profile) is not None:
         return
     about = "has no embedding space" if collection.space is None else f"searches by {collection.space.space.name}"
@@ -284,7 +284,7 @@ def check_calibrated(collection: StoredCollection, request: SearchRequest) -> No
 def relevance_by_id(
     collection: StoredCollection, plan: SearchPlan, query: str, found: Found, shown: Sequence[Fused]
 ) -> Mapping[str, float | None]:
-    """The probability of each of the items that it is relevant; nothing where no calibration tells it."""
+    """The probability of each item to be relevant; empty without a calibration."""
     calibration = calibration_of(collection, plan.profile)
     if calibration is None:
         return {}
@@ -301,7 +301,7 @@ def good_enough(
 ) -> tuple[Sequence[int] | None, tuple[str, ...]]:
     """The places from 0 of the hits with the least score and relevance (None: all), and why there are none.
 
-    A hit whose relevance is not known has not the least one.
+    A hit of unknown relevance counts as below the least one.
     """
     least, surest = request.min_score, request.min_relevance
     if least is None and surest is None:

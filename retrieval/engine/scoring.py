@@ -26,16 +26,16 @@ from retrieval.learning.stack import AFFINITY, LEARNED, LENGTH, RELEVANCE, Logit
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pool:
-    """Candidates with what their score is made of; sequences in one order, the most relevant first."""
+    """Candidates with the parts of their scores; all sequences in one order, the most relevant first."""
 
     ranked: Sequence[Fused]
     relevance: Sequence[float]
     """0 to 1."""
     legs: Mapping[str, Sequence[float]]
-    """0 to 1, by leg; none where there is one leg, which relevance tells."""
+    """Scores from 0 to 1 by leg; empty where there is one leg, whose score relevance is."""
     arms: Sequence[ItemArms]
     cosines: Sequence[float | None]
-    """Cosines of the query and the queries that each item was rewarded for; None: it never was."""
+    """Cosines of the query and the queries that each item was rewarded for; None: the item never was."""
     buckets: tuple[str, ...]
     """The context buckets of the search."""
 
@@ -49,7 +49,7 @@ def predictions(pool: Pool, model: LearnedModel, combination: Combination) -> li
 
 @dataclass(frozen=True, slots=True)
 class PoolScores:
-    """The scores of a pool, and what each is made of; only what is shown is worth explaining."""
+    """The scores of a pool; their parts are made only for items that are shown."""
 
     scores: Sequence[float]
     """The scores in the order of the pool."""
@@ -144,7 +144,7 @@ def _stacked(stack: LogitStack, signals: Mapping[str, Floats]) -> PoolScores:
 
 
 def _ranks(values: Floats) -> list[int]:
-    """The rank of each, from 1; equal ones stand in the order of the pool."""
+    """The rank of each candidate, from 1; equal ones are in the order of the pool."""
     ranks = np.empty(len(values), dtype=np.int64)
     ranks[np.argsort(-values, kind="stable")] = np.arange(1, len(values) + 1)
     return ranks.tolist()
@@ -243,7 +243,7 @@ def predicted(
     items: Sequence[ItemArms],
     relevance: Mapping[str, float],
 ) -> dict[str, Expectation]:
-    """Gives the model's predictions for the items, as a search with that combination computes them. Pure."""
+    """The model's predictions for the items, as a search with that combination computes them. Pure."""
     if learned.combination is Combination.SUM:
         known = [relevance.get(item.item_id) for item in items]
         found = model.reward.predict(buckets, items, known)
@@ -261,7 +261,7 @@ def predicted(
 
 
 def checked_relevance(relevance: Mapping[str, float]) -> Mapping[str, float]:
-    """The numbers by item id. Raises ``InvalidRequestError`` for no mapping, or one that is not from 0 to 1."""
+    """The numbers by item id. Raises ``InvalidRequestError`` for no mapping, or a number outside 0 to 1."""
     if not isinstance(relevance, Mapping):
         raise InvalidRequestError(f"relevance is {relevance!r:.80}; it comes as numbers from 0 to 1 by item id")
     for item_id, value in relevance.items():

@@ -30,7 +30,7 @@ class Signaller:
     async def signalled(
         self, each: Sequence[Found], profile: Profile, queries: Sequence[Query], now: datetime
     ) -> list[Found]:
-        """Gives the candidates of several searches by one profile, with their signals' rankings.
+        """The candidates of several searches by one profile, with their signals' rankings.
 
         A signal that a query gives nothing to compare is told too, whatever it weighs: by the record, another profile
         can be judged that weighs it. ``now`` is the clock's: an item that is gone, or has expired by then, is a
@@ -62,7 +62,7 @@ class Signaller:
         )
 
     async def unexpired(self, each: Sequence[Found], now: datetime) -> list[Found]:
-        """Gives the candidates of several searches that have not expired by ``now``."""
+        """The candidates of several searches that have not expired by ``now``."""
         all_ids = list(dict.fromkeys(item_id for found in each for item_id in _ids(found)))
         expiries = await read_expiries(self.database, self.tenant_id, self.collection.collection_id, all_ids)
         if not expiries:
@@ -84,7 +84,7 @@ def signalled(found: Found, signals: Sequence[Signal], known: Mapping[str, Known
 
 
 def only(found: Found, item_ids: Container[str]) -> Found:
-    """The candidates that are among these items, ranked from 1 on again. Pure."""
+    """The candidates that are among these items, ranked from 1 again. Pure."""
     rankings = {
         name: [
             candidate._replace(rank=rank)

@@ -1,4 +1,4 @@
-"""A recorded search under another profile: its candidates' order, and what would have been shown, how probably."""
+"""A recorded search under another profile: its candidates' order, and the probability of each to be shown."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def with_learned(
         return candidates
     if not _is_about_the_same(pool, learned, model):
         return None
-    # What was learned chose among the most relevant; the rest of the pool was never a candidate.
+    # Only the most relevant were reordered by what was learned; the rest of the pool was never a candidate.
     candidates = [candidate for candidate in candidates if _at(pool.learned, candidate.place) is not None]
     if learned.combination is Combination.SUM:
         return [_summed(candidate, pool, learned.share) for candidate in candidates]
@@ -111,7 +111,7 @@ def with_learned(
 
 
 def in_order(candidates: list[TargetCandidate]) -> list[TargetCandidate]:
-    """The best first; equal scores are ordered by item id."""
+    """The candidates, best first; equal scores are ordered by item id."""
     return sorted(candidates, key=lambda hit: (-hit.score, hit.item_id))
 
 
@@ -217,7 +217,7 @@ class Unanswerable(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedProfile:
-    """A profile with the name it was asked for by."""
+    """A profile with the name by which it was requested."""
 
     name: str
     profile: Profile
@@ -230,8 +230,8 @@ def target_slate(
 ) -> Mapping[str, float] | Unanswerable:
     """The probability of each item to be shown, of those that might be.
 
-    A search that this very version answered showed what it showed. Else its candidates are ranked again. ``model`` is
-    the one that counted in the search; None: none did, or it is gone.
+    If this very version answered the search, they are the recorded ones. Otherwise its candidates are ranked again.
+    ``model`` is the model that the search used; None: it used none, or the model is gone.
     """
     if pool.origin:
         return Unanswerable.COMPOSED
