@@ -133,18 +133,18 @@ def _tokens(fields: dict[str, Any]) -> int:
 
 
 class Form(StrEnum):
-    """How ``response_format`` says what the answer is to be."""
+    """The forms of ``response_format``."""
 
     SCHEMA = "json_schema"
-    """The schema itself, which the server holds the model to."""
+    """The schema itself, which the server enforces."""
     OBJECT = "json_object"
     """Any JSON object."""
     WORDS = "text"
-    """Nothing: the instructions alone say it."""
+    """None: only the instructions name the form."""
 
 
 def forms_of(shape: JSONShape) -> list[Form]:
-    """The forms that an answer of that shape can be asked for in; only objects have a form of their own."""
+    """The forms in which an answer of that shape can be requested; only objects have a form of their own."""
     return list(Form) if shape.is_object else [Form.WORDS]
 
 
@@ -161,7 +161,7 @@ def response_format(form: Form, shape: JSONShape) -> dict[str, Any] | None:
 
 
 class RefusedRequestError(LLMRejectedError):
-    """The endpoint does not take something about the request: perhaps the form of answer that it asks for."""
+    """The endpoint refuses something about the request, perhaps the form of answer that it requests."""
 
 
 CHAT = EndpointService(
@@ -270,7 +270,7 @@ class OpenAILLM:
         return shape.read(await self._in_a_form_that_is_taken(messages, shape))
 
     async def _in_a_form_that_is_taken(self, messages: list[dict[str, str]], shape: JSONShape) -> str:
-        """The answer in the first form that the endpoint does not refuse; it is kept in mind for the schema.
+        """The answer in the first form that the endpoint does not refuse; the form is remembered for the schema.
 
         Not for good: what was refused may have been refused for another reason.
         """
@@ -308,7 +308,7 @@ class OpenAILLM:
         return answer.text
 
     async def _body(self, request: dict[str, Any]) -> bytes:
-        """The body of the answer, read no further than it may be long."""
+        """The body of the answer, read up to its bound."""
         body = bytearray()
         async with self._client.chat.completions.with_streaming_response.create(
             **request, timeout=self._caller.timeout
