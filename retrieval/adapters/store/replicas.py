@@ -28,13 +28,13 @@ from retrieval.domain.errors import DatabaseError, DatabaseUnreachableError, Inv
 _log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 1.0
-"""How often primary and replica are asked for their positions."""
+"""The seconds between two questions to primary and replica for their positions."""
 
 ANSWER_SECONDS = 5.0
-"""How long a replica may take to answer that before it is passed over."""
+"""The time in which a replica has to answer that; otherwise it is passed over."""
 
 _PAUSES = (0.05, 0.25)
-"""Seconds after which a replica is asked again that had not all yet: what just happened is on its way."""
+"""Seconds after which a replica that lags is asked again."""
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.002, 0.02
 """Seconds between the questions whether a replica has come to a token."""
@@ -53,14 +53,14 @@ _NOT_YET, _NO_STANDBY = "it was not asked yet", "it is no standby"
 _ANOTHER = "it is a copy of another database server than RETRIEVAL_DATABASE_URL names"
 
 _AFTER_WRITE: ContextVar[int] = ContextVar("retrieval_after_write", default=0)
-"""The position that the task's searches have to have."""
+"""The position that the task's searches have to read."""
 
 
 @contextmanager
 def reading_after(token: str | None) -> Iterator[None]:
-    """Let the searches in the ``with`` block read at least the state of that token; None: nothing is asked.
+    """Let the searches in the ``with`` block read at least the state of that token; None: any state.
 
-    Raises ``InvalidRequestError`` for what is no token.
+    Raises ``InvalidRequestError`` for anything but a token.
     """
     if token is None:
         yield
@@ -73,7 +73,7 @@ def reading_after(token: str | None) -> Iterator[None]:
 
 
 def checked_token(token: object) -> int:
-    """The position that a token tells. Raises ``InvalidRequestError``."""
+    """The position in a token. Raises ``InvalidRequestError``."""
     if not isinstance(token, str) or not _TOKEN.fullmatch(token):
         raise InvalidRequestError(
             f"{token!r:.60} is no token of a write; take the report's token, or write_token() of the platform"
@@ -94,9 +94,9 @@ class ReplicaState:
     server: str
     """Host, port and database."""
     lag_seconds: float | None
-    """It has all that was committed so long ago; None: not known."""
+    """Seconds: it has all that was committed that long ago; None: not known."""
     passed_over: str
-    """Why searches pass it over; empty: they read from it."""
+    """The reason why searches pass it over; empty: they read from it."""
 
 
 @dataclass(slots=True, eq=False)
@@ -111,7 +111,7 @@ class _Replica:
     positions: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=_MOST_POSITIONS))
     """Times with the primary's position then, of which it had not all when it was last asked."""
     fault: str = _NOT_YET
-    """Why it cannot be read from; empty: it can."""
+    """The reason why it cannot be read from; empty: it can."""
     looked_at: float = float("-inf")
     looking: asyncio.Task[None] | None = None
 
@@ -147,7 +147,7 @@ class Replicas:
 
     @property
     def states(self) -> list[ReplicaState]:
-        """How each stands, in the order of the setting."""
+        """The state of each replica, in the order of the setting."""
         return [self._state(replica) for replica in self._replicas]
 
     async def look(self) -> None:
@@ -162,7 +162,7 @@ class Replicas:
         self._asked_at = now
         self._begin_to_look(now, every=LOOK_SECONDS)
         if now - before > 2 * LOOK_SECONDS and not self._usable(now):
-            # After a pause nobody knows how fresh they are.
+            # After a pause their state is not known.
             await self._until_one_is_usable()
         if needed:
             await self._until_one_has(needed)
@@ -173,7 +173,7 @@ class Replicas:
         return fresh[self._turn % len(fresh)].database
 
     def failed(self, database: Database, error: RetrievalError) -> None:
-        """Pass a replica over that could not be reached, until it answers again."""
+        """Pass over a replica that could not be reached, until it answers again."""
         if not isinstance(error, DatabaseUnreachableError):
             return
         for replica in self._replicas:
@@ -264,7 +264,7 @@ class Replicas:
                 replica.positions.append((now, checked_token(await token_of(self._primary))))
 
     async def _ask(self, replica: _Replica) -> str:
-        """Ask how far it has replayed; gives what is wrong with it."""
+        """Ask for its replayed position; returns the reason if it cannot be used."""
         if replica.database is None:
             return _NOT_YET
         is_standby, replayed, system = (await replica.database.read(None, _REPLAYED))[0]

@@ -37,7 +37,7 @@ MOST_KEPT = 200
 """Statements that one connection keeps; the one that was not used for longest makes room."""
 
 KEPT_SECONDS = 60.0
-"""How long a plan is kept. The tables that the plan was made for may have grown meanwhile, and nobody analyzed them."""
+"""The time that a plan is kept; the tables for which it was made may have grown meanwhile."""
 
 _RESET_ALL, _DEALLOCATE_ALL = Compiled("RESET ALL"), Compiled("DEALLOCATE ALL")
 
@@ -48,9 +48,9 @@ class Kept:
 
     name: bytes
     is_new: bool
-    """Whether the server does not know the statement yet."""
+    """Whether the statement is new to the server."""
     dropped: bytes = b""
-    """The statement that makes room for it; empty: none does."""
+    """The statement that makes room for it; empty: there is room."""
 
 
 @dataclass(slots=True, eq=False)
@@ -115,7 +115,7 @@ class SessionConnection(psycopg.AsyncConnection[tuple[Any, ...]]):
 
     @cached_property
     def poll(self) -> select.poll:
-        """Tells whether the server has sent something."""
+        """Whether the server has sent something."""
         poll = select.poll()
         poll.register(self.pgconn.socket, select.POLLIN)
         return poll
@@ -177,7 +177,7 @@ class WrittenValue:
 
 
 async def written(statements: Sequence[Compiled]) -> Sequence[Compiled]:
-    """The same statements, their long lists written down aside, before they get a connection, which others want.
+    """The same statements, their long lists encoded beside the event loop before they take a connection.
 
     Where a statement has many parameters, all its lists are written so.
     """
@@ -185,7 +185,7 @@ async def written(statements: Sequence[Compiled]) -> Sequence[Compiled]:
 
 
 def has_long_list(statement: Compiled) -> bool:
-    """Whether the statement has a list whose writing down takes long."""
+    """Whether the statement has a list that takes long to encode."""
     least = _least_size(statement)
     for value in statement.parameters.values():
         if (type(value) is list and len(value) >= least) or (type(value) is Jsonb and _size(value) >= least):
@@ -288,7 +288,7 @@ class _Sent(NamedTuple):
     reader: abc.Transformer
     """Reads its answer."""
     messages: int
-    """How many messages the pipeline has with it, each of which is answered; the last answer is the statement's."""
+    """The number of its messages in the pipeline, each of which is answered; the last answer is the statement's."""
 
 
 def _sent(connection: SessionConnection, statement: Compiled, plan: Hashable | None) -> tuple[abc.Transformer, int]:
