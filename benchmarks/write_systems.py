@@ -97,7 +97,7 @@ class Platform:
 
     async def remove(self, key: str, corpus: Corpus, place: int) -> None:  # noqa: ARG002
         """One call."""
-        await self._collection.remove(key)
+        await self._collection.delete(key)
 
     async def search(self, key: str, corpus: Corpus, place: int) -> None:  # noqa: ARG002
         """Both legs."""

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from retrieval.domain.search.preview import Preview
     from retrieval.domain.search.profile import Profile, StoredProfile
     from retrieval.domain.search.spelling import Completions
-    from retrieval.services.add import AddedEach, AddReport
+    from retrieval.services.add import AddReport
     from retrieval.services.calibrate import CalibrationReport
     from retrieval.services.change import ChangeReport, Decide
     from retrieval.services.documents import DocumentProgress, DocumentsReport, Paths
@@ -339,16 +339,6 @@ class Collection:
 
         return await add(self._handle, items, embeddings)
 
-    async def add_each(self, items: Sequence[Item | Mapping[str, Any]], *, more: bool = False) -> AddedEach:
-        """Store the items that are valid, in one transaction; tells the outcome of each item.
-
-        The outcome of an item that is refused has its ``InvalidItemError``; the other items are stored. ``more`` says
-        that another call follows at once: indexes are left to the last call, which may have no items.
-        """
-        from retrieval.services.items import add_each
-
-        return await add_each(self._handle, items, more=more)
-
     @names_told
     async def ingest(
         self,
@@ -448,15 +438,15 @@ class Collection:
         return await change(self._handle, item_ids, decide, keeps_time=keeps_time)
 
     @names_told
-    async def delete(self, item_ids: Sequence[str]) -> int:
-        """Remove items with their terms and vectors; gives the number of items removed.
+    async def delete(self, item_ids: str | Sequence[str], *, version: str | None = None) -> int:
+        """Delete one item, or several, with their terms and vectors; gives the number of items deleted.
 
-        Searches of this platform that wait to be recorded are recorded first, because a record cannot name an item that
-        is gone.
+        ``version``, with one item alone, is as for ``put``. Searches of this platform that wait to be recorded are
+        recorded first, because a record cannot name an item that is gone.
         """
         from retrieval.services.items import delete
 
-        return await delete(self._handle, item_ids)
+        return await delete(self._handle, item_ids, version)
 
     @names_told
     async def delete_documents(self, document_ids: Sequence[str]) -> int:
@@ -464,13 +454,6 @@ class Collection:
         from retrieval.services.documents import delete_documents
 
         return await delete_documents(self._handle, document_ids)
-
-    @names_told
-    async def remove(self, item_id: str, *, version: str | None = None) -> bool:
-        """Remove one item as ``delete`` does; tells whether it was there. ``version`` is as for ``put``."""
-        from retrieval.services.items import remove
-
-        return await remove(self._handle, item_id, version)
 
     # Get.
 
@@ -670,29 +653,21 @@ class Collection:
 
         return await answers_of(self._handle, session, origin=origin, limit=limit)
 
-    async def count_accesses(self, item_ids: Sequence[str]) -> None:
-        """Count one access of each of these memories; soon, and many together, so that nobody waits for it.
-
-        ``platform.accesses_counted()`` returns once they are in the database. An item that is no memory has no count,
-        and ``unrecorded`` collections count nothing.
-        """
-        keys, handle = checked_item_ids(item_ids), self._handle
-        if handle.is_recorded:
-            handle.parts.accesses.count(handle.stored.collection_id, keys, handle.now)
-
-    async def set_half_life(self, days: float) -> None:
-        """Set in how many days feedback loses half its weight, 1/24 to 36500; the statistics are computed again."""
-        from retrieval.engine.learning import set_half_life
-
-        await set_half_life(self._handle, days)
-
-    async def set_daily_cap(self, events: int) -> None:
-        """Set how many events of one actor count in a day (UTC), 1 to 1,000,000; stored events stay as they are."""
-        from retrieval.engine.learning import set_daily_cap
-
-        await set_daily_cap(self._handle, events)
-
     # Learning.
+
+    @names_told
+    async def set_learning(self, *, half_life_days: float | None = None, daily_cap: int | None = None) -> None:
+        """Set how fast feedback fades, and how many events of one actor count in a day (UTC).
+
+        - ``half_life_days``: feedback loses half its weight in so many days, 1/24 to 36500. The statistics are computed
+          again.
+        - ``daily_cap``: 1 to 1,000,000 events; stored events stay as they are.
+
+        What is left out stays. Raises ``InvalidRequestError`` for a number outside its range.
+        """
+        from retrieval.engine.learning import set_learning
+
+        await set_learning(self._handle, half_life_days=half_life_days, daily_cap=daily_cap)
 
     async def standings(self, item_ids: Sequence[str]) -> dict[str, Standing]:
         """The counts of verdicts on each of the items that exist, by item id, over all contexts and without decay."""
@@ -712,7 +687,7 @@ class Collection:
     ) -> dict[str, Expectation]:
         """The reward that each item is expected to earn in the context, by item id; also without any feedback on it.
 
-        With a model in use (``is_trained``) it is the model's prediction, in the cluster of the question too where its
+        With a model in use it is the model's prediction, in the cluster of the question too where its
         ``vector``, shape (dimensions,), or its words are given; ``relevance``, 0 to 1 by item id, is used by logistic
         models. Without a model it is Beta(successes + 1, failures + 1) of the item's raw counts in all contexts.
         Raises the embedder's errors for words, ``InvalidVectorError``, and ``InvalidRequestError``.
@@ -722,22 +697,6 @@ class Collection:
         return await expectations(
             self._handle, item_ids, context=context, vector=vector, query=query, relevance=relevance
         )
-
-    async def is_trained(self) -> bool:
-        """Whether a model of the learned reward is in use in the searches of the collection's profile."""
-        from retrieval.engine.learning import model_in_use
-
-        return await model_in_use(self._handle, await self._handle.fresh()) is not None
-
-    async def count_verdicts(self, *, domain: str | None = None, at_most: int | None = None) -> int:
-        """The number of verdicts on the collection's items that count: in all contexts, or in those of a domain.
-
-        ``at_most``, at least 1: stop counting there, which saves reading the statistics of all items. Raises
-        ``InvalidRequestError``.
-        """
-        from retrieval.engine.learning import count_verdicts
-
-        return await count_verdicts(self._handle, domain=domain, at_most=at_most)
 
     async def learn(self) -> dict[str, Any]:
         """Run the jobs ``clusters`` and ``learn`` for this collection now; gives what ``learn`` did.
@@ -774,22 +733,17 @@ class Collection:
         """The collection's name, unique within its tenant."""
         return self._handle.stored.name
 
-    async def make_filterable(self, attributes: Mapping[str, str]) -> None:
+    async def make_filterable(self, attributes: Mapping[str, str], *, drop: Sequence[str] = ()) -> None:
         """Declare attributes as filterable, each with its type: ``text``, ``number``, ``boolean`` or ``time``.
 
         They get an index, the stored items too, while writers wait; filters then compare them by that type. What is
-        declared so already costs nothing. Raises ``InvalidRequestError`` for a name or a type that cannot be, and for
-        an attribute that is declared with another type.
+        declared so already costs nothing. ``drop``: declared attributes whose indexes are dropped before that; the
+        items keep them, and filters on them work more slowly. Raises ``InvalidRequestError`` for a name or a type that
+        cannot be, and for an attribute that is declared with another type.
         """
         from retrieval.services.collections import make_filterable
 
-        await make_filterable(self._handle, attributes)
-
-    async def make_unfilterable(self, names: Sequence[str]) -> None:
-        """Undo ``make_filterable``: the indexes go, the items keep their attributes, and filters work more slowly."""
-        from retrieval.services.collections import make_unfilterable
-
-        await make_unfilterable(self._handle, names)
+        await make_filterable(self._handle, attributes, drop)
 
     async def set_neighbours(self, neighbours: Neighbours | None) -> int:
         """Index the items together with their neighbours in a sequence from now on, or each alone (None).

@@ -12,7 +12,6 @@ from collections.abc import Iterable, Mapping
 from contextlib import AsyncExitStack
 from copy import copy
 from datetime import UTC, datetime, timedelta
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 from uuid import UUID
 
@@ -135,9 +134,7 @@ class Platform:
     async def __aenter__(self) -> Self:
         return await self.open()
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     def __enter__(self) -> NoReturn:
@@ -257,7 +254,7 @@ class Platform:
     async def collections(self) -> list[Collection]:
         """The tenant's collections, by name."""
         stored = await all_collections(self.database, self._tenant_id)
-        return [self._collection(one) for one in stored]
+        return [self._collection(collection) for collection in stored]
 
     async def remove_collection(self, name: str) -> bool:
         """Remove the tenant's collection of that name with all that is its own, and whether there was one.

@@ -1,7 +1,7 @@
-"""Python that takes long leaves the event loop, which answers others meanwhile.
+"""Long work in Python runs beside the event loop, which answers other calls meanwhile.
 
-One thread of the process does it, a piece at a time: Python runs in one thread at a time anyway, and the more threads
-want to run, the longer the loop waits for its turn. What it does must end by itself, for it cannot be stopped.
+One thread of the process does it, a piece at a time: Python runs in one thread at a time anyway, and with more threads
+the loop waits longer for its turn. The work must end by itself, because it cannot be stopped.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from typing import TypeVar
 T = TypeVar("T")
 
 LONG = 500
-"""The number of things that Python handles one by one, such as candidates or values, in a few milliseconds."""
+"""The number of values, such as candidates, that Python handles one by one in a few milliseconds."""
 
 MANY_CONDITIONS = 8
-"""The same of the conditions of a filter. To compose a statement with so many takes some 10 ms, if it was not kept."""
+"""The number of conditions of a filter whose statement takes some 10 ms to compose."""
 
 LONG_TEXT = 4096
-"""The same of the characters of a query that is read."""
+"""The number of characters of a query that are read in a few milliseconds."""
 
 LONG_BODY = 32 * 1024
-"""The same of the bytes of a body that is read."""
+"""The number of bytes of a body that are read in a few milliseconds."""
 
 _MANY_LEFT = 5_000
-"""Objects that a piece of work left, from which the collector looks for its garbage at once."""
+"""The number of objects left by a piece of work above which their garbage is collected at once."""
 
 _THREAD = ThreadPoolExecutor(1, thread_name_prefix="aside")
 
@@ -45,7 +45,7 @@ def _swept(work: Callable[[], T]) -> T:
 
     Composing a statement leaves tens of thousands of objects in cycles. If they grew old, the collector would find them
     among everything that the process holds, and nothing else could run for hundreds of milliseconds. Most work leaves
-    few, and is not followed by a look at what all others hold.
+    few objects, and no collection follows it.
     """
     with uncollected():
         before = gc.get_count()[0]
@@ -60,8 +60,8 @@ def _swept(work: Callable[[], T]) -> T:
 def uncollected() -> Iterator[None]:
     """Stop the garbage collector of the process for a piece of work.
 
-    The collector would look again and again at all that the work has made so far: that takes five times as long as
-    reading a megabyte of small lists does.
+    Otherwise the collector would look again and again at all that the work has made so far, which takes five times as
+    long as reading a megabyte of small lists.
     """
     was_enabled = gc.isenabled()
     gc.disable()

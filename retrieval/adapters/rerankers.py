@@ -1,4 +1,4 @@
-"""Rerankers on this machine (an ONNX file) and by language model; which one is configured, and how a search asks it."""
+"""Rerankers on this machine (an ONNX file) and by language model, and the choice of the configured one."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _ENDPOINTS = frozenset({"cohere", "jina", "voyage", "tei"})
 
 
 def configured_reranker(settings: Settings, llm: ChosenLLM) -> Reranker | None:
-    """The reranker that is configured; None: profiles that ask for one do without.
+    """The configured reranker; None: profiles that ask for one go without.
 
     Raises ``ConfigurationError`` for one that cannot be made.
     """
@@ -62,10 +62,10 @@ def configured_reranker(settings: Settings, llm: ChosenLLM) -> Reranker | None:
 
 
 class ChosenReranker:
-    """A reranker that was given, or else the one configured: made when it is first asked for."""
+    """The given reranker, or else the configured one, made when it is first requested."""
 
     def __init__(self, settings: Settings, llm: ChosenLLM, given: Reranker | None = None) -> None:
-        """Raises ``ConfigurationError`` for what is no reranker."""
+        """Raises ``ConfigurationError`` for anything but a reranker."""
         if given is not None and not is_reranker(given):
             raise ConfigurationError(f"reranker is {given!r:.80}; give a reranker, or set RETRIEVAL_RERANKER")
         self._settings, self._llm, self._given = settings, llm, given
@@ -80,7 +80,7 @@ class ChosenReranker:
         return self._given or self._made
 
     async def scored(self, wanted: Rerank, query: str, texts: Mapping[str, str]) -> Scored:
-        """The scores of the texts by item id, or why there are none, in the time that the profile gives.
+        """The scores of the texts by item id, or the reason why there are none, within the profile's time.
 
         Nothing is sent to another reranker than the profile names.
         """
@@ -106,14 +106,14 @@ class ChosenReranker:
         return await self.guards.of(reranker, reranker.name).in_time(ask, seconds + loading)
 
     async def aclose(self) -> None:
-        """Close what was made here; what was given is the giver's to close."""
+        """Close the reranker made here; a given one is its giver's to close."""
         made, self._made = self._made, None
         if made is not None:
             await made.aclose()
 
 
 _MOST_POINTS = 10
-"""The most that a language model gives a text: whole numbers are what they judge in best."""
+"""The most points that a language model gives a text; language models judge best in whole numbers."""
 
 _JUDGE = (
     "You judge how well texts answer a search query. Give every text a whole number from 0 (about something else) to "
@@ -121,7 +121,7 @@ _JUDGE = (
     "in them."
 )
 _READ_BY_LLM = 2000
-"""The characters of a text that a language model is sent: it reads all of them in one prompt."""
+"""The characters of each text that a language model is sent; it reads all texts in one prompt."""
 
 
 class LLMReranker:
@@ -299,10 +299,10 @@ class _CrossEncoder:
         options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
         options.log_severity_level = 3  # errors only: nobody can act on warnings about graphs
         self._session: Any = onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
-        self._inputs = {one.name for one in self._session.get_inputs()}
+        self._inputs = {wanted.name for wanted in self._session.get_inputs()}
 
     def scores(self, query: str, texts: Sequence[str], stop: threading.Event) -> list[float]:
-        """The score of each text; 0 for those that are left when ``stop`` is set, which nobody waits for."""
+        """The score of each text; 0 for those that are left when ``stop`` is set and nobody waits any more."""
         pairs = [self._tokenizer.encode(query, text) for text in texts]
         scores = [0.0] * len(pairs)
         for batch in padded_batches([len(pair.ids) for pair in pairs], max_area=_TOKENS_A_BATCH):

@@ -1,7 +1,7 @@
 """Spans of OpenTelemetry, by its API alone: whoever wants them brings the SDK that keeps them.
 
-Where there is none, or a trace is not sampled, a span costs one look and nothing is made. Names, numbers and paths go
-into spans; what is asked, what is found and what errors say do not, for errors quote both.
+Without an SDK, or where a trace is not sampled, a span costs one check and nothing is made. Names, numbers and paths go
+into spans, but no queries, results or error messages, which quote both.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer, Trac
 
 
 class Traced(Protocol):
-    """A part of the work as a span, for a ``with``; gives None where nobody keeps it."""
+    """A part of the work as a span, for a ``with``; returns None where it is not recorded."""
 
     def __enter__(self) -> Span | None: ...
 
@@ -32,7 +32,7 @@ _IS_NAMED = OTEL_PYTHON_TRACER_PROVIDER in os.environ
 
 
 def tracer() -> Tracer | None:
-    """The tracer; None where nobody keeps spans."""
+    """The tracer; None where spans are not recorded."""
     # Where nobody set a provider, the library would look for one in the environment, at every span.
     if not _IS_NAMED and getattr(trace, "_TRACER_PROVIDER", trace) is None:
         return None
@@ -64,9 +64,7 @@ class _Nothing:
     def __enter__(self) -> Span | None:
         return None
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """There is nothing to end."""
 
 
@@ -97,7 +95,7 @@ class Current:
         self._manager.__exit__(kind, error, trace)
 
 
-def failed(one: Span, kind: type[BaseException]) -> None:
-    """Say of a span that it failed, and with what class of error."""
-    one.set_attribute("error.type", kind.__name__)
-    one.set_status(Status(StatusCode.ERROR))
+def failed(span: Span, kind: type[BaseException]) -> None:
+    """Mark a span as failed, with the error's class."""
+    span.set_attribute("error.type", kind.__name__)
+    span.set_status(Status(StatusCode.ERROR))

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from types import MappingProxyType
 
-from retrieval.domain.checks import fault_of
+from retrieval.domain.checks import fault_of, is_whole
 from retrieval.domain.errors import InvalidItemError
 from retrieval.domain.items.collection import Neighbours
 from retrieval.domain.items.item import Item
@@ -40,7 +40,7 @@ def turn_item(conversation: str, session: str | int, turn: int, *, speaker: str,
     zone. Raises ``InvalidItemError`` for what no item can hold, and for a name, a number or a time that is none.
     """
     _check_names(conversation=conversation, session=session, speaker=speaker)
-    if isinstance(turn, bool) or not isinstance(turn, int):
+    if not is_whole(turn):
         raise InvalidItemError(f"turn is {turn!r:.80}; it must be a whole number")
     if fault := fault_of(at):
         raise InvalidItemError(f"at is {at!r:.80}; {fault}")
@@ -57,7 +57,7 @@ def turn_item(conversation: str, session: str | int, turn: int, *, speaker: str,
 
 def _check_names(**names: object) -> None:
     for name, value in names.items():
-        is_number = name == "session" and isinstance(value, int) and not isinstance(value, bool)
+        is_number = name == "session" and is_whole(value)
         if not is_number and not (isinstance(value, str) and value):
             raise InvalidItemError(f"{name} is {value!r:.80}; it must be a text that is not empty")
 

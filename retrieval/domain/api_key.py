@@ -1,8 +1,8 @@
-"""Keys that let a program in over HTTP, for one tenant and for what their scopes allow.
+"""Keys with which a program uses the HTTP service, for one tenant and within the key's scopes.
 
-The text of a key is ``rtv_<key_id>_<secret>``. The id stands in logs and lists; the secret is shown once, and what is
-stored of it is the SHA-256 of the whole text. The secret is 256 random bits, so a hash that is slow on purpose, which
-helps where people choose passwords, would only slow down each request.
+The text of a key is ``rtv_<key_id>_<secret>``. The id stands in logs and lists; the secret is shown once, and only the
+SHA-256 of the whole text is stored. The secret is 256 random bits, so a slow hash, as for passwords that people choose,
+would only slow down each request.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from enum import StrEnum
 from hashlib import sha256
 from typing import Any
 
-from retrieval.domain.checks import checked_list
+from retrieval.domain.checks import checked_list, is_whole
 from retrieval.domain.errors import InvalidRequestError
 
 
@@ -25,7 +25,7 @@ class Scope(StrEnum):
     """A permission of a key."""
 
     READ = "read"
-    """Search, and read whatever the tenant has."""
+    """Search, and read all data of the tenant."""
     WRITE = "write"
     """Change items."""
     FEEDBACK = "feedback"
@@ -59,10 +59,10 @@ class ApiKey:
     """The key's public name: it stands in its text, in logs and in the list of keys."""
     tenant: str
     name: str
-    """The purpose of the key, as somebody named it."""
+    """The purpose of the key, as its maker named it."""
     scopes: frozenset[Scope]
     requests_per_minute: int | None = None
-    """None: as many as the service allows each key."""
+    """None: the service's limit for each key."""
     feedback_cap: int = _CAP_OF_A_PROGRAM
     """The number of the key's events of feedback on one item that count in a day (UTC)."""
     created_at: datetime | None = None
@@ -81,13 +81,13 @@ class ApiKey:
     def may_name_actors(self) -> bool:
         """True if feedback with the key may name its actor.
 
-        A key with the scope ``feedback`` alone is one for web pages: everybody who opens the page has it.
+        A key with the scope ``feedback`` alone is for web pages: everybody who opens the page has it.
         """
         return self.scopes != _FEEDBACK_ALONE
 
     @property
     def actor(self) -> str:
-        """The actor of feedback with a key that may not name actors, where no search tells the actor."""
+        """The actor of feedback with a key that may not name actors, if no search names the actor."""
         return f"key:{self.key_id}"
 
     def as_dict(self) -> dict[str, Any]:
@@ -122,7 +122,7 @@ class Caller:
 
 @dataclass(frozen=True, slots=True)
 class NewApiKey:
-    """A key that was made now, with its text, which nobody can tell again."""
+    """A new key with its text, which cannot be shown again."""
 
     text: str = field(repr=False)
     key: ApiKey
@@ -136,7 +136,7 @@ def key_text(randomness: bytes) -> str:
 
 
 def key_id_of(text: str) -> str | None:
-    """The id in the text of a key; None for what is no key's text."""
+    """The id in the text of a key; None for any other text."""
     found = _TEXT.fullmatch(text)
     return found[1] if found else None
 
@@ -168,7 +168,7 @@ def checked_scopes(scopes: Iterable[str]) -> frozenset[Scope]:
     given = [scopes] if isinstance(scopes, str) else checked_list("scopes", scopes, "['read']")
     known = [scope.value for scope in Scope]
     if not given or not set(given) <= set(known):
-        wrong = next((repr(str(one)) for one in given if one not in known), "a key without a scope")
+        wrong = next((repr(str(scope)) for scope in given if scope not in known), "a key without a scope")
         raise InvalidRequestError(f"a key's scopes are some of {', '.join(known)}; {wrong} allows nothing")
     return frozenset(map(Scope, given))
 
@@ -177,7 +177,7 @@ def checked_per_minute(requests: int | None) -> int | None:
     """The number of requests. Raises ``InvalidRequestError`` below 1 and above ``MOST_PER_MINUTE``."""
     if requests is None:
         return None
-    if isinstance(requests, bool) or not isinstance(requests, int) or not 1 <= requests <= MOST_PER_MINUTE:
+    if not is_whole(requests, 1, MOST_PER_MINUTE):
         raise InvalidRequestError(f"a key may make 1 to {MOST_PER_MINUTE:,} requests a minute, not {requests!r:.40}")
     return requests
 
@@ -189,7 +189,7 @@ def checked_feedback_cap(events: int | None, scopes: frozenset[Scope]) -> int:
     """
     if events is None:
         return _CAP_OF_A_PAGE if scopes == _FEEDBACK_ALONE else _CAP_OF_A_PROGRAM
-    if isinstance(events, bool) or not isinstance(events, int) or not 1 <= events <= MOST_FEEDBACK_CAP:
+    if not is_whole(events, 1, MOST_FEEDBACK_CAP):
         raise InvalidRequestError(
             f"of a key's events on an item 1 to {MOST_FEEDBACK_CAP:,} may count in a day, not {events!r:.40}"
         )
@@ -197,7 +197,7 @@ def checked_feedback_cap(events: int | None, scopes: frozenset[Scope]) -> int:
 
 
 def checked_expiry(expires_at: datetime | None, now: datetime) -> datetime | None:
-    """The time. Raises ``InvalidRequestError`` where it has no time zone or is over."""
+    """The time. Raises ``InvalidRequestError`` for a time without a zone or in the past."""
     if expires_at is None:
         return None
     if not isinstance(expires_at, datetime) or expires_at.tzinfo is None:
@@ -208,5 +208,5 @@ def checked_expiry(expires_at: datetime | None, now: datetime) -> datetime | Non
 
 
 def _letters(data: bytes) -> str:
-    """Lower case and digits: what is selected by a double click and survives every header and shell."""
+    """Lower case and digits: a double click selects them, and every header and shell keeps them."""
     return b32encode(data).decode().rstrip("=").lower()

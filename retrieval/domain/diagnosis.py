@@ -19,7 +19,7 @@ class Severity(StrEnum):
     ADVICE = "advice"
     """It works, and could be better."""
     WARNING = "warning"
-    """It works for now, or worse than it should."""
+    """The subject works for now, or worse than it should."""
     ERROR = "error"
     """Something fails, is unprotected, or is not what it seems."""
 
@@ -46,7 +46,7 @@ class Finding(Told):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis(Told):
-    """Everything that was looked at, the worst first."""
+    """All findings, the worst first."""
 
     told_also = ("is_sound", "worst")
 
@@ -55,8 +55,8 @@ class Diagnosis(Told):
 
     @property
     def worst(self) -> Severity:
-        """The worst severity that was found; ``ok`` for nothing."""
-        return max((finding.severity for finding in self.findings), key=lambda one: one.rank, default=Severity.OK)
+        """The worst severity of the findings; ``ok`` without findings."""
+        return max((finding.severity for finding in self.findings), key=lambda entry: entry.rank, default=Severity.OK)
 
     @property
     def is_sound(self) -> bool:
@@ -65,8 +65,8 @@ class Diagnosis(Told):
 
 
 def diagnosis_of(findings: Iterable[Finding], examined_at: datetime) -> Diagnosis:
-    """The findings, the worst first, and else in the order in which they were made."""
-    ordered = sorted(findings, key=lambda one: -one.severity.rank)
+    """The findings, the worst first; those of equal severity stay in their order."""
+    ordered = sorted(findings, key=lambda finding: -finding.severity.rank)
     return Diagnosis(examined_at=examined_at, findings=tuple(ordered))
 
 
@@ -75,7 +75,7 @@ MEGABYTE = 1 << 20
 
 
 def or_fine(found: Iterable[Finding], check: str, fine: str) -> list[Finding]:
-    """The findings; where there are none, one that says that all is as it should be."""
+    """The findings; where there are none, a single finding that all is well."""
     listed = list(found)
     return listed or [Finding(check=check, severity=Severity.OK, found=fine)]
 

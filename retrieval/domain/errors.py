@@ -68,7 +68,7 @@ class RetrievalError(Exception):
 
     @property
     def fact(self) -> str:
-        """The fact that the error tells, without the advice."""
+        """The fact that the error states, without the advice."""
         return super().__str__()
 
     def advising(self, advice: Advice, **values: str) -> Self:
@@ -125,13 +125,13 @@ class DatabaseBusyError(DatabaseError):
 
 
 class DeadlineError(RetrievalError):
-    """It was not done within the time that the caller gave."""
+    """The call did not end within the time that the caller gave."""
 
 
 class InvalidRequestError(RetrievalError, ValueError):
     """The caller's input cannot be served as it is.
 
-    ``place``: the keys and list positions that lead to what is wrong, within what was given; empty: not told.
+    ``place``: the keys and list positions that lead to the wrong part of the input; empty: not known.
     """
 
     place: tuple[str | int, ...] = ()
@@ -170,7 +170,7 @@ class WrongDimensionError(InvalidVectorError):
 class InvalidItemError(InvalidRequestError):
     """An item that cannot be stored.
 
-    ``item_id`` is the item's key, or None when the key itself is what is wrong.
+    ``item_id`` is the item's key, or None when the key itself is wrong.
     """
 
     def __init__(self, message: str, *, item_id: str | None = None) -> None:

@@ -30,7 +30,7 @@ def validator_of(schema: str) -> Validator:
 
     References stay inside it. Raises ``jsonschema.SchemaError``.
     """
-    # A program that knows no schema does without the library, which takes 30 ms to load.
+    # The library takes 30 ms to load, so it is loaded only where there is a schema.
     from jsonschema import Draft202012Validator
     from jsonschema.validators import validator_for
     from referencing import Registry
@@ -38,7 +38,7 @@ def validator_of(schema: str) -> Validator:
     parsed = json.loads(schema)
     kind = validator_for(parsed, default=Draft202012Validator)
     kind.check_schema(parsed)
-    # An empty registry: nothing is fetched, whatever address a schema refers to.
+    # With an empty registry nothing is fetched, whatever address a schema refers to.
     return kind(parsed, registry=Registry())
 
 
@@ -52,7 +52,7 @@ class AttributeSchema:
 
     @classmethod
     def checked(cls, schema: object) -> Self | None:
-        """The schema, given as a mapping; None for none. Raises ``InvalidRequestError``, saying what is wrong."""
+        """The checked schema of a mapping; None for None. Raises ``InvalidRequestError``."""
         if schema is None:
             return None
         from jsonschema.exceptions import SchemaError
@@ -89,7 +89,7 @@ class AttributeSchema:
         return cls(definition, json.dumps(definition, sort_keys=True))
 
     def check(self, item: Item) -> None:
-        """Raise ``InvalidItemError`` for an item whose attributes do not fit, naming them and why."""
+        """Raise ``InvalidItemError`` for an item whose attributes do not fit; the message names them and the reason."""
         from referencing.exceptions import Unresolvable
 
         try:
@@ -130,8 +130,8 @@ def _keywords(schema: object) -> Iterable[str]:
             yield name
             if name not in _OF_VALUES:
                 inner = value.values() if name in _OF_NAMES and isinstance(value, Mapping) else [value]
-                for one in inner:
-                    yield from _keywords(one)
+                for part in inner:
+                    yield from _keywords(part)
     elif isinstance(schema, list | tuple):
         for value in schema:
             yield from _keywords(value)

@@ -11,10 +11,10 @@ class LLM(Protocol):
 
     @property
     def name(self) -> str:
-        """Provider and model, such as ``openai/gpt-4o-mini``: what answers are kept under."""
+        """Provider and model, such as ``openai/gpt-4o-mini``; answers are cached under this name."""
 
     async def complete(self, prompt: str, *, system: str = "") -> str:
-        """The answer in words. ``system``: what it is to be and do, apart from what is asked."""
+        """The answer in words. ``system``: the model's role and rules, apart from the question."""
 
     async def complete_json(self, prompt: str, schema: Mapping[str, Any], *, system: str = "") -> Any:
         """An answer that fits the JSON schema, parsed and checked against it."""

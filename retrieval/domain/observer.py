@@ -1,4 +1,4 @@
-"""Observers of a platform at work: they are told events in numbers, after the events, and never the questions."""
+"""Observers of a platform: they receive figures of each event after it, and never the questions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from retrieval.domain.search.hit import SearchResult
 
 
 class Observer(Protocol):
-    """Is called on the event loop, beside every search: it must be quick, and must not raise."""
+    """Called on the event loop, beside every search: it must be quick, and must not raise."""
 
     def searched(self, results: Sequence[SearchResult]) -> None:
         """Searches of one call were answered; their timings are those of the call."""
@@ -19,7 +19,7 @@ class Observer(Protocol):
         """Events of feedback were taken."""
 
     def recorded(self, searches: int) -> None:
-        """Receives the number of searches that were recorded."""
+        """Called with the number of searches that were recorded."""
 
     def unrecorded(self, reason: str) -> None:
         """A search was not recorded: see ``retrieval.engine.recorder`` for the reasons."""

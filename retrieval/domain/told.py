@@ -50,7 +50,7 @@ def told_names(kind: type) -> tuple[str, ...]:
     if not is_dataclass(kind):
         return tuple(kind._fields)  # type: ignore[attr-defined]
     untold: frozenset[str] = getattr(kind, "untold", frozenset())
-    return (*(one.name for one in fields(kind) if one.name not in untold), *getattr(kind, "told_also", ()))
+    return (*(each.name for each in fields(kind) if each.name not in untold), *getattr(kind, "told_also", ()))
 
 
 def plain(value: Any) -> Any:
@@ -87,7 +87,7 @@ def _mapped(value: Mapping[Any, Any]) -> dict[Any, Any]:
 
 
 def _listed(value: Iterable[Any]) -> list[Any]:
-    return [one if type(one) in _AS_THEY_ARE else plain(one) for one in value]
+    return [part if type(part) in _AS_THEY_ARE else plain(part) for part in value]
 
 
 _MAKERS: Mapping[type, Callable[[Any], Any]] = {

@@ -1,1 +1,1 @@
-"""One search, told in the order it happens: plan, candidates, fuse, explain."""
+"""One search in the order of its steps: plan, candidates, fusion, explanation."""

@@ -1,7 +1,7 @@
-"""Retrievals of memories are counted behind their answers: many together, in one statement, by one task of a platform.
+"""Counting retrievals of memories after the answer: many together in one statement, by one task of a platform.
 
 A counter holds one number for each memory that was retrieved since it last wrote, however often that was. While the
-database is away the numbers wait for it. What waits when the process is killed is lost.
+database is away the numbers wait for it. Waiting numbers are lost when the process is killed.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from retrieval.domain.errors import DatabaseError, RetrievalError
 _log = logging.getLogger(__name__)
 
 MOST_WAITING = 100_000
-"""Memories whose accesses wait; those of others beside them are not counted."""
+"""The most memories whose accesses wait; accesses of further memories are not counted."""
 
 BATCH = 1000
-"""Memories that one statement counts at most."""
+"""The most memories that one statement counts."""
 
 LINGER_SECONDS = 0.2
 """Time that the first access waits for others."""
@@ -52,7 +52,7 @@ class AccessCounter:
     add: Add = add_accesses
     outcome: OutcomeOf = outcome_of
     lost: int = 0
-    """Accesses that were not counted: for want of room, or of a database until the end."""
+    """Accesses that were not counted, because there was no room, or no database until the end."""
     _waiting: dict[tuple[int, str], Accesses] = field(default_factory=dict)
     _sent: _Sent | None = None
     """The batch that was sent and has no answer yet."""
@@ -61,7 +61,7 @@ class AccessCounter:
     _closing: asyncio.Event = field(default_factory=asyncio.Event)
 
     def count(self, collection_id: int, item_ids: Iterable[str], at: datetime) -> None:
-        """Have one access of each of the items counted, soon."""
+        """Count one access of each item, soon."""
         for item_id in item_ids:
             key, access = (collection_id, item_id), Accesses(1, at)
             if key in self._waiting:
@@ -74,7 +74,7 @@ class AccessCounter:
             self._task = in_background(self._work())
 
     async def counted(self) -> None:
-        """Return once every access so far is in the database. Raises ``DatabaseError``; they then wait on."""
+        """Return once every access so far is in the database. Raises ``DatabaseError``; they then keep waiting."""
         async with self._sending:
             if self._sent is not None:
                 await self._settle(self._sent)
@@ -85,7 +85,7 @@ class AccessCounter:
                 await self._settle(self._sent)
 
     async def aclose(self) -> None:
-        """Count what waits; what cannot be counted is lost."""
+        """Count the waiting accesses; those that cannot be counted are lost."""
         self._closing.set()
         if self._task is not None:
             await asyncio.gather(self._task, return_exceptions=True)
@@ -128,7 +128,7 @@ class AccessCounter:
         self._sent = None
 
     async def _is_committed(self, transaction: str) -> bool:
-        """True if the batch that was sent counts, although its answer was lost."""
+        """True if the batch that was sent is in the database, although the answer to it was lost."""
         outcome = await self.outcome(self.database, self.tenant_id, transaction)
         if outcome == "in progress":
             raise DatabaseError("the database is still at the accesses that were sent before; try again in a moment")

@@ -1,4 +1,4 @@
-"""Answers that applications put together themselves: they are recorded, and read with those of searches."""
+"""Answers that applications compose: they are recorded, and read with those of searches."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from retrieval.engine.request import MAX_LIMIT, checked_item_ids, checked_query_
 
 
 def checked_shown(shown: object) -> tuple[ShownItem, ...]:
-    """The items. Raises ``InvalidRequestError`` for anything else, one that comes twice, or more than 1000."""
+    """The items. Raises ``InvalidRequestError`` for anything else, an item given twice, or more than 1000."""
     if isinstance(shown, str) or not isinstance(shown, Sequence):
         raise InvalidRequestError("what was shown comes in a list of ShownItem values")
-    for one in shown:
-        if not isinstance(one, ShownItem):
-            raise InvalidRequestError(f"what was shown is a list of ShownItem values, not of {type(one).__name__}")
+    for item in shown:
+        if not isinstance(item, ShownItem):
+            raise InvalidRequestError(f"what was shown is a list of ShownItem values, not of {type(item).__name__}")
     if len(shown) > MAX_LIMIT:
         raise InvalidRequestError(f"{len(shown)} items were shown; an answer has at most {MAX_LIMIT}")
-    ids = checked_item_ids([one.item_id for one in shown])
+    ids = checked_item_ids([item.item_id for item in shown])
     if len(set(ids)) < len(ids):
         twice = next(item_id for item_id in ids if ids.count(item_id) > 1)
         raise InvalidRequestError(f"item {twice!r:.80} was shown twice; name each item once")
@@ -40,7 +40,7 @@ def checked_shown(shown: object) -> tuple[ShownItem, ...]:
 
 
 def checked_origin(origin: object) -> str:
-    """The name. Raises ``InvalidRequestError`` for one that is empty, too long or no text."""
+    """The name. Raises ``InvalidRequestError`` for a name that is empty, too long or no text."""
     if not is_storable(origin) or not 0 < len(origin.strip()) <= MAX_NAME_LENGTH:
         raise InvalidRequestError(
             f"origin is {origin!r:.80}; name what put the answer together, in at most {MAX_NAME_LENGTH} characters"
@@ -49,7 +49,7 @@ def checked_origin(origin: object) -> str:
 
 
 def checked_notes(notes: object) -> tuple[str, ...]:
-    """The notes. Raises ``InvalidRequestError`` for what is no list of texts."""
+    """The notes. Raises ``InvalidRequestError`` for anything but a list of texts."""
     if isinstance(notes, str) or not isinstance(notes, Sequence):
         raise InvalidRequestError("notes come in a list of texts")
     for note in notes:
@@ -59,7 +59,7 @@ def checked_notes(notes: object) -> tuple[str, ...]:
 
 
 def checked_ms(value: object) -> float:
-    """The milliseconds. Raises ``InvalidRequestError`` for what is no finite number of at least 0."""
+    """The milliseconds. Raises ``InvalidRequestError`` for anything but a finite number of at least 0."""
     if not is_finite(value) or value < 0:
         raise InvalidRequestError(f"retrieval_time_ms is {value!r:.80}; it must be a finite number of at least 0")
     return float(value)
@@ -124,7 +124,7 @@ def _is_wanted(stored: StoredCollection, chance: random.Random) -> bool:
 
 
 async def _as_known(handle: CollectionHandle) -> StoredCollection:
-    """The collection as it is, or as it was read last while the database is away: then records wait."""
+    """The collection as it is, or as it was read last while the database is away, when records wait."""
     try:
         return await handle.fresh()
     except DatabaseError as error:
@@ -133,7 +133,7 @@ async def _as_known(handle: CollectionHandle) -> StoredCollection:
 
 
 def _at_hand(handle: CollectionHandle, stored: StoredCollection, words: str, given: Vector | None) -> Vector | None:
-    """The vector that tells the cluster; a record does without where it would have to be waited for."""
+    """The vector that determines the cluster; None where the record would have to wait for it."""
     embedder = handle.embedder_of(stored)
     return given if given is not None or not words or embedder is None else embedder.at_hand(words)
 

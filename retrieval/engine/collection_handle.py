@@ -1,4 +1,4 @@
-"""A collection as one process holds it: what was last read of it, and the parts that its calls work with."""
+"""A collection as one process holds it: its state as last read, and the parts that its calls use."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import difflib
 import inspect
 import math
 import random
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -45,14 +45,14 @@ if TYPE_CHECKING:
     from retrieval.engine.search import Searcher
 
 _MOST_ADVISED = 50_000
-"""Most items of a collection whose attributes are looked for before they are named in advice."""
+"""The most items of a collection for which an error looks up the attributes that it suggests."""
 
 FRESH_SECONDS = 1.0
-"""How long a handle trusts what it last read of its collection; a change by another process is seen after that."""
+"""How long a handle uses the state that it last read; a change by another process is seen after that."""
 
 
 Embedders = Callable[[StoredSpace | None], CachedEmbedder | None]
-"""Gives the embedder of a space; None where there is none for it."""
+"""Returns the embedder of a space; None where there is none for it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,13 +77,13 @@ class CollectionParts:
     """Seconds since 1970."""
     chance: random.Random
     sampler: Sampler
-    """Keeps some of the searches to measure the recall by."""
+    """Keeps some of the searches as samples for the recall."""
     recorder: Recorder
     """Records the searches."""
     accesses: AccessCounter
     """Counts retrievals of memories."""
     observer: Observer | None = None
-    """Is told of each search; None: nobody is."""
+    """Called after each search; None: there is no observer."""
 
 
 _Given = ParamSpec("_Given")
@@ -101,14 +101,14 @@ class CollectionHandle:
         """The collection as it was last read."""
         self.embedder = parts.embedders(stored.space)
         self.is_recorded = True
-        """Whether its searches are kept, counted and told to the observer."""
+        """Whether its searches are recorded, counted and reported to the observer."""
         self.searcher: Searcher | None = None
-        """The searcher of the last search: the next one of the same state of the collection has it too."""
+        """The searcher of the last search, which the next search uses if the collection's state is the same."""
         self._narrowed: tuple[Profile, tuple[str, ...], Profile] | None = None
         self._read_at = parts.clock()
         self._reading: asyncio.Event | None = None
         self._elsewhere: dict[Database, CollectionHandle] = {}
-        """The same collection as replicas have it."""
+        """The same collection as the replicas hold it."""
 
     @property
     def name(self) -> str:
@@ -121,7 +121,7 @@ class CollectionHandle:
         return datetime.fromtimestamp(self.parts.wall_clock(), UTC)
 
     def embedder_of(self, stored: StoredCollection) -> CachedEmbedder | None:
-        """The embedder of the collection as somebody read it, who may have read of another space than was read last."""
+        """The embedder of that state of the collection, whose space may differ from that of the last state."""
         return self.embedder if stored.space == self.stored.space else self.parts.embedders(stored.space)
 
     def unrecorded(self) -> CollectionHandle:
@@ -131,7 +131,7 @@ class CollectionHandle:
         return same
 
     async def on(self, replica: Database) -> CollectionHandle | None:
-        """The collection as a replica has it; None where that is searched otherwise than the primary's."""
+        """The collection as a replica holds it; None where its searches would differ from the primary's."""
         there = self._elsewhere.get(replica)
         if there is None:
             decider = replace(self.parts.decider, database=replica)
@@ -143,13 +143,13 @@ class CollectionHandle:
         return there if is_same else None
 
     async def refresh(self, *, older_than_seconds: float = 0.0) -> StoredCollection:
-        """Read the collection again if it was read longer ago than that. See ``Collection.refresh``."""
+        """Read the collection again if it was read longer ago than so many seconds. See ``Collection.refresh``."""
         if not older_than_seconds:
             return await self._read_again()
         if older_than_seconds is not FRESH_SECONDS and not is_finite(older_than_seconds):
             raise InvalidRequestError(f"older_than_seconds is {older_than_seconds!r:.80}; it must be a number")
         if not self._is_fresh(older_than_seconds) and self._reading is not None:
-            # Many calls find it old at the same moment: one of them reads for all.
+            # Many calls find the state old at the same moment: one of them reads it for all.
             await self._reading.wait()
         if self._is_fresh(older_than_seconds):
             return self.stored
@@ -169,7 +169,7 @@ class CollectionHandle:
         return await self.refresh(older_than_seconds=FRESH_SECONDS)
 
     async def with_held_fields(self) -> StoredCollection:
-        """The collection read again, for a field that no item has; one that lost its last item has no types, as advice.
+        """The collection, read again because a filter names an unknown field.
 
         The field may have come with items that another process added a moment ago.
         """
@@ -183,16 +183,24 @@ class CollectionHandle:
         )
 
     async def place(self) -> tuple[Database, int, int]:
-        """The database, the tenant's number and the collection's: what the store's functions take first."""
+        """The database, the tenant's number and the collection's: the first arguments of the store's functions."""
         return self.database, self.tenant_id, (await self.fresh()).collection_id
 
     async def recorded(self) -> None:
-        """Return once the searches that wait to be recorded are; at once for a handle that records none."""
+        """Return once the waiting searches are recorded; at once for a handle that records none."""
         if self.is_recorded:
             await self.parts.recorder.recorded()
 
+    def count_accesses(self, item_ids: Sequence[str]) -> None:
+        """Count one access of each of these memories; soon, and many together, so that nobody waits for it.
+
+        An item that is no memory has no count, and a handle that records nothing counts nothing.
+        """
+        if self.is_recorded:
+            self.parts.accesses.count(self.stored.collection_id, item_ids, self.now)
+
     async def filtered(self, where: Where | Filter | None) -> tuple[StoredCollection, Filter | None]:
-        """The collection, and the filter that was asked for, whose fields there are."""
+        """The collection and the parsed filter, after a check that its fields exist."""
         wanted, stored = await parsed_filter(where, self.parts.bounds), await self.fresh()
         try:
             _check(wanted, stored)
@@ -202,7 +210,7 @@ class CollectionHandle:
         return stored, wanted
 
     def narrowed(self, whole: Profile, legs: tuple[str, ...]) -> Profile:
-        """The profile with these legs alone; the last one is kept. Raises ``InvalidProfileError`` for no leg's name."""
+        """The profile with these legs alone; the last one is kept. Raises ``InvalidProfileError`` for another name."""
         # Callers name the same legs again and again, and a profile is checked anew whenever it is made.
         if self._narrowed is None or self._narrowed[0] is not whole or self._narrowed[1] != legs:
             self._narrowed = whole, legs, whole.only(tuple(map(leg_name, legs)))
@@ -222,7 +230,7 @@ class CollectionHandle:
         return stored
 
     async def check_there(self, refused: DatabaseError, collection_id: int) -> None:
-        """Raise ``UnknownCollectionError`` where the database refused because that collection is gone."""
+        """Raise ``UnknownCollectionError`` where the database refused because the collection was removed."""
         if type(refused) not in {MissingPrivilegeError, DatabaseError}:
             return
         if (await self.refresh()).collection_id != collection_id:
@@ -232,7 +240,7 @@ class CollectionHandle:
 
 
 async def parsed_filter(where: Where | Filter | None, bounds: SearchBounds) -> Filter | None:
-    """The filter that a mapping says, within the bounds. Raises ``InvalidFilterError``."""
+    """The filter of a mapping, within the bounds. Raises ``InvalidFilterError``."""
     if where is None:
         return None
     most = bounds.filter_values
@@ -244,7 +252,7 @@ async def parsed_filter(where: Where | Filter | None, bounds: SearchBounds) -> F
 def told_if_gone(
     call: Callable[Concatenate[CollectionHandle, _Given], Awaitable[_Answer]],
 ) -> Callable[Concatenate[CollectionHandle, _Given], Coroutine[Any, Any, _Answer]]:
-    """A call that raises ``UnknownCollectionError``, not what the database says, where the collection is gone."""
+    """A call that raises ``UnknownCollectionError`` instead of the database's error where the collection is gone."""
 
     @wraps(call)
     async def told(handle: CollectionHandle, /, *given: _Given.args, **named: _Given.kwargs) -> _Answer:
@@ -293,7 +301,7 @@ def from_a_replica(
 
 
 def _searched_by(stored: StoredCollection) -> tuple[object, ...]:
-    """The parts of a collection whose change counts for the next search, wherever that reads from."""
+    """The parts of a collection whose change affects the next search, from wherever it reads."""
     learned = (stored.model_version, stored.clustered_at)
     return (stored.collection_id, stored.profile_version, stored.space, stored.filterable, *learned)
 
@@ -328,7 +336,7 @@ OTHER_NAMES: Mapping[str, tuple[str, ...]] = {
     "url": ("database_url", "dsn", "database"),
     "tenant": ("tenant_id",),
 }
-"""The arguments of calls, and what other libraries call them."""
+"""The arguments of calls, and their names in other libraries."""
 
 
 def names_told(call: Callable[_Given, _Answer]) -> Callable[_Given, _Answer]:
@@ -349,7 +357,7 @@ def _check_names(call: Callable[..., object], given: Iterable[str]) -> None:
     known = [name for name in inspect.signature(call).parameters if name != "self"]
     for name in given:
         if name not in known:
-            meant = [one for one in known if name in OTHER_NAMES.get(one, ())]
+            meant = [argument for argument in known if name in OTHER_NAMES.get(argument, ())]
             meant = meant or difflib.get_close_matches(name, known, n=1)
             hint = f"; did you mean {meant[0]}? It" if meant else "; it"
             said = call.__qualname__.rpartition(".")[2]

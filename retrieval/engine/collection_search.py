@@ -18,7 +18,7 @@ from retrieval.adapters.store.search.words import (
     terms_beginning,
     unknown_words,
 )
-from retrieval.domain.checks import check_flags
+from retrieval.domain.checks import check_flags, is_whole
 from retrieval.domain.errors import DatabaseBusyError, InvalidLimitError, InvalidRequestError, UnknownFieldError
 from retrieval.domain.items.collection import counted_field
 from retrieval.domain.learning.context import Context, checked_context
@@ -66,7 +66,7 @@ async def search(
     after: str | None = None,
     **asked: Any,
 ) -> SearchResult:
-    """See ``Collection.search``; ``asked`` is for ``checked_request`` as it stands."""
+    """See ``Collection.search``; ``asked`` goes to ``checked_request`` unchanged."""
     checked_context(context)
     if typos is not False:
         check_flags(typos=typos)
@@ -128,7 +128,7 @@ async def search_each(
     context: Context,
     **asked: Any,
 ) -> list[SearchResult]:
-    """See ``Collection.search_each``; ``asked`` is for ``checked_requests`` as it stands."""
+    """See ``Collection.search_each``; ``asked`` goes to ``checked_requests`` unchanged."""
     checked_context(context)
     stored, bounds = await handle.fresh(), handle.parts.bounds
     condition, chosen = await parsed_filter(where, bounds), _chosen(handle, stored, legs, profile)
@@ -140,7 +140,7 @@ async def search_each(
         handle,
         stored,
         lambda searcher: searcher.search_each(requests, context),
-        has_vectors=any(one.vector is not None for one in requests),
+        has_vectors=any(request.vector is not None for request in requests),
     )
 
 
@@ -153,7 +153,7 @@ async def interleave(
     context: Context,
     **asked: Any,
 ) -> SearchResult:
-    """See ``Collection.interleave``; ``asked`` is for ``checked_request`` as it stands."""
+    """See ``Collection.interleave``; ``asked`` goes to ``checked_request`` unchanged."""
     from retrieval.engine.interleave import Interleaver
 
     parts = handle.parts
@@ -176,7 +176,7 @@ async def preview(
     context: Context,
     **asked: Any,
 ) -> Preview:
-    """See ``Collection.preview``; ``asked`` is for ``search`` as it stands."""
+    """See ``Collection.preview``; ``asked`` goes to ``search`` unchanged."""
     from retrieval.domain.search.preview import checked_profiles, preview_of
 
     named, wanted = checked_profiles(profiles), await parsed_filter(where, handle.parts.bounds)
@@ -198,9 +198,9 @@ async def leg_rankings(
     legs: Sequence[str] = ("dense", "lexical"),
     depth: int = DEPTH,
 ) -> dict[str, list[Candidate]]:
-    """The ``depth`` candidates of each leg before fusion, best first, for the query as it stands.
+    """The ``depth`` candidates of each leg before fusion, best first, for the query without changes.
 
-    Dense and lexical leg together: behind its own, each has those that the other brought, with their scores in it.
+    With both a dense and a lexical leg, each also has, behind its own, the other's candidates with their scores in it.
     """
     stored, bounds = await handle.fresh(), handle.parts.bounds
     profile = replace(stored.profile.only(tuple(map(leg_name, legs))), depth=depth)
@@ -235,11 +235,11 @@ def _question(handle: CollectionHandle, stored: StoredCollection, request: Searc
 
 
 def _next_page(result: SearchResult, cursor: Cursor, wanted: int) -> SearchResult:
-    """The hits that no page before has, and where the page after begins."""
+    """The hits that no earlier page has, and the cursor of the next page."""
     fresh = [hit for hit in result if not cursor.is_shown(hit.item_id)][:wanted]
     page = tuple(replace(hit, rank=rank) for rank, hit in enumerate(fresh, len(cursor.shown) + 1))
     come_to = cursor.after(hit.item_id for hit in page)
-    # A page that is short may lack an item that was removed while it was searched: an empty page alone is the end.
+    # A short page may lack an item that was removed during the search: only an empty page is the end.
     is_last = not page or len(come_to.shown) >= MAX_SHOWN
     return replace(result, hits=page, next=None if is_last else str(come_to))
 
@@ -250,15 +250,15 @@ _SOME_COUNTED = "the facet {0!r} counts the first {1:,} of the items that the fi
 
 
 async def _counted_fields(handle: CollectionHandle, names: Sequence[str]) -> dict[str, Field]:
-    """The fields of the facets. Raises ``InvalidRequestError``, and ``UnknownFieldError`` for what no item has."""
+    """The fields of the facets. Raises ``InvalidRequestError``, and ``UnknownFieldError`` for an unknown field."""
     if isinstance(names, str) or not isinstance(names, Sequence):
         raise InvalidRequestError(f"facets come in a list such as ['kind', 'tags'], not {names!r:.80}")
     if len(names) > _MOST_FACETS:
         raise InvalidRequestError(f"{len(names)} facets; at most {_MOST_FACETS}, name those that are shown")
     fields = {name: counted_field(name) for name in names}
-    for one in fields.values():
-        if one.is_attribute:
-            await with_field(handle, await handle.fresh(), one)
+    for field in fields.values():
+        if field.is_attribute:
+            await with_field(handle, await handle.fresh(), field)
     return fields
 
 
@@ -282,15 +282,15 @@ _MOST_ALIKE = 2000
 """Terms with the same beginning that an unknown word is compared with."""
 
 _MOST_SPELT = 20
-"""Items that the spelling of a term is read from."""
+"""The number of items from which the spelling of a term is read."""
 
 
 async def _corrected(
     handle: CollectionHandle, stored: StoredCollection, query: str, synonyms: Synonyms, *, syntax: bool
 ) -> tuple[str, tuple[str, ...]]:
-    """The query with known words in place of unknown ones, and what the caller is told; without that, as it was.
+    """The query with known words in place of unknown ones, and notes on the changes.
 
-    Known words cost one statement; unknown ones one for each, and up to two more; those two edits away two each.
+    Known words cost one statement, and each unknown word one to three more.
     """
     words = [
         word
@@ -317,14 +317,14 @@ async def _corrected(
 async def _one_edit_away(
     whose: tuple[Database, int, StoredCollection], words: Sequence[str], *, begins: bool
 ) -> dict[str, str]:
-    """Find the words that each word stands for: known words that begin so, else the likeliest one an edit away."""
+    """Find the words for each unknown word: known words that begin with it, else the likeliest word one edit away."""
     accents = whose[2].text_search_config not in {"english", "simple"}
     each = {word: spelling.one_edit_away(word, accents=accents) for word in words}
     known = await known_spellings(*whose, each.values())
     begun = await terms_beginning(*whose, words, most=1) if begins else {}
     instead: dict[str, str] = {}
     for word, near in each.items():
-        best = spelling.likeliest(word, [spelling.NearWord(one, 1, known[one]) for one in near if one in known])
+        best = spelling.likeliest(word, [spelling.NearWord(word, 1, known[word]) for word in near if word in known])
         if begun.get(word):
             instead[word] = f"{word}*"
         elif best is not None:
@@ -354,7 +354,7 @@ async def _spelt(handle: CollectionHandle, stored: StoredCollection, term: str, 
     profile = Profile(legs={LegName.LEXICAL: 1.0}, depth=_MOST_SPELT)
     request = checked_request(term, limit=_MOST_SPELT, profile=profile, syntax=False, bounds=handle.parts.bounds)
     rankings = await _searcher(handle, stored).leg_rankings(replace(request, prefixes=(term,)))
-    ids = [one.item_id for one in rankings[LegName.LEXICAL]]
+    ids = [candidate.item_id for candidate in rankings[LegName.LEXICAL]]
     found = await beginnings_of(handle.database, handle.tenant_id, stored.collection_id, ids, spelling.READ)
     return spelling.spelling_of(term, word, (text for _, *texts in found for text in texts)) or term
 
@@ -363,7 +363,7 @@ async def _spelt(handle: CollectionHandle, stored: StoredCollection, term: str, 
 async def complete(handle: CollectionHandle, text: str, *, where: Where | Filter | None, limit: int) -> Completions:
     """See ``Collection.complete``."""
     stored, bounds = await handle.fresh(), handle.parts.bounds
-    if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= _MOST_COMPLETIONS:
+    if not is_whole(limit, 1, _MOST_COMPLETIONS):
         raise InvalidLimitError(f"limit is {limit!r:.80}; it must be a whole number from 1 to {_MOST_COMPLETIONS}")
     condition = await parsed_filter(where, bounds)
     profile = Profile(legs={LegName.LEXICAL: 1.0}, depth=spelling.LOOKED_AT)
@@ -373,13 +373,13 @@ async def complete(handle: CollectionHandle, text: str, *, where: Where | Filter
     asked = spelling.typed(text)
     request = replace(request, prefixes=(asked.beginning,)) if asked.beginning else request
     rankings = await _asked(handle, stored, lambda searcher: searcher.leg_rankings(request))
-    ids = [one.item_id for one in rankings[LegName.LEXICAL][: spelling.LOOKED_AT]]
+    ids = [candidate.item_id for candidate in rankings[LegName.LEXICAL][: spelling.LOOKED_AT]]
     found = await beginnings_of(handle.database, handle.tenant_id, stored.collection_id, ids, spelling.READ)
     return spelling.completions_of(asked, found, limit)
 
 
 async def _explained(handle: CollectionHandle, result: SearchResult, condition: Filter | None) -> SearchResult:
-    """The answer without hits, and why there are none; an unrecorded search has no reader for the reason."""
+    """The answer with notes on why it has no hits; an unrecorded search has no reader for them."""
     if not handle.is_recorded:
         return result
     from retrieval.engine.no_hits import reasons
@@ -390,7 +390,7 @@ async def _explained(handle: CollectionHandle, result: SearchResult, condition: 
 _Answer = TypeVar("_Answer")
 
 _MOST_READINGS = 3
-"""How often a collection is read for one search, while others change it."""
+"""How often one search reads the collection again while others change it."""
 
 
 async def _asked(
@@ -400,9 +400,9 @@ async def _asked(
     *,
     has_vectors: bool = False,
 ) -> _Answer:
-    """The searcher's answer; where the collection is not as it was read, it is read again, and asked once more.
+    """The searcher's answer; where the collection has changed since it was read, it is read and searched again.
 
-    ``has_vectors``: the caller gave vectors, which are of the space that the collection has left. They are refused.
+    ``has_vectors``: the caller gave vectors; after a change of the space they are refused.
     """
     for attempt in range(_MOST_READINGS):
         try:
@@ -469,5 +469,5 @@ def _is_long(query: object, more: object) -> bool:
     """Whether it takes long to read the query and the others."""
     if more is None:
         return isinstance(query, str) and len(query) >= LONG_TEXT
-    texts = [one for one in (query, *(more if isinstance(more, list | tuple) else ())) if isinstance(one, str)]
+    texts = [text for text in (query, *(more if isinstance(more, list | tuple) else ())) if isinstance(text, str)]
     return len(texts) >= LONG or sum(map(len, texts)) >= LONG_TEXT

@@ -1,6 +1,6 @@
-"""The decisions of a search: its order by what was learned, by published models and clusters, and what is explored.
+"""The decisions of a search: its order by what was learned, with published models and clusters, and exploration.
 
-Models and clusters are read once a version.
+Models and clusters are read once for each version.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ if TYPE_CHECKING:
     from retrieval.learning.learned_model import LearnedModel
 
 POOL = 100
-"""Candidates, at least, among which what was learned chooses."""
+"""The least number of candidates that are reordered by what was learned."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Undecided:
-    """A search as far as relevance has brought it."""
+    """A search after its candidates are ranked by relevance."""
 
     profile: Profile
     context: Context
@@ -72,14 +72,14 @@ class Decision:
 
     ranked: Sequence[Fused]
     candidates: Sequence[Ranked]
-    """The same, as exploration sees them; empty where it is off."""
+    """The candidates as exploration sees them; empty where it is off."""
     decided: Decided
     explained: Callable[[str], Fused]
     """The candidate of that item id with the parts of its score."""
 
     @property
     def is_open(self) -> bool:
-        """True if the order or the places may differ from those of relevance."""
+        """True if the order may differ from that of relevance."""
         return bool(self.candidates) or self.decided.model_version > 0
 
 
@@ -112,25 +112,27 @@ class Decider:
             is_long=sum(len(found.ranked) for found in each) >= LONG,
         )
 
-    async def _known(self, collection: StoredCollection, one: Undecided) -> _Known:
-        cluster = await self.models.cluster(collection, one.about)
-        model = await self.models.serving(collection, one.profile.learned)
-        return _Known(cluster, model, one.context.buckets(cluster))
+    async def _known(self, collection: StoredCollection, undecided: Undecided) -> _Known:
+        cluster = await self.models.cluster(collection, undecided.about)
+        model = await self.models.serving(collection, undecided.profile.learned)
+        return _Known(cluster, model, undecided.context.buckets(cluster))
 
-    def _statements(self, collection: StoredCollection, one: Undecided, facts: _Known, now: datetime) -> list[Compiled]:
+    def _statements(
+        self, collection: StoredCollection, undecided: Undecided, facts: _Known, now: datetime
+    ) -> list[Compiled]:
         """The statements that read the candidates' arms, and the query's likeness to those they were rewarded for."""
-        if not one.ranked or (facts.model is None and one.profile.exploration.is_off):
+        if not undecided.ranked or (facts.model is None and undecided.profile.exploration.is_off):
             return []
         from retrieval.adapters.store.learning.arms import arms_statement
         from retrieval.adapters.store.learning.models import affinities_statement
 
-        item_ids = [candidate.item_id for candidate in one.ranked]
+        item_ids = [candidate.item_id for candidate in undecided.ranked]
         statements = [arms_statement(collection.collection_id, item_ids=item_ids, buckets=facts.buckets, now=now)]
         space_id = collection.space.space_id if collection.space else None
-        if facts.model is not None and one.vector is not None and facts.model.space_id == space_id:
+        if facts.model is not None and undecided.vector is not None and facts.model.space_id == space_id:
             statements.append(
                 affinities_statement(
-                    collection.collection_id, version=facts.model.version, item_ids=item_ids, vector=one.vector
+                    collection.collection_id, version=facts.model.version, item_ids=item_ids, vector=undecided.vector
                 )
             )
         return statements
@@ -142,7 +144,7 @@ def may_decide(collection: StoredCollection, profile: Profile) -> bool:
 
 
 def pool_of(profile: Profile) -> int:
-    """Candidates among which what was learned chooses: with a sum all that a deeper profile asks for.
+    """The number of candidates that are reordered by what was learned: with a sum, all that a deeper profile asks for.
 
     A sum may make any of them the best, so with fewer the first places would change with the limit.
     """
@@ -152,7 +154,7 @@ def pool_of(profile: Profile) -> int:
 def slate(
     decision: Decision, order: Sequence[Fused], profile: Profile, limit: int, seed: int
 ) -> tuple[list[Placed], Decided]:
-    """The places of a search whose candidates, in that order, are final; the same seed gives the same ones.
+    """The places of a search whose candidates are final in that order; the same seed gives the same places.
 
     ``order`` holds some or all of the decision's candidates.
     """
@@ -166,19 +168,19 @@ def slate(
     return placed, decision.decided.explored(policy_for(profile.exploration).recorded_as, propensity)
 
 
-def _decided_by(rows: Sequence[Sequence[Row]], one: Undecided, facts: _Known, now: datetime) -> Decision:
+def _decided_by(rows: Sequence[Sequence[Row]], undecided: Undecided, facts: _Known, now: datetime) -> Decision:
     """The decision by what was read of the candidates, if anything was."""
     if not rows:
         decided = Decided(cluster=facts.cluster)
-        return Decision(ranked=one.ranked, candidates=(), decided=decided, explained=_as_it_is(one.ranked))
+        return Decision(ranked=undecided.ranked, candidates=(), decided=decided, explained=_as_it_is(undecided.ranked))
     from retrieval.adapters.store.learning.arms import arms_from
 
     cosines: dict[str, float | None] = dict(rows[1]) if len(rows) > 1 else {}
-    return _decision(one, facts, arms_from(rows[0]), cosines, now)
+    return _decision(undecided, facts, arms_from(rows[0]), cosines, now)
 
 
 def _decision(
-    one: Undecided,
+    undecided: Undecided,
     facts: _Known,
     arms: Mapping[str, ItemArms],
     cosines: Mapping[str, float | None],
@@ -187,26 +189,28 @@ def _decision(
     from retrieval.engine.scoring import Pool, combined, learned_signals, predictions, scored, unlearned
 
     pool = Pool(
-        ranked=one.ranked,
+        ranked=undecided.ranked,
         relevance=(
-            [candidate.score for candidate in one.ranked]
-            if one.is_reranked
-            else relevances(one.ranked, one.found, one.profile)
+            [candidate.score for candidate in undecided.ranked]
+            if undecided.is_reranked
+            else relevances(undecided.ranked, undecided.found, undecided.profile)
         ),
-        legs=leg_features(one.ranked, one.found),
-        arms=[arms[candidate.item_id] for candidate in one.ranked],
-        cosines=[cosines.get(candidate.item_id) for candidate in one.ranked],
+        legs=leg_features(undecided.ranked, undecided.found),
+        arms=[arms[candidate.item_id] for candidate in undecided.ranked],
+        cosines=[cosines.get(candidate.item_id) for candidate in undecided.ranked],
         buckets=facts.buckets,
     )
     if facts.model is None:
-        candidates = unlearned(pool, one.profile.learned, one.profile.exploration, now)
-        decided = _decided(facts, pool, one.profile.exploration, now)
-        return Decision(ranked=one.ranked, candidates=candidates, decided=decided, explained=_as_it_is(one.ranked))
-    learned = one.profile.learned
+        candidates = unlearned(pool, undecided.profile.learned, undecided.profile.exploration, now)
+        decided = _decided(facts, pool, undecided.profile.exploration, now)
+        return Decision(
+            ranked=undecided.ranked, candidates=candidates, decided=decided, explained=_as_it_is(undecided.ranked)
+        )
+    learned = undecided.profile.learned
     predicted = predictions(pool, facts.model, learned.combination)
     rescored = combined(pool, facts.model, learned, predicted)
     order = rescored.order(pool)
-    exploration = one.profile.exploration
+    exploration = undecided.profile.exploration
     contenders = (
         [] if exploration.is_off else scored(pool, facts.model, learned, predicted, exploration=exploration, now=now)
     )
@@ -261,7 +265,7 @@ _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
 
 MOST_KEPT = 64
-"""Collections whose models and centroids a process keeps."""
+"""The most collections whose models and centroids a process keeps."""
 
 
 @dataclass(slots=True)
@@ -274,7 +278,7 @@ class Models:
     _centroids: OrderedDict[tuple[int, int, datetime], Vectors | None] = field(default_factory=OrderedDict)
 
     async def model(self, collection_id: int, version: int) -> LearnedModel | None:
-        """Gives that version of the model; None for version 0, or one that is gone."""
+        """That version of the model; None for version 0, or for a version that is gone."""
         if not version:
             return None
         from retrieval.adapters.store.learning.models import read_definition
@@ -287,7 +291,7 @@ class Models:
         return self._models[key]
 
     async def serving(self, collection: StoredCollection, learned: Learned) -> LearnedModel | None:
-        """The collection's model, where it may be used as the profile asks; None: relevance alone counts."""
+        """The collection's model, if the profile allows it; None: relevance alone counts."""
         if learned.is_off:
             return None
         model = await self.model(collection.collection_id, collection.model_version)
@@ -320,7 +324,7 @@ def _read(version: int, definition: Mapping[str, Any]) -> LearnedModel | None:
     try:
         return LearnedModel.from_dict(version, definition)
     except InvalidRequestError as error:
-        # Relevance answers by itself; a search has no use for the error.
+        # Relevance alone can answer; the search goes on without the model.
         _log.warning("%s", error)
         return None
 

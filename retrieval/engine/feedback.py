@@ -1,4 +1,4 @@
-"""Feedback is taken: checked, stored, and answered with what became of it."""
+"""Taking feedback: checking it, storing it, and returning what became of it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from retrieval.domain.learning.feedback import Feedback, FeedbackReport, check_n
 from retrieval.domain.observer import Observer
 
 MAX_EVENTS = 10_000
-"""Events of one call: one statement, which holds the arms of all their items meanwhile."""
+"""The most events of one call: one statement, which locks the arms of all their items."""
 
 
 async def take_feedback(
@@ -41,10 +41,10 @@ async def take_feedback(
     key: ApiKey | None = None,
     observer: Observer | None = None,
 ) -> FeedbackReport:
-    """Store all events or none, and tell the observer of it; ``key`` is the API key that they came by.
+    """Store all events or none, and call the observer; ``key`` is the API key with which they came.
 
-    Raises ``UnknownRetrievalError``, ``UnknownCollectionError`` or ``UnknownItemError`` naming the first event that is
-    of something unknown, and ``InvalidRequestError`` for an event of the future, more than 10,000 of them, or one that
+    Raises ``UnknownRetrievalError``, ``UnknownCollectionError`` or ``UnknownItemError`` naming the first event of
+    something unknown, and ``InvalidRequestError`` for an event of the future, more than 10,000 of them, or one that
     names an actor where the key may not.
     """
     if key is not None and not isinstance(key, ApiKey):
@@ -77,7 +77,7 @@ async def _taken(
 
 
 async def _attributed(database: Database, tenant_id: int, events: Sequence[Feedback], key: ApiKey) -> list[Feedback]:
-    """The events of a key that may not name actors: each its search's actor's, else the key's own."""
+    """The events of a key that may not name actors; the actor is that of the search, else the key's own."""
     for event in events:
         if event.actor:
             raise InvalidRequestError(
@@ -85,13 +85,13 @@ async def _attributed(database: Database, tenant_id: int, events: Sequence[Feedb
                 "feedback is that of the actor whom the search was recorded for, else the key's own"
             )
     actors = await actors_of(database, tenant_id, events)
-    return [replace(one, actor=actors.get(str(one.retrieval_id)) or key.actor) for one in events]
+    return [replace(event, actor=actors.get(str(event.retrieval_id)) or key.actor) for event in events]
 
 
 async def take_what_can_be(
     database: Database, tenant_id: int, events: Sequence[Feedback], now: datetime
 ) -> tuple[FeedbackReport, list[tuple[int, RetrievalError]]]:
-    """Store the events that can be; gives also the places of the others, from 0, each with its error."""
+    """Store the valid events; returns also the places of the others, from 0, each with its error."""
     refused: list[tuple[int, RetrievalError]] = []
     places = []
     for place, event in enumerate(events):
@@ -105,11 +105,11 @@ async def take_what_can_be(
         return FeedbackReport(), refused
     stored = await record_feedback(database, tenant_id, [events[place] for place in places], now, skip_refused=True)
     refused += [(places[place], refusal(reason, events[places[place]])) for place, reason in stored.refused.items()]
-    return reported(stored), sorted(refused, key=lambda one: one[0])
+    return reported(stored), sorted(refused, key=lambda pair: pair[0])
 
 
 def reported(stored: Stored) -> FeedbackReport:
-    """The counts of what became of events; the refused are none of them."""
+    """The counts of what became of the events, without refused ones."""
     return FeedbackReport(
         recorded=stored.recorded,
         repeated=stored.repeated,
@@ -146,7 +146,7 @@ def checked_events(events: Iterable[Feedback]) -> list[Feedback]:
 
 
 async def quarantine(database: Database, tenant_id: int, actor: str, reason: str = "", *, is_held: bool) -> int:
-    """Keep an actor's feedback from counting, or let it count again; gives how many events that changed."""
+    """Keep an actor's feedback from counting, or let it count again; returns the number of events changed."""
     if not isinstance(reason, str):
         raise InvalidRequestError(f"reason is {reason!r:.80}; it must be a text")
     if not actor:

@@ -51,7 +51,7 @@ class Interleaved:
 
     @property
     def timings_ms(self) -> Mapping[str, float]:
-        """Milliseconds by stage: the two searches ran one after the other."""
+        """Milliseconds by stage of both searches, which ran one after the other."""
         first, second = (result.timings_ms for result in self.results)
         return {stage: first.get(stage, 0.0) + second.get(stage, 0.0) for stage in {**first, **second}}
 
@@ -75,7 +75,7 @@ class Interleaved:
         )
 
     def unrecorded(self) -> SearchResult:
-        """Gives the result for the caller when nothing was recorded."""
+        """The result for the caller when nothing was recorded."""
         return replace(self.result(), retrieval_id=None, notes=(*self.notes, NOTHING_TO_COMPARE))
 
     def hits(self) -> tuple[Hit, ...]:
@@ -87,9 +87,9 @@ class Interleaved:
         )
 
     def record(self) -> SearchRecord:
-        """Everything that is kept: teams stand among the impressions' signals, the profiles' names in the request.
+        """The record: teams stand among the impressions' signals, the profiles' names in the request.
 
-        No candidates are, for the mixture is neither profile's ranking.
+        It has no candidates, because the mixture is neither profile's ranking.
         """
         hits, retrieved_at = self.hits(), time_of(self.retrieval_id)
         condition, request = recorded_request(self.request)
@@ -119,7 +119,7 @@ class Interleaved:
             timings_ms={stage: ms for stage, ms in self.timings_ms.items() if stage != TOTAL},
             retrieval_time_ms=self.timings_ms.get(TOTAL, 0.0),
             top_score=top_score(hits),
-            score_spread=score_spread([one.score for one in hits]),
+            score_spread=score_spread([hit.score for hit in hits]),
             generation_triggered=self.context.generated,
             backtrack_count=self.context.backtracks,
             **shown_columns(
@@ -137,19 +137,21 @@ class Interleaved:
 
 
 def two_profiles(profiles: Mapping[str, Profile]) -> tuple[tuple[str, Profile], tuple[str, Profile]]:
-    """The two with their names, each without chance of its own and without a record of its own.
+    """The two profiles with their names, without exploration and records of their own.
 
     Raises ``InvalidRequestError`` for more or fewer than two, or an empty name.
     """
     is_pair = isinstance(profiles, Mapping) and len(profiles) == 2
     if not is_pair or not all(isinstance(name, str) and name for name in profiles):
         raise InvalidRequestError("interleaving takes two profiles by name, such as {'now': ..., 'candidate': ...}")
-    for name, one in profiles.items():
-        if not isinstance(one, Profile):
-            raise InvalidRequestError(f"profile {name!r:.40} is a {type(one).__name__}; it must be a retrieval.Profile")
+    for name, profile in profiles.items():
+        if not isinstance(profile, Profile):
+            raise InvalidRequestError(
+                f"profile {name!r:.40} is a {type(profile).__name__}; it must be a retrieval.Profile"
+            )
     silent = Recording(rate=0)
     first, second = (
-        (name, replace(one, exploration=Exploration(), recording=silent)) for name, one in profiles.items()
+        (name, replace(profile, exploration=Exploration(), recording=silent)) for name, profile in profiles.items()
     )
     return first, second
 
@@ -174,7 +176,7 @@ class Interleaver:
     async def interleave(
         self, request: SearchRequest, profiles: Mapping[str, Profile], ask: Ask, context: Context
     ) -> SearchResult:
-        """The hits of both profiles by team draft. Without its record a search says nothing: it is stored first.
+        """The hits of both profiles by team draft. The record is stored before the answer.
 
         Raises ``InvalidRequestError`` for other than two profiles, ``InvalidLimitError`` for a limit outside 1 to 20.
         """

@@ -9,6 +9,7 @@ from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.learning import feedback as stored_feedback
 from retrieval.adapters.store.learning import models as stored_models
 from retrieval.adapters.store.learning.arms import Decay, set_decay
+from retrieval.domain.checks import is_finite, is_whole
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.embedding import Vector
 from retrieval.domain.learning.arm import Expectation, Standing
@@ -19,9 +20,6 @@ from retrieval.engine.request import checked_item_ids, checked_query_vector, che
 
 if TYPE_CHECKING:
     from retrieval.learning.learned_model import LearnedModel
-
-_MOST_COUNTED = 2**62
-"""There are no more verdicts than that."""
 
 
 async def standings_where(handle: CollectionHandle, where: Where | Filter) -> list[Standing]:
@@ -73,13 +71,18 @@ async def model_in_use(handle: CollectionHandle, stored: StoredCollection) -> Le
     return await handle.parts.decider.models.serving(stored, stored.profile.learned)
 
 
-async def count_verdicts(handle: CollectionHandle, *, domain: str | None, at_most: int | None) -> int:
-    """See ``Collection.count_verdicts``."""
-    if at_most is not None and (isinstance(at_most, bool) or not isinstance(at_most, int) or at_most < 1):
-        raise InvalidRequestError(f"at_most is {at_most!r:.80}; it must be a whole number of at least 1")
+async def is_trained(handle: CollectionHandle) -> bool:
+    """Whether a model of the learned reward is in use in the searches of the collection's profile."""
+    return await model_in_use(handle, await handle.fresh()) is not None
+
+
+async def count_verdicts(handle: CollectionHandle, *, domain: str | None = None, at_most: int) -> int:
+    """The number of verdicts on the collection's items that count: in all contexts, or in those of a domain.
+
+    It stops counting at ``at_most``, which saves reading the statistics of all items.
+    """
     bucket = Context(domain=domain or "").buckets()[-1]
-    most = None if at_most is None else min(at_most, _MOST_COUNTED)
-    return await stored_feedback.count_verdicts(*await handle.place(), bucket=bucket, at_most=most)
+    return await stored_feedback.count_verdicts(*await handle.place(), bucket=bucket, at_most=at_most)
 
 
 async def use_model(handle: CollectionHandle, version: int | None) -> None:
@@ -90,19 +93,18 @@ async def use_model(handle: CollectionHandle, version: int | None) -> None:
     await handle.refresh()
 
 
-async def set_half_life(handle: CollectionHandle, days: float) -> None:
-    """See ``Collection.set_half_life``."""
-    if isinstance(days, bool) or not isinstance(days, int | float) or not 1 / 24 <= days <= 36500:
-        raise InvalidRequestError(f"a half-life is 1/24 to 36500 days, not {days!r:.80}; 30 is the default")
-    decay = Decay(half_life_days=float(days), landmark=handle.now)
-    await set_decay(*await handle.place(), decay, decay.landmark)
-
-
-async def set_daily_cap(handle: CollectionHandle, events: int) -> None:
-    """See ``Collection.set_daily_cap``."""
-    if isinstance(events, bool) or not isinstance(events, int) or not 1 <= events <= 1_000_000:
-        raise InvalidRequestError(f"a daily cap is 1 to 1,000,000 events, not {events!r:.80}; 1,000 is the default")
-    await stored_feedback.set_daily_cap(*await handle.place(), events)
+async def set_learning(handle: CollectionHandle, *, half_life_days: float | None, daily_cap: int | None) -> None:
+    """See ``Collection.set_learning``."""
+    days, events = half_life_days, daily_cap
+    if days is not None and not (is_finite(days) and 1 / 24 <= days <= 36500):
+        raise InvalidRequestError(f"half_life_days is 1/24 to 36500, not {days!r:.80}; 30 is the default")
+    if events is not None and not is_whole(events, 1, 1_000_000):
+        raise InvalidRequestError(f"daily_cap is 1 to 1,000,000 events, not {events!r:.80}; 1,000 is the default")
+    if days is not None:
+        decay = Decay(half_life_days=float(days), landmark=handle.now)
+        await set_decay(*await handle.place(), decay, decay.landmark)
+    if events is not None:
+        await stored_feedback.set_daily_cap(*await handle.place(), events)
 
 
 async def _vector_of(handle: CollectionHandle, stored: StoredCollection, words: str) -> Vector | None:

@@ -1,6 +1,6 @@
-"""Why a search has no hits: which part of its filter lets nothing through, and what is near to it.
+"""Notes on a search without hits: the part of its filter that lets nothing through, and near values.
 
-It is asked for after the answer and only where the answer is empty, so that a search with hits pays nothing.
+They are made only after an empty answer, so that a search with hits pays nothing.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from retrieval.engine.reading import page, value_counts
 from retrieval.engine.request import SPOKEN_TYPES
 
 SECONDS = 1.0
-"""The longest that it may take; what is known by then is said."""
+"""The longest time for the notes; those that are known by then are returned."""
 
 _MOST_PARTS = 8
 _MOST_COUNTED = 50_000
@@ -41,9 +41,9 @@ _LONGEST = 80
 
 
 async def reasons(handle: CollectionHandle, wanted: Filter | None) -> tuple[str, ...]:
-    """The notes for a caller that finds nothing by this filter; none where there is nothing to say.
+    """The notes for a caller that finds nothing with this filter.
 
-    An error of the database says nothing.
+    After an error of the database there are none.
     """
     said: list[str] = []
     try:
@@ -67,22 +67,22 @@ async def _explain(handle: CollectionHandle, stored: StoredCollection, wanted: F
     if len(parts) > _MOST_PARTS:
         said.append("no item passes the filter")
         return
-    alone = [one for one in parts if not await page(handle, one, limit=1)]
-    for one in alone:
-        if (always := _never(one)) is not None:
+    alone = [part for part in parts if not await page(handle, part, limit=1)]
+    for part in alone:
+        if (always := _never(part)) is not None:
             said.append(f"the filter lets nothing through: {always}")
             continue
-        hint = await _hint(handle, one, stored.attributes) if documents <= _MOST_COUNTED else ""
-        said.append(f"the filter lets nothing through: no item has {_said(one)}{hint}")
+        hint = await _hint(handle, part, stored.attributes) if documents <= _MOST_COUNTED else ""
+        said.append(f"the filter lets nothing through: no item has {_said(part)}{hint}")
     if not alone:
-        others = [(one, And(tuple(part for part in parts if part is not one))) for one in parts]
-        culprits = [_said(one) for one, rest in others if await page(handle, rest, limit=1)]
+        others = [(part, And(tuple(other for other in parts if other is not part))) for part in parts]
+        culprits = [_said(part) for part, rest in others if await page(handle, rest, limit=1)]
         without = f"; without {' or without '.join(culprits)} there are items" if culprits else ""
         said.append(f"the filter lets nothing through: no item has {' and '.join(map(_said, parts))}{without}")
 
 
 def _never(part: Filter) -> str | None:
-    """Why no item of any collection passes the part; None where one could."""
+    """The reason why no item of any collection passes the part; None where an item could."""
     match part:
         case OneOf(field, ()):
             return f"{field_name(field)} is to be one of an empty list; give at least one value, or leave it out"
@@ -105,7 +105,7 @@ async def _hint(handle: CollectionHandle, part: Filter, types: Mapping[str, Sequ
             return ""
     if not field.is_attribute and field.name not in COUNTED_FIELDS:
         return ""
-    held = [one.value for one in await value_counts(handle, field_name(field)) if one.value]
+    held = [count.value for count in await value_counts(handle, field_name(field)) if count.value]
     kinds = [kind for kind in SPOKEN_TYPES if kind in types.get(field.name, ())] if field.is_attribute else ["string"]
     if not field.path and kinds and not {_kind(value) for value in wanted} & set(kinds):
         return (

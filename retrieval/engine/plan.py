@@ -59,7 +59,7 @@ def default_profile(space: EmbeddingSpace | None) -> Profile:
 
 
 _LEAST_ASKED = 10
-"""A filtered search for one hit goes about it as one for ten does: a single hit that is missed is the whole page."""
+"""A filtered search for fewer hits is planned as one for ten: a single hit that is missed is the whole page."""
 
 STEP_TO_LOOK_UP = 0.25
 """The cost of a step of a walk in an order, with the look-up of its item, relative to the look-up of a match."""
@@ -76,11 +76,11 @@ _SURE = 0.8
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """The path by which the dense leg starts; its result may still make it compare every matching vector."""
+    """The path by which the dense leg starts; after its result it may still compare every matching vector."""
 
     path: Path
     few: int = 0
-    """Up to so many matches are compared exactly; -1: there are surely more, and nothing is counted."""
+    """Up to so many matches are compared exactly; -1: there are certainly more, and nothing is counted."""
     reach: int = 0
     """The most rows that a filtered walk may take."""
     effort: int = 0
@@ -118,7 +118,7 @@ def choose_way(
     if effort > 2 * less:
         # Twice the comparisons for some searches, against less than half the effort for all others.
         few, effort = min(2 * few, max(collection.documents, 1)), less
-    # A walk that needs more meets matches only far away from the query, where it would miss too many.
+    # A walk that needs more finds matches only far away from the query, where it would miss too many.
     reach = math.ceil(SPARE * _at_most(depth) * collection.documents / few)
     return Way(Path.APPROXIMATE, few=few, reach=reach, effort=min(effort, MAX_EFFORT))
 
@@ -360,7 +360,7 @@ def _legs(
 
 
 def _nothing_asked(profile: Profile) -> str:
-    """Names what the profile's legs need where the question gives none of it."""
+    """The inputs that the profile's legs need, where the question gives none of them."""
     waiting = [leg for leg in _GIVEN if profile.legs.get(leg)]
     needs = " and ".join(f"the {leg} leg needs {_GIVEN[leg][0]}" for leg in waiting)
     return f"{needs}; give {' or '.join(_GIVEN[leg][1] for leg in waiting)}, or words with other legs"

@@ -1,9 +1,9 @@
-"""The versions of a collection's profile are read, stored and put to use."""
+"""Reading, storing and activating the versions of a collection's profile."""
 
 from __future__ import annotations
 
 from retrieval.adapters.store.items import collections as stored_collections
-from retrieval.domain.checks import check_flags, is_storable
+from retrieval.domain.checks import check_flags, is_storable, is_whole
 from retrieval.domain.errors import Advice, InvalidRequestError, NotFoundError
 from retrieval.domain.search.profile import Profile, StoredProfile
 from retrieval.engine.collection_handle import CollectionHandle
@@ -14,7 +14,7 @@ MOST_LISTED = 1000
 """Versions that one call lists at most."""
 
 MAX_NOTE = 10_000
-"""Characters of what is said of a profile."""
+"""The most characters of a profile's note."""
 
 _MOST_VERSION = 2**31 - 1
 
@@ -75,4 +75,4 @@ def _checked_note(note: object) -> str:
 
 
 def _is_version(version: object) -> bool:
-    return isinstance(version, int) and not isinstance(version, bool) and 1 <= version <= _MOST_VERSION
+    return is_whole(version, 1, _MOST_VERSION)

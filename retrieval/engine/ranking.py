@@ -42,7 +42,7 @@ _SCORE = itemgetter(3)
 
 
 def relevances(ranked: Sequence[Fused], found: Found, profile: Profile) -> list[float]:
-    """Gives each candidate's own relevance to the query, 0 to 1, in the order given and of the same order.
+    """Each candidate's own relevance to the query, 0 to 1, in the given order, which it keeps.
 
     A weighted sum is on that scale already. RRF: the share of what an item has that every leg puts first. One leg: the
     share of the leg's best score. Union: the share of the most that its signals can give.
@@ -51,7 +51,7 @@ def relevances(ranked: Sequence[Fused], found: Found, profile: Profile) -> list[
 
 
 def bests_of(found: Found) -> dict[str, float]:
-    """Gives the score that counts as 1 of each ranking: the leg's best, or the maximum of a signal."""
+    """The score that counts as 1 in each ranking: the leg's best, or the maximum of a signal."""
     return {
         name: SIGNAL_BEST if name in SIGNALS or name == REFINING else best_of(list(map(_SCORE, candidates)))
         for name, candidates in found.rankings.items()
@@ -61,8 +61,8 @@ def bests_of(found: Found) -> dict[str, float]:
 def leg_features(ranked: Sequence[Fused], found: Found) -> dict[str, list[float]]:
     """Each candidate's score in each leg, 0 (not known, or not above 0) to 1 (the leg's best), and its signals.
 
-    None where there is one leg: relevance tells it. Nor of rewritten queries: few searches have them; nor of refining,
-    which is not of an item and the query alone.
+    Empty where there is one leg, which relevance already covers. Rewritten queries are left out because few searches
+    have them, and refining because it does not depend on the item and the query alone.
     """
     if len(found.rankings) == 1:
         return {}
@@ -97,7 +97,7 @@ def ranking(found: Found, profile: Profile, limit: int | None = None) -> list[Fu
     if len(found.rankings) > 1 or profile.signals:
         weights = profile.weights_of(found.rankings)
         return _good_enough(fuse(found.rankings, weights, profile.fusion, limit=limit), profile)
-    return [one for candidates in found.rankings.values() for one in _alone(candidates[:limit])]
+    return [candidate for candidates in found.rankings.values() for candidate in _alone(candidates[:limit])]
 
 
 def reranked(
@@ -108,19 +108,22 @@ def reranked(
     ``scores``: the reranker's by item id. Every score has its parts: the legs', and that of the reranker.
     """
     own = relevances(ranked, found, profile)
-    totals = reranked_scores(own, (scores.get(one.item_id) for one in ranked), wanted.weight)
+    totals = reranked_scores(own, (scores.get(candidate.item_id) for candidate in ranked), wanted.weight)
     ranks = {item_id: rank for rank, item_id in enumerate(sorted(scores, key=lambda item_id: -scores[item_id]), 1)}
     made = []
-    for one, relevance, total in zip(ranked, own, totals, strict=True):
-        parts = scaled_parts(one, (1 - wanted.weight) * relevance)
-        if (score := scores.get(one.item_id)) is not None:
-            parts = (*parts, Contribution(RERANK, ranks[one.item_id], score, wanted.weight, wanted.weight * score))
-        made.append(Fused(one.item_id, total, parts))
-    return sorted(made, key=lambda one: -one.score)
+    for candidate, relevance, total in zip(ranked, own, totals, strict=True):
+        parts = scaled_parts(candidate, (1 - wanted.weight) * relevance)
+        if (score := scores.get(candidate.item_id)) is not None:
+            parts = (
+                *parts,
+                Contribution(RERANK, ranks[candidate.item_id], score, wanted.weight, wanted.weight * score),
+            )
+        made.append(Fused(candidate.item_id, total, parts))
+    return sorted(made, key=lambda hit: -hit.score)
 
 
 def ranked_scores(found: Found, profile: Profile, limit: int) -> list[tuple[str, float]]:
-    """Item ids and scores as ``ranking`` has them, several times as fast: without the parts of the scores."""
+    """Item ids and scores as in ``ranking``, but without the parts of the scores, which is several times as fast."""
     if len(found.rankings) > 1 or profile.signals:
         weights, least = profile.weights_of(found.rankings), profile.min_score
         scored = fused_scores(found.rankings, weights, profile.fusion)[:limit]
@@ -142,13 +145,13 @@ def merged(each: Sequence[Found], *preferred: Sequence[Found]) -> Found:
     if not preferred and len(each) == 1:
         return each[0]
     first, *others = each
-    named = [(f":{number}", one) for number, one in enumerate(others, 1)]
+    named = [(f":{number}", legs) for number, legs in enumerate(others, 1)]
     for place, brought in enumerate(preferred, 1):
         suffix = PREFERRED if place == 1 else f"{PREFERRED}:{place}"
         named += [(f":{number}{suffix}" if number else suffix, part) for number, part in enumerate(brought)]
     rankings = dict(first.rankings)
-    for suffix, one in named:
-        for leg, candidates in one.rankings.items():
+    for suffix, legs in named:
+        for leg, candidates in legs.rankings.items():
             name = f"{leg}{suffix}"
             rankings[name] = [candidate._replace(leg=name) for candidate in candidates]
     each = [*each, *(part for brought in preferred for part in brought)]
@@ -157,18 +160,18 @@ def merged(each: Sequence[Found], *preferred: Sequence[Found]) -> Found:
         rankings=rankings,
         brought={
             **first.brought,
-            **{f"{leg}{suffix}": some for suffix, one in named for leg, some in one.brought.items()},
+            **{f"{leg}{suffix}": some for suffix, legs in named for leg, some in legs.brought.items()},
         },
-        weighed=sum(one.weighed for one in each),
-        fell_short=any(one.fell_short for one in each),
-        left_out=max((one.left_out for one in each if one.left_out is not None), default=None),
-        rows={item_id: row for one in each for item_id, row in one.rows.items()},
+        weighed=sum(legs.weighed for legs in each),
+        fell_short=any(legs.fell_short for legs in each),
+        left_out=max((legs.left_out for legs in each if legs.left_out is not None), default=None),
+        rows={item_id: row for legs in each for item_id, row in legs.rows.items()},
         vectors=_all_vectors(each),
     )
 
 
 def _all_vectors(each: Sequence[Found]) -> PoolVectors:
-    some = [one.vectors for one in each if one.vectors.places]
+    some = [legs.vectors for legs in each if legs.vectors.places]
     if not some:
         return NO_VECTORS
     item_ids = [item_id for vectors in some for item_id in vectors.places]
@@ -182,7 +185,7 @@ def fusion_name(found: Found, profile: Profile) -> str:
 
 
 def best_of_groups(ranked: Sequence[Fused], group_of: Mapping[str, Any]) -> list[Fused]:
-    """The best of each group, in order. An item without a group is one of its own."""
+    """The best of each group, in order. An item without a group forms a group of its own."""
     seen: set[str] = set()
     kept = []
     for candidate in ranked:
@@ -217,7 +220,7 @@ Columns = Mapping[str, tuple[Any, ...]]
 
 
 def present(ranked: Sequence[Fused], columns: Columns) -> list[Fused]:
-    """The candidates that are still there; others were removed since their leg found them."""
+    """The candidates that still exist; others were removed since their leg found them."""
     return [candidate for candidate in ranked if columns.get(candidate.item_id, (None,))[0] is not None]
 
 
@@ -228,9 +231,9 @@ def hits(
     slate: Sequence[Placed] = (),
     relevance: Mapping[str, float | None] = MappingProxyType({}),
 ) -> tuple[Hit, ...]:
-    """The hits in order, of candidates that are all there.
+    """The hits in order, of candidates that all exist.
 
-    ``slate`` says why items stand where they stand; of one that it does not name, the score alone brought it there.
+    ``slate`` has the reasons for the items' places; an item that it does not name has its place for its score.
     ``relevance``: the probability by item id that it is relevant, where it is told.
     """
     placed = {place.item_id: (place.slot, place.propensity) for place in slate}
@@ -259,7 +262,7 @@ _AS_USUAL = (Slot.EXPLOIT, 1.0)
 
 
 def calibration_of(collection: StoredCollection, profile: Profile) -> Calibration | None:
-    """The profile's own, or the collection's, if it is of the active space; else what is shipped for the space."""
+    """The profile's calibration if it is of the active space, else the collection's, else the shipped one."""
     space = None if collection.space is None else collection.space.space
     own = profile.calibration or collection.profile.calibration
     if own is not None and own.space == (space.name if space else ""):
@@ -268,7 +271,7 @@ def calibration_of(collection: StoredCollection, profile: Profile) -> Calibratio
 
 
 def check_calibrated(collection: StoredCollection, request: SearchRequest) -> None:
-    """Raise ``InvalidRequestError`` where a least relevance is asked for and nothing tells the relevance."""
+    """Raise ``InvalidRequestError`` where ``min_relevance`` is given and there is no calibration."""
     if request.min_relevance is None or calibration_of(collection, request.profile or collection.profile) is not None:
         return
     about = "has no embedding space" if collection.space is None else f"searches by {collection.space.space.name}"
@@ -283,11 +286,11 @@ def check_calibrated(collection: StoredCollection, request: SearchRequest) -> No
 def relevance_by_id(
     collection: StoredCollection, plan: SearchPlan, query: str, found: Found, shown: Sequence[Fused]
 ) -> Mapping[str, float | None]:
-    """The probability of each of the items that it is relevant; nothing where no calibration tells it."""
+    """The probability of each item to be relevant; empty without a calibration."""
     calibration = calibration_of(collection, plan.profile)
     if calibration is None:
         return {}
-    item_ids = [one.item_id for one in shown]
+    item_ids = [hit.item_id for hit in shown]
     brought = found.rankings.get(LegName.LEXICAL, ())
     knows_all_words = plan.request.with_both_scores or len(brought) < plan.request.depth
     most = most_by_words(query, collection.documents)
@@ -300,16 +303,16 @@ def good_enough(
 ) -> tuple[Sequence[int] | None, tuple[str, ...]]:
     """The places from 0 of the hits with the least score and relevance (None: all), and why there are none.
 
-    A hit whose relevance is not known has not the least one.
+    A hit of unknown relevance counts as below the least one.
     """
     least, surest = request.min_score, request.min_relevance
     if least is None and surest is None:
         return None, ()
     places = [
         place
-        for place, one in enumerate(shown)
-        if (least is None or one.score >= least - _ROUNDING)
-        and (surest is None or (relevance.get(one.item_id) or 0.0) >= surest)
+        for place, hit in enumerate(shown)
+        if (least is None or hit.score >= least - _ROUNDING)
+        and (surest is None or (relevance.get(hit.item_id) or 0.0) >= surest)
     ]
     return places, () if places or not shown else _why_none(request, shown, relevance)
 
@@ -317,11 +320,11 @@ def good_enough(
 def _why_none(request: SearchRequest, shown: Sequence[Fused], relevance: Mapping[str, float | None]) -> tuple[str, ...]:
     said = []
     if request.min_relevance is not None:
-        best = max((one for one in relevance.values() if one is not None), default=None)
+        best = max((value for value in relevance.values() if value is not None), default=None)
         found = "none of them is known" if best is None else f"the highest is {best:.3f}"
         said.append(f"relevance {request.min_relevance:g}: {found}")
     if request.min_score is not None:
-        said.append(f"score {request.min_score:g}: the highest is {max(one.score for one in shown):.4f}")
+        said.append(f"score {request.min_score:g}: the highest is {max(hit.score for hit in shown):.4f}")
     return (f"nothing found: none of the best {len(shown)} items has {' and '.join(said)}",)
 
 

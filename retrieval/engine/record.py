@@ -88,7 +88,7 @@ def request_of(recorded: RecordedSearch) -> SearchRequest | None:
 
 
 def _later(asked: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields that older records do not have."""
+    """The fields that older records lack."""
     as_of, about = asked.get("as_of"), asked.get("about")
     return {
         "rewrites": tuple(asked.get("rewrites", ())),
@@ -151,7 +151,7 @@ class Recordable(Protocol):
         """The collection that answered."""
 
     def record(self) -> SearchRecord:
-        """Everything that is kept; made behind the answer."""
+        """The whole record, made after the answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,13 +172,13 @@ class Decided:
     """The facts about the pool's items beside relevance and legs, by name and item id."""
 
     def explored(self, policy: str, propensity: Mapping[str, float]) -> Decided:
-        """The same with a slate drawn by a policy; ``propensity`` is the probability to be shown, by item id."""
+        """The same inputs with a slate drawn by a policy; ``propensity`` is the probability to be shown, by item id."""
         return replace(self, policy=policy, signals={**self.signals, "propensity": propensity})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answered:
-    """A search that was answered, with all that its record is made of."""
+    """An answered search, with all that its record is made of."""
 
     retrieval_id: UUID
     collection_id: int
@@ -193,7 +193,7 @@ class Answered:
     shown: Sequence[Fused]
     """The hits, in their order, without the texts of their items: those may be large, and records wait."""
     slate: Sequence[Placed] = ()
-    """The slots of the hits; a hit that it does not name has its place for its score."""
+    """The slots of the hits; a hit that is not named has its place for its score."""
     timings_ms: Mapping[str, float]
     seed: int
     decided: Decided = Decided()
@@ -205,7 +205,7 @@ class Answered:
         return record(self)
 
     def written_down(self) -> Recordable | WrittenDown:
-        """The same as it is sent, which takes less room while it waits; itself, where it cannot be written down."""
+        """The same record as it is sent, which takes less room; unchanged where it cannot be written down."""
         try:
             row = encoded(self.record())
         except Exception:  # noqa: BLE001 - who records it finds the same, and counts it
@@ -258,7 +258,7 @@ def record(answered: Answered) -> SearchRecord:
         timings_ms={stage: ms for stage, ms in answered.timings_ms.items() if stage != TOTAL},
         retrieval_time_ms=answered.timings_ms[TOTAL],
         top_score=top_score(hits),
-        score_spread=score_spread([one.score for one in hits]),
+        score_spread=score_spread([hit.score for hit in hits]),
         generation_triggered=context.generated,
         backtrack_count=context.backtracks,
         **_pool(pool, answered),

@@ -1,4 +1,4 @@
-"""The work behind answers: searches are recorded, and some of them are kept as samples.
+"""The work after answers: searches are recorded, and some are kept as samples.
 
 A search never waits for its record, unless its profile asks for that, and never fails with it. While the database is
 away, records wait for it; those for which there is no room, or that it refuses, are counted by reason.
@@ -38,10 +38,10 @@ from retrieval.engine.record import Answered, Recordable, WrittenDown
 _log = logging.getLogger(__name__)
 
 MOST_WAITING = 2000
-"""Records that wait to be stored; a search beside them is not recorded."""
+"""The most records that wait to be stored; further searches are not recorded."""
 
 BATCH = TOGETHER
-"""Records that one statement stores at most."""
+"""The most records that one statement stores."""
 
 _PIECE = 8
 """Records that are written down at once: a millisecond or two, for which the event loop may wait."""
@@ -59,7 +59,7 @@ FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.1, 5.0
 """Between attempts while the database is away: twice as long each time."""
 
 OVERFLOW, UNREACHABLE, REFUSED, UNWRITABLE = "overflow", "unreachable", "refused", "unwritable"
-"""Why a search was not recorded: no room, the database away until the end, refused by it, not to be written down."""
+"""The reasons why a search was not recorded: no room, no database until the end, refused by it, not writable."""
 
 Store = Callable[[Database, int, Sequence[bytes], Losses], Awaitable[frozenset[UUID]]]
 
@@ -89,14 +89,14 @@ class _Waiting:
 
 @dataclass(slots=True, eq=False)
 class Recorder:
-    """Keeps a platform's searches. Records wait: what only the answer needs is not to be given."""
+    """Records a platform's searches. Records wait in memory, so data that only the answer needs is not passed."""
 
     database: Database
     tenant_id: int
     most_waiting: int = MOST_WAITING
     store_together: Store = store_recordings
     observer: Observer | None = None
-    """The observer that is told of stored and lost records; None: there is no observer."""
+    """The observer that is called with stored and lost records; None: there is no observer."""
     _queue: deque[_Waiting] = field(default_factory=deque)
     _offered: int = 0
     _recorded: int = 0
@@ -123,11 +123,11 @@ class Recorder:
         return answered.written_down()
 
     def offer(self, answered: Recordable | WrittenDown) -> bool:
-        """Have the search recorded behind its answer; False: there is no room."""
+        """Record the search after its answer; False: there is no room."""
         return self._enqueue(answered, None)
 
     async def store(self, each: Sequence[Recordable | WrittenDown]) -> list[bool]:
-        """Have the searches recorded now; gives of each whether it is in the database."""
+        """Record the searches now; returns of each whether it is in the database."""
         loop = asyncio.get_running_loop()
         futures = [loop.create_future() for _ in each]
         for answered, future in zip(each, futures, strict=True):
@@ -142,7 +142,7 @@ class Recorder:
     async def recorded(self) -> None:
         """Return once every search offered so far is in the database, or counted as lost.
 
-        Raises ``DatabaseUnreachableError`` or ``PoolExhaustedError`` if the database cannot be had; they wait on.
+        Raises ``DatabaseUnreachableError`` or ``PoolExhaustedError``; the searches then keep waiting.
         """
         if self._queue:
             future = asyncio.get_running_loop().create_future()
@@ -152,7 +152,7 @@ class Recorder:
             await future
 
     async def aclose(self) -> None:
-        """Store what waits, or count it as lost; and tell the database what was lost."""
+        """Store the waiting records or count them as lost, and store the losses."""
         self._is_closing = True
         self._hurry.set()
         if self._task is not None:
@@ -204,7 +204,7 @@ class Recorder:
                 return
 
     async def _wait(self, seconds: float) -> bool:
-        """Wait so long, or until it is urgent; tells whether it is."""
+        """Wait so long, or until it is urgent; returns whether it is."""
         if not self._is_closing:
             try:
                 async with asyncio.timeout(seconds):
@@ -228,11 +228,11 @@ class Recorder:
                 return
 
     async def _batch(self) -> list[_Waiting]:
-        """The first records of the queue, written down; what cannot be written down is lost."""
+        """The first records of the queue as they are sent; those that cannot be written down are lost."""
         waiting = list(islice(self._queue, BATCH))
-        for one in waiting:
-            if one.stored is not None and one.stored.cancelled():
-                self._drop(one, UNREACHABLE)
+        for entry in waiting:
+            if entry.stored is not None and entry.stored.cancelled():
+                self._drop(entry, UNREACHABLE)
         left = [
             entry
             for entry in waiting
@@ -241,10 +241,10 @@ class Recorder:
         for start in range(0, len(left), _PIECE):
             piece = left[start : start + _PIECE]
             rows = await aside(partial(_rows_of, [entry.answered for entry in piece]), is_long=True)
-            for one, row in zip(piece, rows, strict=True):
+            for entry, row in zip(piece, rows, strict=True):
                 if row is None:
-                    self._drop(one, UNWRITABLE)
-                one.row = row
+                    self._drop(entry, UNWRITABLE)
+                entry.row = row
         return [entry for entry in islice(self._queue, BATCH) if entry.row is not None]
 
     async def _store(self, batch: Sequence[_Waiting]) -> None:
@@ -262,17 +262,17 @@ class Recorder:
         if first in stored:
             self._untold.subtract(losses)
             self._untold = +self._untold
-        for one in batch:
-            if one.answered.retrieval_id not in stored:  # its collection is gone
-                self._drop(one, REFUSED)
+        for entry in batch:
+            if entry.answered.retrieval_id not in stored:  # its collection is gone
+                self._drop(entry, REFUSED)
                 continue
-            self._queue.remove(one)
+            self._queue.remove(entry)
             self._recorded += 1
-            if one.stored is not None and not one.stored.done():
-                one.stored.set_result(True)
+            if entry.stored is not None and not entry.stored.done():
+                entry.stored.set_result(True)
 
     async def _store_apart(self, batch: Sequence[_Waiting], error: Exception) -> None:
-        """One of them, or what was lost, was refused: it must not cost the others."""
+        """Find the record, or the loss, that was refused, so that the others are stored."""
         if len(batch) > 1:
             for entry in batch:
                 try:
@@ -286,7 +286,7 @@ class Recorder:
             self._drop(batch[0], REFUSED)
 
     def _put_off(self, error: RetrievalError) -> None:
-        """The database is away: who waits for a record waits no longer, and at the end nobody does."""
+        """The database is away: release the callers that have waited for long, and at the end all of them."""
         for entry in list(self._queue):
             if self._is_closing or entry.stored is not None:
                 self._drop(entry, UNREACHABLE)
@@ -307,22 +307,22 @@ class Recorder:
                 future.set_result(None)
         self._flushes = [(number, future) for number, future in self._flushes if not future.done()]
 
-    def _drop(self, one: _Waiting, reason: str) -> None:
-        self._queue.remove(one)
-        self._lose(one, reason)
+    def _drop(self, waiting: _Waiting, reason: str) -> None:
+        self._queue.remove(waiting)
+        self._lose(waiting, reason)
 
-    def _lose(self, one: _Waiting, reason: str) -> None:
-        answered = one.answered
+    def _lose(self, waiting: _Waiting, reason: str) -> None:
+        answered = waiting.answered
         self._lost[reason] += 1
         if self.observer is not None:
             self.observer.unrecorded(reason)
         self._untold[answered.collection_id, time_of(answered.retrieval_id).date(), reason] += 1
-        if one.stored is not None and not one.stored.done():
-            one.stored.set_result(False)
+        if waiting.stored is not None and not waiting.stored.done():
+            waiting.stored.set_result(False)
 
 
 def _rows_of(each: Sequence[Recordable | WrittenDown]) -> list[bytes | None]:
-    """The records as they are sent; None for what cannot be written down."""
+    """The records as they are sent; None for a record that cannot be written down."""
     rows: list[bytes | None] = []
     for answered in each:
         try:
@@ -334,7 +334,7 @@ def _rows_of(each: Sequence[Recordable | WrittenDown]) -> list[bytes | None]:
 
 
 MOST_SAMPLES_WAITING = 8
-"""Samples being stored at a time; what comes beside them is not kept."""
+"""The most samples that are stored at a time; further ones are not kept."""
 
 
 @dataclass(slots=True)
@@ -349,7 +349,7 @@ class Sampler:
     waiting: set[asyncio.Task[None]] = field(default_factory=set)
 
     def offer(self, request: CandidateRequest, query: Query, found: Found) -> None:
-        """Perhaps keep a search. One that compared every vector is perfect, and nothing can be learned from it."""
+        """Perhaps keep a search as a sample. A search that compared every vector has a recall of 1 and is not kept."""
         if found.path is not Path.APPROXIMATE or query.vector is None or self.chance.random() >= self.rate:
             return
         if len(self.waiting) >= MOST_SAMPLES_WAITING:

@@ -28,16 +28,16 @@ from retrieval.learning.learned_model import LearnedModel
 from retrieval.learning.slate import policy_for
 
 _EQUAL = 1e-9
-"""Scores and probabilities that differ by less, relative to the larger, are equal."""
+"""Scores and probabilities that differ by less, relative to the larger, count as equal."""
 
 _ALIKE = 1e-6
 """The same for learned rewards, whose arms are sums in another order."""
 
 
 def looked_at(recorded: RecordedSearch) -> list[str]:
-    """The candidates whose arms the search read."""
+    """The recorded candidates whose arms the search read."""
     uses = recorded.pool_signals.get("uses", ())
-    return [item_id for item_id, one in zip(recorded.pool_items, uses, strict=False) if one is not None]
+    return [item_id for item_id, use in zip(recorded.pool_items, uses, strict=False) if use is not None]
 
 
 def buckets_of(recorded: RecordedSearch) -> tuple[str, ...]:
@@ -48,7 +48,7 @@ def buckets_of(recorded: RecordedSearch) -> tuple[str, ...]:
 def candidates_again(
     recorded: RecordedSearch, profile: Profile, model: LearnedModel | None
 ) -> list[TargetCandidate] | None:
-    """The candidates of the record, in its order, with their final scores; None: they cannot be had."""
+    """The candidates of the record, in its order, with their final scores; None: they cannot be computed."""
     pool = _pool_of(recorded, profile)
     ran = replace(profile, legs={leg: weight for leg, weight in profile.legs.items() if leg in pool.scores})
     found = by_relevance(pool, ran)
@@ -80,7 +80,7 @@ def _drawn(
     signals, is_learned = recorded.pool_signals, "learned" in recorded.pool_signals
     known = [candidate for candidate in candidates if signals["eligible"][candidate.place] is not None]
     if is_learned:
-        known.sort(key=lambda one: (-signals["score"][one.place], one.item_id))
+        known.sort(key=lambda candidate: (-signals["score"][candidate.place], candidate.item_id))
     order = [Fused(candidate.item_id, candidate.score, ()) for candidate in known]
     by_id = {candidate.item_id: candidate for candidate in order}
     decision = Decision(
@@ -199,7 +199,7 @@ ROUNDED = 1e-3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """An item that stands elsewhere today, or with another score."""
+    """An item that has another place or score today."""
 
     item_id: str
     rank_then: int | None
@@ -225,11 +225,11 @@ class Replay(Told):
     is_reproduced: bool
     """True if the recorded ranking follows from the record."""
     why_not: tuple[str, ...]
-    """The places where it does not, in words."""
+    """The places where it does not follow, in words."""
     changes: tuple[str, ...]
     """The changes since then that concern the whole search: profile, path, model, statistics."""
     differences: tuple[Difference, ...]
-    """Item by item, in the order of today's hits and then of those that are gone."""
+    """The changes item by item, in the order of today's hits and then of those that are gone."""
 
     @property
     def is_same_today(self) -> bool:
@@ -278,7 +278,7 @@ def _stacked(
 
 
 def bests_of(recorded: RecordedSearch) -> Mapping[str, float]:
-    """Gives the score that a weighted sum takes as 1, by leg."""
+    """The score that a weighted sum takes as 1, by leg."""
     bests: Mapping[str, float] = recorded.pool_signals["bests"]
     return bests
 
@@ -286,7 +286,7 @@ def bests_of(recorded: RecordedSearch) -> Mapping[str, float]:
 def why_not_reproduced(
     recorded: RecordedSearch, profile: Profile | None, model: LearnedModel | None = None
 ) -> tuple[str, ...]:
-    """Gives the reasons why the recorded ranking does not follow from its own record; none: it follows.
+    """The reasons why the recorded ranking does not follow from its own record; empty: it follows.
 
     ``profile`` is the one that answered; None: it is not stored any more. ``model`` is the recorded version's.
     """
@@ -315,7 +315,7 @@ def why_not_reproduced(
 def differences(
     then: RecordedSearch, now: RecordedSearch, items: Mapping[str, ItemState]
 ) -> tuple[tuple[str, ...], tuple[Difference, ...]]:
-    """Gives the changes of the whole search, and the items whose place or score differs, each with the reason.
+    """The changes of the whole search, and the items whose place or score differs, each with the reason.
 
     ``items``: those of both that there are today, by id.
     """
@@ -390,7 +390,7 @@ def _redrawn(item_id: str, then: RecordedSearch, now: RecordedSearch) -> list[st
 
 
 def _moved_by_leg(item_id: str, then: RecordedSearch, now: RecordedSearch, tolerance: float) -> list[str]:
-    """Tells how the item's raw score or rank has moved, by leg."""
+    """The changes of the item's raw score or rank, by leg."""
     found = []
     for leg in then.pool_signals["legs"].keys() & now.pool_signals["legs"].keys():
         raw_then, raw_now = _signal(then, "legs", leg, item_id), _signal(now, "legs", leg, item_id)
@@ -410,7 +410,7 @@ def _signal(search: RecordedSearch, name: str, leg: str, item_id: str) -> Any:
 
 
 def _score_of(search: RecordedSearch, item_id: str, shown: Impression | None) -> float | None:
-    """The score that was shown, or else the score in the pool."""
+    """The score that was shown, else the score in the pool."""
     if shown is not None:
         return shown.score
     try:
@@ -433,13 +433,13 @@ def _unequal(recorded: RecordedSearch, again: Sequence[float]) -> list[str]:
 
 
 def _out_of_order(recorded: RecordedSearch, profile: Profile, scores: Mapping[str, float]) -> list[str]:
-    """Tells which hits placed by score are not in the order of the scores."""
+    """The hits placed by score that are not in the order of the scores."""
     shown = _exploited(recorded)
     wrong = [hit for hit in shown if not _is_equal(hit.score, scores[hit.item_id])]
     found = [f"the score of hit {hit.item_id} is not that of its candidate" for hit in wrong[:1]]
     if profile.diversity.relevance_share is not None or "propensity" in recorded.pool_signals:
         return found  # diverse hits stand in an order of their own, and those of a drawing in that of the policy
-    ordered = sorted(shown, key=lambda one: (-scores[one.item_id], one.item_id))
+    ordered = sorted(shown, key=lambda candidate: (-scores[candidate.item_id], candidate.item_id))
     for was, again in zip(shown, ordered, strict=True):
         if was.item_id != again.item_id and not _is_equal(scores[was.item_id], scores[again.item_id]):
             return [*found, f"{was.item_id} was shown at rank {was.rank}, where {again.item_id} belongs"]

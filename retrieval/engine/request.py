@@ -49,7 +49,7 @@ from retrieval.domain.search.signals import VectorSimilarity
 
 
 def checked_item_ids(item_ids: Sequence[str]) -> list[str]:
-    """The identifiers. Raises ``InvalidRequestError`` for something that no item can be called."""
+    """The identifiers. Raises ``InvalidRequestError`` for values that cannot be an item's id."""
     if isinstance(item_ids, str) or not isinstance(item_ids, Sequence):
         raise InvalidRequestError(f"item ids come in a list such as ['a', 'b'], not {item_ids!r:.80}")
     for item_id in item_ids:
@@ -59,7 +59,7 @@ def checked_item_ids(item_ids: Sequence[str]) -> list[str]:
 
 
 def check_profile(profile: object) -> None:
-    """Raise ``InvalidRequestError`` for a value that is no profile, such as the dictionary of one."""
+    """Raise ``InvalidRequestError`` for a value that is no ``Profile``, such as a dictionary."""
     if not isinstance(profile, Profile):
         raise InvalidRequestError(
             f"profile is a {type(profile).__name__}; it must be a Profile, which Profile.from_dict makes of "
@@ -76,13 +76,13 @@ MAX_QUERIES = 1000
 """Queries in one call."""
 
 MAX_HITS = 10_000
-"""Hits wanted of all queries of one call together."""
+"""The most hits of all queries of one call together."""
 
 MAX_REWRITES = 10
 """Other wordings of one query."""
 
 MAX_PREFERRED = 4
-"""Filters whose matches one search ranks higher."""
+"""The most filters whose matches one search ranks higher."""
 
 MAX_ENTITIES = 100
 """The most entities that one question names."""
@@ -106,7 +106,7 @@ class SearchRequest:
     profile: Profile | None
     """The call's own profile; None: the collection's."""
     group_by: Field | None = None
-    """The best hit of each of its values; None: every hit counts."""
+    """The attribute of whose values only the best hit each is shown; None: every hit counts."""
     prefixes: tuple[str, ...] = ()
     """Beginnings of words that the lexical leg ranks by too."""
     rewrites: tuple[str, ...] = ()
@@ -118,9 +118,9 @@ class SearchRequest:
     tags: frozenset[str] = frozenset()
     """The tags that the question is about."""
     as_of: datetime | None = None
-    """The moment that signals take as now; None: the clock's."""
+    """The moment that signals take as now; None: the present."""
     about: Vector | None = None
-    """The vector that tells the question's cluster, shape (dimensions,); None: the one that is searched with."""
+    """The vector that determines the question's cluster, shape (dimensions,); None: the query's vector."""
     min_score: float | None = None
     """The least score of a hit; None: any."""
     min_relevance: float | None = None
@@ -135,7 +135,7 @@ class SearchRequest:
 
     @property
     def narrowed(self) -> tuple[SearchRequest, ...]:
-        """The request for each thing that is preferred, alone."""
+        """One request for each preferred filter."""
         if not self.preferred:
             return ()
         always = () if self.condition is None else (self.condition,)
@@ -210,10 +210,10 @@ def _checked_least(name: str, value: object, least: float, most: float) -> float
 
 
 def checked_preferred(prefer: object) -> tuple[Filter, ...]:
-    """The filters of what is preferred: of one, of a list of them with the most preferred first, or None.
+    """The preferred filters, from one mapping, a list with the most preferred first, or None.
 
-    One that is given twice counts where it stands first. Raises ``InvalidFilterError``, and ``InvalidRequestError`` for
-    more than ``MAX_PREFERRED``.
+    A filter that is given twice counts where it stands first. Raises ``InvalidFilterError``, and
+    ``InvalidRequestError`` for more than ``MAX_PREFERRED``.
     """
     if prefer is None or (isinstance(prefer, tuple) and not prefer):
         return ()
@@ -279,7 +279,7 @@ def _checked_moment(moment: datetime) -> datetime:
 def checked_requests(
     queries: object, *, vectors: object = None, limit: int = 10, bounds: SearchBounds = DEFAULT_BOUNDS, **same: Any
 ) -> list[SearchRequest]:
-    """One request a query, or an error that names the query and says what to change; ``same`` is all requests'."""
+    """One request for each query, or an error that names the query and says what to change; ``same`` applies to all."""
     if isinstance(queries, str) or not isinstance(queries, Sequence):
         raise InvalidRequestError("the queries come in a list such as ['first', 'second']")
     if len(queries) > MAX_QUERIES:
@@ -449,7 +449,7 @@ _HINTS = {
 
 
 def _meaning(value: Scalar) -> tuple[str, Scalar]:
-    """Gives the value as a number or as its spelling: a command line gives 26 as both, in one list."""
+    """The value as a number or as its spelling: a command line gives 26 as both, in one list."""
     said: object = value
     if isinstance(value, str):
         try:
@@ -498,7 +498,7 @@ def _flat(vector: object) -> Vector:
     if exact.ndim != 1:
         raise InvalidVectorError(f"the query vector must have one dimension, not shape {exact.shape}")
     largest = float(np.abs(exact).max(initial=0.0))
-    # Single precision holds no larger ones, and rounds smaller ones off: the direction alone counts.
+    # Single precision holds no larger numbers, and rounds small ones off; only the direction counts.
     if math.isfinite(largest) and largest and not 1e-18 < largest < 1e18:
         exact = exact / largest
     array: Vector = exact.astype(np.float32)
@@ -512,7 +512,7 @@ NO_SPACE = (
 
 @dataclass(frozen=True, slots=True)
 class QueryVectors:
-    """One vector a request, each of shape (dimensions,) and unit length; None where there is none."""
+    """One vector for each request, of shape (dimensions,) and unit length; None where there is no vector."""
 
     vectors: tuple[Vector | None, ...]
     why_none: str | None = None
@@ -528,9 +528,9 @@ async def query_vectors(
     the embedder's when no other leg can answer.
     """
     vectors: list[Vector | None] = []
-    for one in requests:
+    for request in requests:
         try:
-            vectors.append(None if one.vector is None else unit_query_vector(one.vector, collection))
+            vectors.append(None if request.vector is None else unit_query_vector(request.vector, collection))
         except RetrievalError as error:
             raise error if len(requests) == 1 else type(error)(f"query {len(vectors) + 1}: {error}") from None
     wanting = [place for place, request in enumerate(requests) if request.vector is None]
@@ -576,5 +576,5 @@ def weighs_vectors(profile: Profile) -> bool:
 
 
 def _lost(profile: Profile) -> str:
-    """Names what a search without a vector does without."""
+    """The parts of a profile that a search without a vector goes without."""
     return "the dense leg did not run" if profile.legs.get(LegName.DENSE) else "vector_similarity is 0"

@@ -11,6 +11,7 @@ import numpy as np
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.learning.arms import read_arms
+from retrieval.domain.checks import is_number
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.learning.arm import Expectation, ItemArms
 from retrieval.domain.search.fusion import Fused, scaled_parts
@@ -25,16 +26,16 @@ from retrieval.learning.stack import AFFINITY, LEARNED, LENGTH, RELEVANCE, Logit
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pool:
-    """Candidates with what their score is made of; sequences in one order, the most relevant first."""
+    """Candidates with the parts of their scores; all sequences in one order, the most relevant first."""
 
     ranked: Sequence[Fused]
     relevance: Sequence[float]
     """0 to 1."""
     legs: Mapping[str, Sequence[float]]
-    """0 to 1, by leg; none where there is one leg, which relevance tells."""
+    """Scores from 0 to 1 by leg; empty where there is one leg, whose score relevance is."""
     arms: Sequence[ItemArms]
     cosines: Sequence[float | None]
-    """Cosines of the query and the queries that each item was rewarded for; None: it never was."""
+    """Cosines of the query and the queries that each item was rewarded for; None: the item never was."""
     buckets: tuple[str, ...]
     """The context buckets of the search."""
 
@@ -48,7 +49,7 @@ def predictions(pool: Pool, model: LearnedModel, combination: Combination) -> li
 
 @dataclass(frozen=True, slots=True)
 class PoolScores:
-    """The scores of a pool, and what each is made of; only what is shown is worth explaining."""
+    """The scores of a pool; their parts are made only for items that are shown."""
 
     scores: Sequence[float]
     """The scores in the order of the pool."""
@@ -91,8 +92,8 @@ def learned_signals(pool: Pool, predicted: Sequence[Prediction]) -> dict[str, di
         "learned": {prediction.item_id: prediction.mean for prediction in predicted},
         "effective_sample_size": {prediction.item_id: prediction.effective_sample_size for prediction in predicted},
         "logit_mean": {prediction.item_id: prediction.logit_mean for prediction in predicted},
-        "cosine": {one.item_id: cosine for one, cosine in zip(pool.ranked, pool.cosines, strict=True)},
-        LENGTH: {one.item_id: length for one, length in zip(pool.ranked, _lengths(pool), strict=True)},
+        "cosine": {candidate.item_id: cosine for candidate, cosine in zip(pool.ranked, pool.cosines, strict=True)},
+        LENGTH: {candidate.item_id: length for candidate, length in zip(pool.ranked, _lengths(pool), strict=True)},
     }
 
 
@@ -143,7 +144,7 @@ def _stacked(stack: LogitStack, signals: Mapping[str, Floats]) -> PoolScores:
 
 
 def _ranks(values: Floats) -> list[int]:
-    """The rank of each, from 1; equal ones stand in the order of the pool."""
+    """The rank of each candidate, from 1; equal ones are in the order of the pool."""
     ranks = np.empty(len(values), dtype=np.int64)
     ranks[np.argsort(-values, kind="stable")] = np.arange(1, len(values) + 1)
     return ranks.tolist()
@@ -242,26 +243,29 @@ def predicted(
     items: Sequence[ItemArms],
     relevance: Mapping[str, float],
 ) -> dict[str, Expectation]:
-    """Gives the model's predictions for the items, as a search with that combination computes them. Pure."""
+    """The model's predictions for the items, as a search with that combination computes them. Pure."""
     if learned.combination is Combination.SUM:
         known = [relevance.get(item.item_id) for item in items]
         found = model.reward.predict(buckets, items, known)
     else:
         found = model.by_item.predict(buckets, items)
     return {
-        one.item_id: Expectation(
-            mean=one.mean, sd=one.sd, uses=item.anywhere.uses, effective_sample_size=one.effective_sample_size
+        prediction.item_id: Expectation(
+            mean=prediction.mean,
+            sd=prediction.sd,
+            uses=item.anywhere.uses,
+            effective_sample_size=prediction.effective_sample_size,
         )
-        for item, one in zip(items, found, strict=True)
+        for item, prediction in zip(items, found, strict=True)
     }
 
 
 def checked_relevance(relevance: Mapping[str, float]) -> Mapping[str, float]:
-    """The numbers by item id. Raises ``InvalidRequestError`` for no mapping, or one that is not from 0 to 1."""
+    """The numbers by item id. Raises ``InvalidRequestError`` for no mapping, or a number outside 0 to 1."""
     if not isinstance(relevance, Mapping):
         raise InvalidRequestError(f"relevance is {relevance!r:.80}; it comes as numbers from 0 to 1 by item id")
     for item_id, value in relevance.items():
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+        if not is_number(value, 0, 1):
             raise InvalidRequestError(f"the relevance of {item_id!r:.80} is {value!r:.40}; it is a number from 0 to 1")
     return relevance
 

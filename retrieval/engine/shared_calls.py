@@ -1,4 +1,4 @@
-"""Calls that are made once for all who ask the same, and answers that are kept."""
+"""Calls that are made once for all callers that ask the same, and cached answers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from retrieval.engine.stages import Clock
 _log = logging.getLogger(__name__)
 
 MOST_UNDER_WAY = 256
-"""Calls under way at once; what is asked beside them is refused."""
+"""The most calls under way at once; further ones are refused."""
 
 
 @dataclass(slots=True)
@@ -34,14 +34,14 @@ class SharedCalls:
     """A platform's calls of language models that are under way, by what they ask. Belongs to one event loop."""
 
     def __init__(self, guards: Guards | None = None) -> None:
-        """``guards``: those that all who ask the same language models share."""
+        """``guards``: the breakers that all callers of the same language models share."""
         self._guards = guards or Guards(LANGUAGE_MODEL)
         self._calls: dict[Hashable, _Call] = {}
         self._is_closed = False
         self._locks: WeakValueDictionary[Hashable, asyncio.Lock] = WeakValueDictionary()
 
     def lock(self, key: Hashable) -> asyncio.Lock:
-        """The lock of that key: for what the answers of several calls may not do at once."""
+        """The lock of that key, for work that the answers of several calls may not do at once."""
         return self._locks.setdefault(key, asyncio.Lock())
 
     def guard(self, llm: LLM, name: str) -> Guard:
@@ -54,8 +54,7 @@ class SharedCalls:
         """A language model's answer through its breaker, checked against the schema.
 
         ``seconds``: the budget that the breaker counts; None: it may take as long as it takes. Raises
-        ``LLMUnavailableError`` and ``LLMRejectedError``: models come from anywhere, and what else they raise becomes
-        one of these.
+        ``LLMUnavailableError`` and ``LLMRejectedError``: other errors of a model become one of these.
         """
         from retrieval.adapters.llms.json_shape import JSONShape  # its libraries serve no search
 
@@ -74,10 +73,10 @@ class SharedCalls:
     async def result(
         self, key: Hashable, make: Callable[[], Coroutine[Any, Any, Any]], seconds: float | None = None
     ) -> Any:
-        """Gives the result, or the error, of the call under way with that key, or else of a new call.
+        """The result, or the error, of the call under way with that key, or else of a new call.
 
-        Raises ``TimeoutError`` when it takes longer than ``seconds`` (it goes on), and ``LLMUnavailableError`` when
-        too many are under way, or when all are ended. Who is cancelled while nobody else waits ends the call too.
+        Raises ``TimeoutError`` when it takes longer than ``seconds`` (it goes on), and ``LLMUnavailableError`` when too
+        many are under way, or when all are ended. The last waiting caller that is cancelled ends the call too.
         """
         call = self._calls.get(key) or self._started(key, make)
         task = call.task
@@ -114,14 +113,14 @@ class SharedCalls:
 
     def _settle(self, key: Hashable, task: asyncio.Task[Any]) -> None:
         del self._calls[key]
-        # Perhaps nobody waits for it any more: then nobody else would hear of it.
+        # Perhaps nobody waits for the call any more, so its error is logged here.
         if not task.cancelled() and (error := task.exception()) is not None:
             _log.debug("a call of a language model failed: %s", error)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewriteCache:
-    """One tenant's rewrites. Neither reading nor keeping them fails: what the database cannot give is not at hand."""
+    """One tenant's cached rewrites. Neither reading nor storing them fails: an error counts as a miss."""
 
     database: Database
     tenant_id: int
@@ -131,7 +130,7 @@ class RewriteCache:
     """Days for which rewrites are used."""
 
     async def read(self, model: str, query: str, *, instructions: str) -> list[str] | None:
-        """The rewrites of a query by that model under those instructions; None where none are kept, or expired."""
+        """The cached rewrites of a query by that model under those instructions; None: none, or they expired."""
         try:
             return await cached_rewrites(
                 self.database, self.tenant_id, model, query, self._now, instructions=instructions

@@ -30,7 +30,7 @@ class Signaller:
     async def signalled(
         self, each: Sequence[Found], profile: Profile, queries: Sequence[Query], now: datetime
     ) -> list[Found]:
-        """Gives the candidates of several searches by one profile, with their signals' rankings.
+        """The candidates of several searches by one profile, with their signals' rankings.
 
         A signal that a query gives nothing to compare is told too, whatever it weighs: by the record, another profile
         can be judged that weighs it. ``now`` is the clock's: an item that is gone, or has expired by then, is a
@@ -53,7 +53,7 @@ class Signaller:
                 signalled(
                     found,
                     [signal for signal in profile.signals if signal.weight or not signal.compares(asked)],
-                    {item_id: one for item_id, one in known.items() if not _has_expired(one, now)},
+                    {item_id: candidate for item_id, candidate in known.items() if not _has_expired(candidate, now)},
                     asked,
                 )
                 for found, known, asked in zip(each, facts, each_asked, strict=True)
@@ -62,7 +62,7 @@ class Signaller:
         )
 
     async def unexpired(self, each: Sequence[Found], now: datetime) -> list[Found]:
-        """Gives the candidates of several searches that have not expired by ``now``."""
+        """The candidates of several searches that have not expired by ``now``."""
         all_ids = list(dict.fromkeys(item_id for found in each for item_id in _ids(found)))
         expiries = await read_expiries(self.database, self.tenant_id, self.collection.collection_id, all_ids)
         if not expiries:
@@ -76,7 +76,7 @@ def signalled(found: Found, signals: Sequence[Signal], known: Mapping[str, Known
     kept = only(found, known)
     rankings = dict(kept.rankings)
     for signal in signals:
-        values = sorted((-signal.value(one.facts, asked), item_id) for item_id, one in known.items())
+        values = sorted((-signal.value(candidate.facts, asked), item_id) for item_id, candidate in known.items())
         rankings[signal.key] = [
             Candidate(signal.key, item_id, rank, -value) for rank, (value, item_id) in enumerate(values, 1)
         ]
@@ -84,9 +84,12 @@ def signalled(found: Found, signals: Sequence[Signal], known: Mapping[str, Known
 
 
 def only(found: Found, item_ids: Container[str]) -> Found:
-    """The candidates that are among these items, ranked from 1 on again. Pure."""
+    """The candidates that are among these items, ranked from 1 again. Pure."""
     rankings = {
-        name: [one._replace(rank=rank) for rank, one in enumerate((c for c in candidates if c.item_id in item_ids), 1)]
+        name: [
+            candidate._replace(rank=rank)
+            for rank, candidate in enumerate((c for c in candidates if c.item_id in item_ids), 1)
+        ]
         for name, candidates in found.rankings.items()
     }
     return replace(found, rankings=rankings, brought={name: len(some) for name, some in found.rankings.items()})
@@ -106,5 +109,5 @@ def _ids(found: Found) -> list[str]:
     return list(dict.fromkeys(candidate.item_id for candidates in found.rankings.values() for candidate in candidates))
 
 
-def _has_expired(one: Known, now: datetime) -> bool:
-    return one.expires_at is not None and one.expires_at <= now
+def _has_expired(known: Known, now: datetime) -> bool:
+    return known.expires_at is not None and known.expires_at <= now

@@ -1,4 +1,4 @@
-"""The stages of a search: how long each takes, and a span for each where spans are kept."""
+"""The stages of a search: the time of each, and a span for each where spans are recorded."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Stages:
 
     clock: Clock
     traced: Span | None
-    """The span of the search; None: no spans are kept."""
+    """The span of the search; None: no spans are recorded."""
     laps: dict[str, float] = field(default_factory=dict)
     started: float = field(init=False)
     last: float = field(init=False)
@@ -39,7 +39,7 @@ class Stages:
             self._open.__exit__(kind, error, trace)
 
     def begin(self, name: str, lap: str = "") -> Span | None:
-        """The stage before ends, and the one of that span begins; gives its span, None where spans are not kept.
+        """End the present stage and begin that of the span; returns the span, None where spans are not recorded.
 
         ``lap``: the time that it counts for; stages of the same one add up. Empty: it is not timed.
         """

@@ -1,4 +1,4 @@
-"""A recorded search under another profile: its candidates' order, and what would have been shown, how probably."""
+"""A recorded search under another profile: its candidates' order, and the probability of each to be shown."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def with_learned(
         return candidates
     if not _is_about_the_same(pool, learned, model):
         return None
-    # What was learned chose among the most relevant; the rest of the pool was never a candidate.
+    # Only the most relevant were reordered by what was learned; the rest of the pool was never a candidate.
     candidates = [candidate for candidate in candidates if _at(pool.learned, candidate.place) is not None]
     if learned.combination is Combination.SUM:
         return [_summed(candidate, pool, learned.share) for candidate in candidates]
@@ -111,8 +111,8 @@ def with_learned(
 
 
 def in_order(candidates: list[TargetCandidate]) -> list[TargetCandidate]:
-    """The best first; equal scores are ordered by item id."""
-    return sorted(candidates, key=lambda one: (-one.score, one.item_id))
+    """The candidates, best first; equal scores are ordered by item id."""
+    return sorted(candidates, key=lambda hit: (-hit.score, hit.item_id))
 
 
 def _is_about_the_same(pool: RecordedPool, learned: Learned, model: LearnedModel | None) -> bool:
@@ -138,21 +138,21 @@ def _unlearned(pool: RecordedPool, place: int, relevance: float, learned: Learne
     )
 
 
-def _summed(one: TargetCandidate, pool: RecordedPool, share: float) -> TargetCandidate:
-    mean = _at(pool.learned, one.place)
+def _summed(candidate: TargetCandidate, pool: RecordedPool, share: float) -> TargetCandidate:
+    mean = _at(pool.learned, candidate.place)
     if mean is None:
-        return one._replace(score=one.relevance)
-    score = (1 - share) * one.relevance + share * mean
-    size = _at(pool.effective_sample_size, one.place) or 0.0
+        return candidate._replace(score=candidate.relevance)
+    score = (1 - share) * candidate.relevance + share * mean
+    size = _at(pool.effective_sample_size, candidate.place) or 0.0
     contender = replace(
-        one.contender,
+        candidate.contender,
         score=score,
         learned_share=share,
         reward_mean=mean,
         effective_sample_size=size,
         uncertainty=uncertainty_of(size),
     )
-    return one._replace(score=score, contender=contender)
+    return candidate._replace(score=score, contender=contender)
 
 
 def _stacked(
@@ -217,7 +217,7 @@ class Unanswerable(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedProfile:
-    """A profile with the name it was asked for by."""
+    """A profile with the name by which it was requested."""
 
     name: str
     profile: Profile
@@ -230,8 +230,8 @@ def target_slate(
 ) -> Mapping[str, float] | Unanswerable:
     """The probability of each item to be shown, of those that might be.
 
-    A search that this very version answered showed what it showed. Else its candidates are ranked again. ``model`` is
-    the one that counted in the search; None: none did, or it is gone.
+    If this very version answered the search, they are the recorded ones. Otherwise its candidates are ranked again.
+    ``model`` is the model that the search used; None: it used none, or the model is gone.
     """
     if pool.origin:
         return Unanswerable.COMPOSED
@@ -289,11 +289,11 @@ def _contenders(ranked: list[TargetCandidate], pool: RecordedPool, profile: Prof
     return found
 
 
-def _is_uncertainty_told(one: TargetCandidate, pool: RecordedPool, exploration: Exploration) -> bool:
+def _is_uncertainty_told(candidate: TargetCandidate, pool: RecordedPool, exploration: Exploration) -> bool:
     """True if the record has the candidate's uncertainty: the model's, or without a model its uses."""
     is_thompson = exploration.policy is PolicyName.THOMPSON_SLOTS
-    if one.contender.reward_mean is None or (is_thompson and exploration.posterior is PosteriorKind.BETA):
-        return bool(pool.uses) and pool.uses[one.place] is not None
+    if candidate.contender.reward_mean is None or (is_thompson and exploration.posterior is PosteriorKind.BETA):
+        return bool(pool.uses) and pool.uses[candidate.place] is not None
     return bool(pool.effective_sample_size)
 
 

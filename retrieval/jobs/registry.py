@@ -47,9 +47,9 @@ class Job:
     noun: str
     """The unit of its progress, in the singular."""
     run: Callable[[Workplace, JobTarget, Advance], Awaitable[dict[str, Any]]]
-    """Gives what it did, as plain JSON values."""
+    """Returns what the job did, as plain JSON values."""
     is_needed: Callable[[Workplace, JobTarget], Awaitable[bool]]
-    """A quick look whether there is anything to do."""
+    """A quick check whether there is work to do."""
 
 
 _ALL = (
@@ -89,14 +89,14 @@ JOBS: Mapping[str, Job] = {job.name: job for job in _ALL}
 
 
 def job_named(name: str) -> Job:
-    """The job of that name. Raises ``InvalidRequestError`` with the names that there are."""
+    """The job of that name. Raises ``InvalidRequestError`` with the names of all jobs."""
     if name not in JOBS:
         raise InvalidRequestError(f"there is no job {name!r}; there are {', '.join(JOBS)}")
     return JOBS[name]
 
 
 def lock_of(job: str, target: JobTarget) -> str:
-    """Names the lock that keeps two runs apart: the collection's, or an index job's table, whose builds take turns."""
+    """The lock that keeps two runs apart: that of the collection, or for index jobs that of the table."""
     space = target.collection.space
     if job in {"indexes", "reindex"} and space is not None:
         return f"indexes:{space.table_name}"

@@ -36,7 +36,7 @@ _log = logging.getLogger(__name__)
 DONE, FAILED, ELSEWHERE = "done", "failed", "running elsewhere"
 
 NOTED_SECONDS = 2.0
-"""How often the record of a run is told how far it is."""
+"""The time between two updates of a run's progress in its record."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +51,7 @@ class RunReport(Told):
 
 
 async def run_job(workplace: Workplace, job: Job, target: JobTarget, advance: Advance = unheeded) -> RunReport:
-    """Do the job, unless another process is doing it right now. What it raises on purpose is put on record."""
+    """Do the job, unless another process is doing it now. The errors that it raises on purpose are recorded."""
     collection = target.collection
     async with workplace.database.only_one(f"job {job.name} {collection.collection_id}") as alone:
         if not alone:
@@ -94,7 +94,7 @@ async def _recorded(
 async def _noted(
     database: Database, tenant_id: int, collection_id: int, run_id: int, advance: Advance
 ) -> AsyncIterator[Advance]:
-    """While the run goes on, how far it is stands in its record, as of the last seconds."""
+    """While the run goes on, its record has its progress, a few seconds old at most."""
     done = 0
 
     def heed(so_far: int) -> None:
@@ -126,7 +126,7 @@ class PlannedJob:
     name: str
     what: str
     schedule: str | None
-    """The cron expression, in UTC; None: it runs when it is asked for."""
+    """The cron expression, in UTC; None: it runs only on demand."""
     last: JobRun | None
     """Its last run over any of the tenant's collections."""
     next_at: datetime | None
@@ -161,7 +161,7 @@ async def planned_jobs(workplace: Workplace, tenant_id: int, *, now: datetime) -
 
 
 def next_time(cron: str, now: datetime) -> datetime:
-    """Gives the next time that matches the cron expression, in the zone of ``now``."""
+    """The next time that matches the cron expression, in the zone of ``now``."""
     found: datetime = croniter(cron, now).get_next(datetime)
     return found
 
@@ -171,9 +171,9 @@ Refresh = Callable[[], Awaitable[StoredCollection]]
 
 
 async def learn_now(workplace: Workplace, tenant_id: int, refresh: Refresh) -> dict[str, Any]:
-    """Find the clusters, then fit and try a model; gives what ``learn`` did, and how many ``clusters`` there are.
+    """Find the clusters, then fit and try a model; returns the outcome of ``learn`` and the number of ``clusters``.
 
-    Each is a run on record, as a worker's is. Raises ``RetrievalError`` where one failed.
+    Each is a recorded run, as a worker's is. Raises ``RetrievalError`` where a run failed.
     """
     found = await _run(workplace, "clusters", JobTarget(tenant_id, await refresh()))
     learned = await _run(workplace, "learn", JobTarget(tenant_id, await refresh()))
@@ -186,7 +186,7 @@ async def learn_now(workplace: Workplace, tenant_id: int, refresh: Refresh) -> d
 
 
 async def _clusters(workplace: Workplace, tenant_id: int, refresh: Refresh) -> int:
-    """Gives the number of clusters, where another process is finding them."""
+    """The number of clusters, where another process is finding them."""
     stored = await refresh()
     if stored.space is None:
         return 0

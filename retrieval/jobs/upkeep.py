@@ -1,4 +1,4 @@
-"""The jobs that keep statistics, vectors and indexes as they should be, and remove what was kept long enough.
+"""The jobs that maintain statistics, vectors and indexes, and remove rows whose retention is over.
 
 The tables of recorded searches, one a month, are the installation's: every collection's job looks at the same ones, and
 the first one does the work.
@@ -32,7 +32,7 @@ from retrieval.settings import Settings
 
 _log = logging.getLogger(__name__)
 
-# Nobody writes meanwhile: what is counted is all that there is.
+# Nobody writes meanwhile, so the count is complete.
 _HOLD = "SELECT pg_advisory_xact_lock(writers_lock(%(id)s)), fold_statistics(%(id)s)"
 _MISSING = """
     SELECT item.item_id FROM items AS item
@@ -83,10 +83,10 @@ _NAME = "SELECT name_terms(%(id)s)"
 
 
 async def recount_terms(database: Database, tenant_id: int, collection_id: int) -> int:
-    """Count a collection's term statistics anew and mend them; gives how many rows were wrong, normally 0.
+    """Count a collection's term statistics anew and mend them; returns the number of wrong rows, normally 0.
 
-    Items whose words are in no index are indexed first. Terms that no item holds any more are removed; they are not
-    wrong. In one transaction, which writers of the collection wait for; searches go on.
+    Items without indexed words are indexed first. Terms that no item holds any more are removed; they are not wrong. In
+    one transaction, which writers of the collection wait for; searches go on.
     """
     known = {"id": collection_id}
     async with database.transaction(tenant_id) as connection:
@@ -109,7 +109,7 @@ async def _value(connection: Connection, statement: str, parameters: dict[str, i
 
 
 LEAST_INDEXED = 1000
-"""A collection with fewer items and without an index is not looked at."""
+"""A collection with fewer items and without an index is skipped."""
 
 _WEIGHTS_NEEDED = Compiled("""
     SELECT EXISTS (
@@ -122,18 +122,18 @@ _WEIGHTS_NEEDED = Compiled("""
 
 
 async def always(_workplace: Workplace, _target: JobTarget) -> bool:
-    """True: only doing the job shows whether there is something to do."""
+    """True: only the job itself shows whether there is work to do."""
     return True
 
 
 async def are_weights_off(workplace: Workplace, target: JobTarget) -> bool:
-    """True if items wait to be weighed again, or differences wait to be added to the statistics."""
+    """True if items have yet to be weighed again, or differences to be added to the statistics."""
     statement = _WEIGHTS_NEEDED.bind(id=target.collection.collection_id, drift=DRIFT)
     return bool((await workplace.database.read(target.tenant_id, statement))[0][0])
 
 
 async def weigh(workplace: Workplace, target: JobTarget, advance: Advance = unheeded) -> dict[str, Any]:
-    """Recompute the BM25 weights if the average length has drifted, or an earlier run was cut off."""
+    """Recompute the BM25 weights if the average length has drifted, or an earlier run was interrupted."""
     await fold_statistics(workplace.database, target.tenant_id, target.collection.collection_id)
     weighed = await refresh_weights(workplace.database, target.tenant_id, target.collection.collection_id)
     advance(weighed)
@@ -156,7 +156,7 @@ async def is_index_in_question(_workplace: Workplace, target: JobTarget) -> bool
 
 
 async def index(workplace: Workplace, target: JobTarget, _advance: Advance = unheeded) -> dict[str, Any]:
-    """Make, keep or drop the collection's indexes, as its size asks for: HNSW, and those of pg_textsearch."""
+    """Make, keep or drop the collection's indexes, as its size requires: HNSW, and those of pg_textsearch."""
     collection = target.collection
     outcome = await keep_index(workplace.database, target.tenant_id, collection)
     if outcome is IndexOutcome.PRESENT and collection.space is not None:
@@ -183,9 +183,9 @@ async def is_anything_pending(workplace: Workplace, target: JobTarget) -> bool:
 
 
 async def embed_pending(workplace: Workplace, target: JobTarget, advance: Advance = unheeded) -> dict[str, Any]:
-    """Embed the collection's pending items, page by page; what is refused stays pending and is named.
+    """Embed the collection's pending items, page by page; refused items stay pending and are named.
 
-    Each page is stored when it is done: an interruption costs one.
+    Each page is stored when it is done: an interruption loses one page.
     """
     space = target.collection.space
     if space is None:
@@ -228,7 +228,7 @@ def _kept(settings: Settings) -> tuple[_Kept, ...]:
 async def prune(workplace: Workplace, target: JobTarget, advance: Advance = unheeded) -> dict[str, Any]:
     """Remove a collection's old rows, its tenant's old cache entries, and every tenant's expired answers to writes.
 
-    Gives how many by table.
+    Returns the number of rows by table.
     """
     removed: dict[str, Any] = {}
 
@@ -256,7 +256,7 @@ async def are_months_due(workplace: Workplace, _target: JobTarget) -> bool:
 
 
 async def keep_months(workplace: Workplace, _target: JobTarget, advance: Advance = unheeded) -> dict[str, Any]:
-    """Make and drop months; gives how many tables of each."""
+    """Make and drop months; returns the number of tables made and dropped."""
     made = await ensure_months(workplace.database)
     advance(made)
     dropped = await drop_months(workplace.database, workplace.settings.retention_retrievals_days)
@@ -268,7 +268,7 @@ async def reindex(workplace: Workplace, target: JobTarget, advance: Advance = un
     """Count terms, compute every BM25 weight and build the indexes anew, whether they need it or not.
 
     Rows that do not agree with their items (``retrieval doctor --deep``) are made anew first. The index of vectors,
-    which takes longest, comes last: an interruption before costs it nothing.
+    which takes longest, comes last, so that an earlier interruption does not cost its build.
     """
     async with workplace.database.transaction(target.tenant_id) as connection:
         mended = await _value(connection, _MEND, {"id": target.collection.collection_id})

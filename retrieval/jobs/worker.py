@@ -1,4 +1,4 @@
-"""A worker: does what is due and what is queued, for every tenant, until it is asked to end.
+"""A worker: runs due and queued jobs of every tenant until it is asked to end.
 
 Like everything else it works through a pooler in transaction mode: each statement is a transaction that sets its own
 search path, and nothing stays on the session. Only listening for new jobs needs a session, and can be left out.
@@ -41,10 +41,9 @@ _log = logging.getLogger(__name__)
 
 
 async def take_up_stalled(app: App, seconds: float) -> int:
-    """Put jobs back into the queue whose worker was last heard of so long ago; gives how many.
+    """Put jobs back into the queue whose worker was last heard of so long ago; returns their number.
 
-    Where the same job waits there anew, that one stands for both: the old one is given up, or it would keep the lock
-    for which the new one waits.
+    Where the same job waits there anew, the old one is given up, or it would keep the lock for which the new one waits.
     """
     taken = 0
     for job in await app.job_manager.get_stalled_jobs(seconds_since_heartbeat=seconds):
@@ -61,7 +60,7 @@ async def take_up_stalled(app: App, seconds: float) -> int:
 
 
 MAKE_UP_SECONDS = 400 * 86400.0
-"""The age up to which a job that was missed is made up for, once, when a worker starts."""
+"""The age up to which a missed job is done, once, when a worker starts."""
 
 _LOOK = json.dumps({"type": "job_inserted", "job_id": 0})
 """The notification that makes a worker look for jobs; it reads no more of it than the type."""
@@ -139,7 +138,7 @@ async def enqueue(app: App, job: Job, target: JobTarget) -> bool:
 
 
 async def enqueue_needed(app: App, workplace: Workplace, job: Job) -> int:
-    """Put the job of every collection of every tenant that needs it into the queue; gives how many."""
+    """Put the job of every collection of every tenant that needs it into the queue; returns their number."""
     enqueued = 0
     for tenant_id in await tenants_with_collections(workplace.database):
         for collection in await all_collections(workplace.database, tenant_id):
@@ -150,7 +149,7 @@ async def enqueue_needed(app: App, workplace: Workplace, job: Job) -> int:
 
 
 async def forget_failed(app: App, days: int) -> None:
-    """Remove from the queue what failed so long ago; what succeeds leaves it at once."""
+    """Remove jobs from the queue that failed so long ago; jobs that succeed leave it at once."""
     await app.job_manager.delete_old_jobs(days * 24, include_failed=True, include_cancelled=True, include_aborted=True)
 
 
@@ -177,7 +176,7 @@ def add_tasks(app: App, workplace: Workplace, report: Report) -> None:
 
 
 def add_schedule(registry: PeriodicRegistry, app: App, changes: Mapping[str, str]) -> None:
-    """Say when the jobs are due; ``changes`` are those to their own schedules."""
+    """Schedule the jobs; ``changes`` are changes to the default schedule."""
     for name, cron in schedule(changes).items():
         registry.register_task(
             task=app.tasks[DISPATCH],
@@ -192,13 +191,13 @@ def add_schedule(registry: PeriodicRegistry, app: App, changes: Mapping[str, str
 
 
 SIGNS_OF_LIFE = 3
-"""The number of signs of life in the time after which a worker counts as stalled."""
+"""The number of heartbeats in the time after which a worker counts as stalled."""
 
 
 async def work(workplace: Workplace, stop: asyncio.Event, *, report: Report) -> None:
     """Work until ``stop`` is set; running jobs then end with their step, and their rest waits in the queue.
 
-    A database that goes away is waited for. Raises ``DatabaseError`` when it is not to be had from the start.
+    A database that goes away is waited for. Raises ``DatabaseError`` if it cannot be reached at the start.
     """
     started = False
     while not stop.is_set():
@@ -221,7 +220,7 @@ async def work(workplace: Workplace, stop: asyncio.Event, *, report: Report) -> 
 async def work_once(
     workplace: Workplace, stop: asyncio.Event, *, report: Report, clock: Callable[[], float] = time.time
 ) -> None:
-    """Do what is due and what is queued, then end. ``clock`` gives seconds since 1970."""
+    """Do the due and the queued jobs, then end. ``clock`` gives seconds since 1970."""
     async with _opened(workplace, stop, report) as app:
         await take_up_stalled(app, workplace.settings.worker_stalled_seconds)
         # Not the queue's own registry, by which a pass would look at the time for itself.
@@ -249,7 +248,7 @@ async def _opened(workplace: Workplace, stop: asyncio.Event, report: Report) -> 
 
 
 async def _serve(app: App, workplace: Workplace) -> None:
-    """Run jobs for ever, and look after those of others; ends only when the database is lost."""
+    """Run jobs for ever, and take up those of stalled workers; ends only when the database is lost."""
     watch = asyncio.create_task(_watch(app, workplace.settings.worker_stalled_seconds))
     try:
         await _run(app, workplace, wait=True)
@@ -288,7 +287,7 @@ async def _waiting(app: App) -> set[int]:
 
 
 async def _until(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> None:
-    """Do the work, or until ``stop`` is set: then it is cancelled, and ends its own way."""
+    """Do the work; when ``stop`` is set, cancel it and wait for its end."""
     running, stopping = asyncio.create_task(work), asyncio.create_task(stop.wait())
     try:
         await asyncio.wait({running, stopping}, return_when=asyncio.FIRST_COMPLETED)

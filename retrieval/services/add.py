@@ -46,25 +46,25 @@ from retrieval.domain.told import Told
 _log = logging.getLogger(__name__)
 
 EMBED_BATCH = 128
-"""Texts embedded and stored at a time: what an interruption can cost."""
+"""Texts embedded and stored at a time; an interruption loses at most so many."""
 
 _FOLLOWED_BATCH = 16
-"""The first of them where somebody follows the progress; each next one has twice as many."""
+"""The size of the first part where somebody follows the progress; each next part has twice as many texts."""
 
 BATCH_ITEMS = 500
-"""Items written in one transaction, where the embedder is asked for their vectors."""
+"""Items written in one transaction where the embedder is asked for their vectors."""
 
 _BATCH_WITH_VECTORS, _AT_ONCE = 2000, 2
-"""The same where their vectors are given, and how many such transactions there are at a time."""
+"""Items written in one transaction where their vectors are given, and how many such transactions run at a time."""
 
 SOON_SECONDS = 1.0
-"""How long new items wait for their vectors, to be stored together with them; then they are stored without."""
+"""How long new items wait to be stored together with their vectors; after that they are stored without."""
 
 _MANY_TO_CHECK = 50
-"""Items that are checked against a schema in a few milliseconds."""
+"""The number of items whose check against a schema takes a few milliseconds."""
 
 MOST_REFUSED = 5
-"""Refused items of a call after which the fault is taken to be the embedder's and not theirs."""
+"""So many refused items in a call count as the embedder's fault, not the items'."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,18 +79,19 @@ class AddReport(Told):
     embedded: int = 0
     """Vectors stored."""
     pending: int = 0
-    """Items stored and searchable by words, that wait for their vector."""
+    """Items that are stored and searchable by words, and wait for their vector."""
     repeated: int = 0
-    """Ids that stood more than once in what was given, of which the last item each counts."""
+    """Ids that were given more than once; of each the last item counts."""
     cut: int = 0
-    """Items embedded whose text is longer than their model reads: their vector is that of its beginning."""
+    """Embedded items whose text is longer than their model reads; their vector is that of the text's beginning."""
     stopped: bool = False
-    """Whether the embedder is away, so that asking it again at once is no use."""
+    """Whether the embedder does not answer, so that asking it again at once is no use."""
     notes: tuple[str, ...] = field(default=())
     settled: Settled | None = field(default=None, compare=False, repr=False)
-    """How the collection stands after the last write; None: nothing was written."""
+    """The collection's revision after the last write; None: nothing was written."""
     token: str | None = field(default=None, compare=False)
-    """A search that shows it (``after_write``) reads what was written, on a replica too; None: there is no replica."""
+    """A token; a search with it as ``after_write`` reads what was written, on a replica too. None: there is no replica.
+    """
 
     def __add__(self, other: AddReport) -> AddReport:
         return AddReport(
@@ -109,13 +110,13 @@ class AddReport(Told):
 
 
 def repeated_among(ids: Iterable[str]) -> AddReport:
-    """The report of the ids that are given more than once, which says that the last of each counts."""
+    """A note on the ids that are given more than once: the last item of each counts."""
     twice = [item_id for item_id, times in Counter(ids).items() if times > 1]
     return repeated_report(len(twice), twice[0] if twice else "")
 
 
 def repeated_report(number: int, example: str = "") -> AddReport:
-    """The report of so many ids that are given more than once."""
+    """A note on that many ids that are given more than once."""
     if not number:
         return AddReport()
     said = "1 id stands" if number == 1 else f"{number:,} ids stand"
@@ -141,14 +142,14 @@ class Writer:
     collection: StoredCollection
     embedder: CachedEmbedder | None
     asks: bool = True
-    """Whether the embedder is asked at all; otherwise every new text is left pending."""
+    """Whether the embedder is asked at all; if not, every new text is left pending."""
     goes_on: bool = False
-    """Whether what it writes is a part of a larger write, at whose end the statistics are settled."""
+    """Whether its writes are parts of a larger write, which brings the statistics up to date at its end."""
     on_embedded: Callable[[int], None] | None = None
-    """Called with the number of texts that were embedded, or refused, after each part of them."""
+    """Called after each part with the number of texts that were embedded or refused."""
 
     async def add(self, batch: Sequence[Item], vectors: Vectors | None = None) -> AddReport:
-        """Store the items that are new or changed, and embed them, and those that an earlier call left pending.
+        """Store the items that are new or changed; embed them and those that an earlier call left pending.
 
         Of items with the same key the last counts. ``vectors``, shape (len(batch), dimensions), are used instead of
         the embedder's. An embedder that fails leaves the items stored, searchable by words, and pending.
@@ -158,7 +159,7 @@ class Writer:
     async def add_beside(
         self, batch: Sequence[Item], vectors: Vectors | None = None, *, only_new: bool = False
     ) -> tuple[AddReport, WrittenItems]:
-        """Store items as ``add`` does; give the write too. Raises ``ItemIsThereError`` for one that was to be new."""
+        """Store items as ``add`` does; returns the write too. Raises ``ItemIsThereError`` if a new item exists."""
         await self.check(batch)
         places = {item.item_id: place for place, item in enumerate(batch)}
         items = [batch[place] for place in places.values()]
@@ -177,7 +178,7 @@ class Writer:
             await aside(lambda: schema.check_each(items), is_long=len(items) >= _MANY_TO_CHECK)
 
     async def _add_embedding(self, items: Sequence[Item], *, only_new: bool) -> tuple[AddReport, WrittenItems]:
-        """Store items with those of their vectors that come soon, and the other vectors when they come."""
+        """Store items together with the vectors that come soon, and the other vectors when they come."""
         known = {} if only_new else await self._known_hashes(items)
         changed = [item for item in items if known.get(item.item_id) != item.content_hash]
         fresh = [item for item in changed if item.status != ARCHIVED]
@@ -212,14 +213,14 @@ class Writer:
         return {item_id: bytes(hashes.content_hash) for item_id, hashes in known.items()}
 
     def without_embedding(self) -> Writer:
-        """The same writer, that leaves every item pending."""
+        """The same writer, but one that leaves every item pending."""
         return replace(self, asks=False)
 
     async def embed(self, items: Sequence[Item]) -> AddReport:
         """Embed items that are stored already.
 
-        An item whose text or vector is refused stays pending, is named in the notes, and holds up no other. An embedder
-        that is away, or that refuses one item after another, is not asked further.
+        An item whose text or vector is refused stays pending and is named in the notes; the others go on. An embedder
+        that does not answer, or that refuses one item after another, is not asked further.
         """
         report = AddReport()
         async with aclosing(self._embedded(items)) as parts:
@@ -258,7 +259,7 @@ class Writer:
                 refused += 1
                 done = _Part(_refused(part[0], error, refused))
             else:
-                given = {i.item_id: (text_hash(i.text), one) for i, one in zip(part, vectors, strict=True)}
+                given = {i.item_id: (text_hash(i.text), vector) for i, vector in zip(part, vectors, strict=True)}
                 cut = await asyncio.to_thread(self.embedder.measure.number_cut, [i.text for i in part])
                 done = _Part(AddReport(embedded=len(part), cut=cut), given)
             if self.on_embedded is not None:
@@ -317,7 +318,7 @@ class Writer:
 
 
 def _embed_parts(items: Sequence[Item], *, is_followed: bool) -> list[Sequence[Item]]:
-    """The items in parts to embed; where somebody follows, small parts come first, so that there is soon news."""
+    """The items in parts to embed; for a caller that follows the progress the first parts are small."""
     parts, start, size = [], 0, _FOLLOWED_BATCH if is_followed else EMBED_BATCH
     while start < len(items):
         parts.append(items[start : start + size])
@@ -329,9 +330,9 @@ def _embed_parts(items: Sequence[Item], *, is_followed: bool) -> list[Sequence[I
 async def add_in_parts(writer: Writer, items: Sequence[Item], vectors: Vectors | None = None) -> AddReport:
     """Store any number of items, each part in a transaction of its own, as ``Writer.add`` does.
 
-    Parts whose vectors are given are written two at a time, by a process of PostgreSQL each. The first part is
-    written alone, for others build on what it makes known of the collection, such as the length of its texts. Where a
-    part fails, no further one begins.
+    Parts whose vectors are given are written two at a time, each over a connection of its own. The first part is
+    written alone, because the others use what it makes known of the collection, such as the length of its texts. After
+    a part that fails no further one begins.
     """
     size, at_once = (BATCH_ITEMS, 1) if vectors is None else (_BATCH_WITH_VECTORS, _AT_ONCE)
     if len(items) <= size:
@@ -380,15 +381,15 @@ async def _is_done(step: asyncio.Future[Any], until: float) -> bool:
     return bool(done)
 
 
-def _later(one: Settled | None, other: Settled | None) -> Settled | None:
-    """How the collection stands after both writes."""
-    if one is None or other is None:
-        return other or one
-    return replace(other, has_new_fields=one.has_new_fields or other.has_new_fields)
+def _later(settled: Settled | None, other: Settled | None) -> Settled | None:
+    """The collection's state after both writes."""
+    if settled is None or other is None:
+        return other or settled
+    return replace(other, has_new_fields=settled.has_new_fields or other.has_new_fields)
 
 
 def _refused(item: Item, error: RetrievalError, count: int) -> AddReport:
-    """The report of one refused item; of too many, that the embedder should not be asked further."""
+    """The report of one refused item; after too many it says that the embedder should not be asked further."""
     _log.warning("item %r is not embedded: %s", item.item_id, error)
     note = f"item {item.item_id!r} is not embedded: {error}"
     return AddReport(pending=1, stopped=count >= MOST_REFUSED, notes=(note,))
@@ -415,14 +416,14 @@ class AddedEach:
 
 
 async def add_each(writer: Writer, given: Sequence[Item | Mapping[str, Any]]) -> AddedEach:
-    """Store the items that can be, in one transaction, then embed them; tell of each what became of it.
+    """Store the valid items in one transaction, then embed them; report what became of each item.
 
-    Of items with the same id the last one stays, and each is told what it would have been told alone.
+    Of items with the same id the last one stays; the outcome of each is what it would have been alone.
     """
     schema = writer.collection.schema
     many = schema is not None and len(given) >= _MANY_TO_CHECK
-    checked = await aside(lambda: [_checked(one, schema) for one in given], is_long=many)
-    items = [one for one in checked if isinstance(one, Item)]
+    checked = await aside(lambda: [_checked(entry, schema) for entry in given], is_long=many)
+    items = [item for item in checked if isinstance(item, Item)]
     if not items:
         return AddedEach(outcomes=tuple(outcomes_of(checked, {})))
     report, written = await writer.add_beside(items)
@@ -432,19 +433,19 @@ async def add_each(writer: Writer, given: Sequence[Item | Mapping[str, Any]]) ->
 def outcomes_of(given: Sequence[Item | InvalidItemError], known: Mapping[str, bytes]) -> list[ItemOutcome]:
     """The outcome of each item in turn; ``known`` holds the content hashes of stored items. Pure."""
     stored, outcomes = dict(known), []
-    for one in given:
-        if isinstance(one, InvalidItemError):
-            outcomes.append(ItemOutcome(item_id=one.item_id, error=one))
+    for entry in given:
+        if isinstance(entry, InvalidItemError):
+            outcomes.append(ItemOutcome(item_id=entry.item_id, error=entry))
             continue
-        former = stored.get(one.item_id)
-        stored[one.item_id] = one.content_hash
-        outcomes.append(ItemOutcome(item_id=one.item_id, became=became(former, one.content_hash)))
+        former = stored.get(entry.item_id)
+        stored[entry.item_id] = entry.content_hash
+        outcomes.append(ItemOutcome(item_id=entry.item_id, became=became(former, entry.content_hash)))
     return outcomes
 
 
 def as_items(items: object) -> list[Item]:
     """The items of a list or another iterable. Raises ``InvalidItemError``."""
-    return [as_item(one) for one in checked_items(items)]
+    return [as_item(item) for item in checked_items(items)]
 
 
 def checked_items(items: object) -> list[Any]:
@@ -478,12 +479,12 @@ def _checked(one: object, schema: AttributeSchema | None) -> Item | InvalidItemE
 
 
 async def add_new(writer: Writer, batch: Sequence[Item]) -> AddReport:
-    """Store the items, then embed them. Of those who add the same id at once, one does.
+    """Store the items, then embed them. If several callers add the same id at once, one of them succeeds.
 
-    Raises ``InvalidItemError`` for an id that is there already, archived or not, or that is given twice.
+    Raises ``InvalidItemError`` for an id that is stored already, archived or not, or that is given twice.
     """
     ids = Counter(item.item_id for item in batch)
-    if twice := next((one for one, times in ids.items() if times > 1), None):
+    if twice := next((item_id for item_id, times in ids.items() if times > 1), None):
         raise InvalidItemError(f"item {twice!r:.80} is given twice; give each id once", item_id=twice)
     try:
         return (await writer.add_beside(batch, only_new=True))[0]

@@ -1,7 +1,7 @@
-"""Calibrating: how sure the hits of a collection are, fitted on judged queries or on the verdicts of feedback.
+"""Calibrating: the probability that a hit is relevant, fitted on judged queries or on the verdicts of feedback.
 
-Each query is searched as usual, and what the search knows of its hits is held against the judgements. Of judged queries
-an item that is not judged counts as not relevant; of feedback only items with a verdict count.
+Each query is searched as usual, and what the search knows of its hits is compared with the judgements. Of judged
+queries an item that is not judged counts as not relevant; of feedback only items with a verdict count.
 """
 
 from __future__ import annotations
@@ -26,30 +26,30 @@ from retrieval.learning.relevance import Honesty, JudgedHit, can_fit, fewest, fi
 from retrieval.services.judgements import DropSelf, JudgedQuery, Qrels, WhereFrom, where_for, without_item
 
 HITS = 10
-"""Hits of each query that are held against the judgements."""
+"""Hits of each query that are compared with the judgements."""
 
 MOST_SEARCHES = 2_000
-"""The latest searches with a verdict that are asked again."""
+"""The number of searches with a verdict, the latest ones, that are asked again."""
 
 _SUCCESS = 0.5
 """A verdict of at least this reward says that the item is relevant."""
 
 Step = Callable[[int, int], None]
-"""Called with the number of queries that were asked, and of all."""
+"""Called with the number of queries that were asked, and the number of all queries."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CalibrationReport(Told):
-    """A calibration, and how honest it is on queries that it was not fitted on."""
+    """A calibration, and how well it holds on queries that it was not fitted on."""
 
     calibration: Calibration
     queries: int
     hits: int
     """Hits that were judged."""
     held_out: Honesty | None
-    """Each fifth of the queries told by a fit on the others; None: too few for that."""
+    """Measured on each fifth of the queries by a fit on the others; None: there are too few queries."""
     profile_version: int | None
-    """The version of the profile that has it; None: it was not stored."""
+    """The version of the profile that holds the calibration; None: it was not stored."""
 
 
 def judged_of(relevant: Mapping[str, Sequence[str]]) -> tuple[list[JudgedQuery], Qrels]:
@@ -62,7 +62,7 @@ def judged_of(relevant: Mapping[str, Sequence[str]]) -> tuple[list[JudgedQuery],
     ):
         raise InvalidRequestError('judgements come as {"connection timeout": ["T-17"], "apple pie": []}')
     queries = [JudgedQuery(query_id=str(number), text=text) for number, text in enumerate(relevant, 1)]
-    return queries, {one.query_id: dict.fromkeys(relevant[one.text], 1) for one in queries}
+    return queries, {query.query_id: dict.fromkeys(relevant[query.text], 1) for query in queries}
 
 
 async def calibrate(
@@ -75,10 +75,10 @@ async def calibrate(
     apply: bool = True,
     progress: Step | None = None,
 ) -> CalibrationReport:
-    """Fit on judged queries; those that are judged and have no relevant item tell what no answer looks like.
+    """Fit on judged queries; queries without a relevant item show what the scores look like where there is no answer.
 
     Where a calibration is shipped for the embedding space, the fit starts from it. Raises ``InvalidRequestError`` for
-    fewer than 10 hits that are relevant, or that are not; from a start 3 of each are enough.
+    fewer than 10 hits that are relevant, or that are not; with a shipped start 3 of each are enough.
     """
     known = [query for query in queries if query.query_id in qrels]
     hits = await judged_hits(handle, known, qrels, where_from=where_from, drop_self=drop_self, progress=progress)
@@ -104,13 +104,13 @@ async def judged_hits(
     only_judged: bool = False,
     progress: Step | None = None,
 ) -> dict[str, list[JudgedHit]]:
-    """The evidence of the searches' hits, and whether the hits are relevant, by model."""
+    """By model: the evidence of the searches' hits, and whether each hit is relevant."""
     hits: dict[str, list[JudgedHit]] = {"both": [], "dense": [], "lexical": []}
     for number, query in enumerate(queries):
         own = None if drop_self is None else drop_self.exclude_for(query)
         where = without_item(where_for(query, where_from), own)
         for name, some in (await _hits(handle, query, where, qrels[query.query_id], only_judged=only_judged)).items():
-            hits[name] += [one._replace(query=number) for one in some]
+            hits[name] += [hit._replace(query=number) for hit in some]
         if progress is not None:
             progress(number + 1, len(queries))
     return hits
@@ -132,7 +132,7 @@ async def _hits(
         shown = {name: list(judged) for name in ("both", *rankings)}
     else:
         found = await search(handle.unrecorded(), query.text, where=where, context=Context(), limit=HITS, syntax=False)
-        shown = {name: [one.item_id for one in some[:HITS]] for name, some in rankings.items()}
+        shown = {name: [hit.item_id for hit in some[:HITS]] for name, some in rankings.items()}
         shown["both"] = [hit.item_id for hit in found]
     most = most_by_words(query.text, stored.documents)
     seen = {name: {name: some} for name, some in rankings.items()} | ({"both": rankings} if stored.space else {})
@@ -152,13 +152,17 @@ async def _rated(handle: CollectionHandle) -> tuple[list[JudgedQuery], Qrels]:
     place = await handle.place()
     qrels: dict[str, dict[str, int]] = {}
     found: dict[UUID, str] = {}
-    for one in await read_verdicts(*place, until=datetime.now(UTC)):
-        if one.retrieval_id is not None and (one.retrieval_id in found or len(found) < MOST_SEARCHES):
-            found[one.retrieval_id] = str(one.retrieval_id)
-            qrels.setdefault(str(one.retrieval_id), {})[one.item_id] = int(one.reward >= _SUCCESS)
+    for verdict in await read_verdicts(*place, until=datetime.now(UTC)):
+        if verdict.retrieval_id is not None and (verdict.retrieval_id in found or len(found) < MOST_SEARCHES):
+            found[verdict.retrieval_id] = str(verdict.retrieval_id)
+            qrels.setdefault(str(verdict.retrieval_id), {})[verdict.item_id] = int(verdict.reward >= _SUCCESS)
     queries = []
     async for page in read_rated_searches(*place, list(found)):
-        queries += [JudgedQuery(query_id=str(one.retrieval_id), text=one.query) for one in page if one.query]
+        queries += [
+            JudgedQuery(query_id=str(retrieval.retrieval_id), text=retrieval.query)
+            for retrieval in page
+            if retrieval.query
+        ]
     return queries, qrels
 
 
@@ -168,7 +172,7 @@ async def _report(
     stored = handle.stored.space.space if handle.stored.space else None
     space, start = (stored.name, SHIPPED.get((stored.provider, stored.model))) if stored else ("", None)
     main = "both" if space else LegName.LEXICAL.value
-    relevant = sum(one.is_relevant for one in hits[main])
+    relevant = sum(hit.is_relevant for hit in hits[main])
     if not can_fit(hits[main], fewest(start)):
         raise InvalidRequestError(
             f"{queries} {what} have {relevant} hits that are relevant and {len(hits[main]) - relevant} that are not; "

@@ -1,4 +1,4 @@
-"""Items are changed: together, by what is stored of each, or one as long as it is what the caller takes it to be."""
+"""Changing items: several together by what is stored of each, or one in the version that the caller names."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from retrieval.adapters.store.items.items import (
     delete_items,
     hold_item,
     hold_items,
-    remove_items,
     stored_as,
     touch_items,
     write_attributes,
@@ -25,11 +24,11 @@ from retrieval.domain.items.item import ABSENT, Became, Item, StoredItem, check_
 from retrieval.services.add import AddReport, Writer
 
 Make = Callable[[Item | None], Item]
-"""Says what an item becomes, from what it is (None: there is none)."""
+"""Returns the new item for the stored one (None: there is no such item)."""
 
 
 async def put_whole(writer: Writer, item: Item) -> tuple[StoredItem, AddReport]:
-    """Store the item, whatever is stored under its id, and embed it."""
+    """Store the item in place of what is stored under its id, and embed it."""
     report, written = await writer.add_beside([item])
     stored = stored_as(item, written)
     # Unchanged, it was not written; or somebody else has changed it since.
@@ -37,7 +36,7 @@ async def put_whole(writer: Writer, item: Item) -> tuple[StoredItem, AddReport]:
 
 
 async def put(writer: Writer, item_id: str, make: Make, version: str | None) -> tuple[StoredItem, AddReport]:
-    """Let the item become what ``make`` says, in one transaction with the look at its version; then embed it.
+    """Replace the item by what ``make`` returns, in the transaction that checks its version; then embed it.
 
     Raises ``VersionConflictError`` where it is not in that version (see ``check_version``), and what ``make`` raises.
     """
@@ -77,19 +76,13 @@ async def _put(
 
 
 async def remove(
-    database: Database, tenant_id: int, collection_id: int, item_id: str, version: str | None
-) -> tuple[bool, Settled | None]:
-    """Remove the item if it is in that version; whether it was there. Raises ``VersionConflictError``."""
-    if version is None:
-        removed, settled = await remove_items(database, tenant_id, collection_id, [item_id])
-        return removed > 0, settled
+    database: Database, tenant_id: int, collection_id: int, item_id: str, version: str
+) -> tuple[int, Settled | None]:
+    """Remove the item if it is in that version; returns how many were removed. Raises ``VersionConflictError``."""
     async with database.transaction(tenant_id) as connection:
         held = await hold_item(connection, collection_id, item_id)
         check_version(item_id, held[0].version if held else None, version)
-        if held is None:
-            return False, None
-        removed, settled = await delete_items(connection, collection_id, [item_id])
-    return removed > 0, settled
+        return (0, None) if held is None else await delete_items(connection, collection_id, [item_id])
 
 
 def _counted(became: Became | None) -> AddReport:
@@ -99,7 +92,7 @@ def _counted(became: Became | None) -> AddReport:
 
 
 Decide = Callable[[str, Item | None], Item | None]
-"""Says what the item of an id becomes, from what it is; None: no item."""
+"""Returns the new item for an id and its stored item; None stands for no item."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +109,7 @@ class ChangeReport:
 
 
 class RemovalError(Exception):
-    """Items are to go, and the caller has something to do before that; nothing was changed."""
+    """Items would be removed, and the caller has something to do first; nothing was changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,9 +129,9 @@ class _Decided:
         """The ids of what is written as it was."""
         held = self.held
         return [
-            one.item_id
-            for one in self.written
-            if one.item_id in held and held[one.item_id].content_hash == one.content_hash
+            item.item_id
+            for item in self.written
+            if item.item_id in held and held[item.item_id].content_hash == item.content_hash
         ]
 
     def is_fresh(self, item: Item) -> bool:
@@ -150,10 +143,10 @@ class _Decided:
 async def change(
     writer: Writer, item_ids: Sequence[str], decide: Decide, *, keeps_time: bool = False, may_remove: bool = True
 ) -> ChangeReport:
-    """Let each of the items become what ``decide`` says, all in one transaction; then embed those that need it.
+    """Replace each item by what ``decide`` returns, all in one transaction; then embed those that need it.
 
-    An item that is given back as the same object is left alone. Raises ``InvalidItemError`` for an item of another id,
-    or with ``keeps_time`` for more than a change of attributes, and ``RemovalError`` unless it ``may_remove``.
+    An item that ``decide`` returns as the same object is left alone. Raises ``InvalidItemError`` for an item of another
+    id, or with ``keeps_time`` for more than a change of attributes, and ``RemovalError`` unless it ``may_remove``.
     """
     settled: Settled | None = None
     async with writer.database.transaction(writer.tenant_id) as connection:

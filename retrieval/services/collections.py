@@ -1,4 +1,4 @@
-"""How the collections of a tenant stand, which attributes and neighbours they index, and their removal."""
+"""The state of a tenant's collections, the attributes and neighbours that they index, and their removal."""
 
 from __future__ import annotations
 
@@ -39,34 +39,34 @@ class CollectionStatus(Told):
     pending: int
     """Items that wait for their vector."""
     weights_pending: bool
-    """Whether BM25 weights wait to be computed again."""
+    """Whether BM25 weights have yet to be computed again."""
     indexes: tuple[IndexStatus, ...]
     runs: tuple[JobRun, ...]
     """The last run of each job."""
     recall: tuple[Measurement, ...]
     """The last run's measurements."""
     unrecorded: Mapping[str, int]
-    """Searches that were to be recorded and were not, by reason."""
+    """Searches that should have been recorded and were not, by reason."""
 
 
 async def collection_statuses(workplace: Workplace, tenant_id: int) -> list[CollectionStatus]:
-    """How the tenant's collections stand, by name."""
+    """The state of the tenant's collections, in order of name."""
     database = workplace.database
     stored = await all_collections(database, tenant_id)
     known = await read_facts(database, tenant_id, stored, drift=DRIFT)
     return [
         CollectionStatus(
-            name=one.name,
-            documents=one.documents,
-            space=_space_name(one),
-            pending=known.pending.get(one.collection_id, 0),
-            weights_pending=one.collection_id in known.weights_off,
-            indexes=tuple(known.indexes.get(one.collection_id, ())),
-            runs=tuple(known.runs.get(one.collection_id, ())),
-            recall=tuple(known.recall.get(one.collection_id, ())),
-            unrecorded=dict(known.losses.get(one.collection_id, ())),
+            name=collection.name,
+            documents=collection.documents,
+            space=_space_name(collection),
+            pending=known.pending.get(collection.collection_id, 0),
+            weights_pending=collection.collection_id in known.weights_off,
+            indexes=tuple(known.indexes.get(collection.collection_id, ())),
+            runs=tuple(known.runs.get(collection.collection_id, ())),
+            recall=tuple(known.recall.get(collection.collection_id, ())),
+            unrecorded=dict(known.losses.get(collection.collection_id, ())),
         )
-        for one in stored
+        for collection in stored
     ]
 
 
@@ -78,10 +78,10 @@ _STEP = 500
 
 
 async def refresh_windows(database: Database, tenant_id: int, collection_id: int) -> int:
-    """Index the items that a change of neighbours left behind; gives how many.
+    """Index the items whose neighbours' setting changed; returns their number.
 
-    Step by step, each in a transaction of its own: searches and writes go on. Interrupted, the next call goes on from
-    there. Neither words nor vectors are asked for anew.
+    Step by step, each in a transaction of its own: searches and writes go on. If it is interrupted, the next call
+    continues. No words or vectors are computed anew.
     """
     done = 0
     while step := await _step(database, tenant_id, collection_id):
@@ -92,12 +92,12 @@ async def refresh_windows(database: Database, tenant_id: int, collection_id: int
 
 
 async def is_walk_unfinished(workplace: Workplace, target: JobTarget) -> bool:
-    """Whether a change of neighbours was cut off before all items were indexed by it."""
+    """Whether a change of neighbours was interrupted before all items were indexed by it."""
     return await are_windows_behind(workplace.database, target.tenant_id, target.collection.collection_id)
 
 
 async def finish_walk(workplace: Workplace, target: JobTarget, advance: Advance = unheeded) -> dict[str, Any]:
-    """Index what a change of neighbours left behind."""
+    """Index the items that a change of neighbours has not reached yet."""
     done = 0
     while step := await _step(workplace.database, target.tenant_id, target.collection.collection_id):
         done += step
@@ -113,9 +113,12 @@ async def _step(database: Database, tenant_id: int, collection_id: int) -> int:
 
 
 @told_if_gone
-async def make_filterable(handle: CollectionHandle, attributes: Mapping[str, str]) -> None:
+async def make_filterable(handle: CollectionHandle, attributes: Mapping[str, str], drop: Sequence[str] = ()) -> None:
     """See ``Collection.make_filterable``."""
     wanted = checked_filterable(attributes)
+    dropped = [checked_name(name) for name in checked_list("drop", drop, "['priority']")]
+    if dropped:
+        await _make_unfilterable(handle, dropped)
     stored = await handle.refresh()
     if set(wanted) <= set(stored.filterable):
         return
@@ -124,18 +127,15 @@ async def make_filterable(handle: CollectionHandle, attributes: Mapping[str, str
     await handle.refresh()
 
 
-@told_if_gone
-async def make_unfilterable(handle: CollectionHandle, names: Sequence[str]) -> None:
-    """See ``Collection.make_unfilterable``."""
-    wanted = [checked_name(name) for name in checked_list("names", names, "['priority']")]
+async def _make_unfilterable(handle: CollectionHandle, names: Sequence[str]) -> None:
     collection_id = (await handle.fresh()).collection_id
     async with handle.database.transaction(handle.tenant_id) as connection:
-        await indexing.undeclare(connection, collection_id, wanted)
+        await indexing.undeclare(connection, collection_id, names)
     await handle.refresh()
-    # Other handles go by the declaration, and so by its index, until they look again.
+    # Other handles use the declaration, and so its index, until they read it again.
     await asyncio.sleep(1.5 * FRESH_SECONDS)
     async with handle.database.transaction(handle.tenant_id) as connection:
-        await indexing.clear_undeclared(connection, collection_id, wanted)
+        await indexing.clear_undeclared(connection, collection_id, names)
 
 
 @told_if_gone
@@ -157,13 +157,13 @@ async def set_neighbours(handle: CollectionHandle, neighbours: Neighbours | None
 _log = logging.getLogger(__name__)
 
 ITEMS, RECORDS = 500, 5000
-"""Items, and rows of records, that one transaction removes."""
+"""The number of items, and of rows of records, that one transaction removes."""
 
 
 async def remove_collection(database: Database, tenant_id: int, collection_id: int) -> bool:
-    """Remove the collection part by part; whether it was there at the end, and this call removed it.
+    """Remove the collection part by part; returns whether this call removed the last of it.
 
-    Searches and writes go on until then, on what is left of it. Interrupted, the next call goes on from there.
+    Searches and writes go on meanwhile, on what is left. If it is interrupted, the next call continues.
     """
     textsearch = await drop_textsearch_index(database, collection_id)
     done = {TextsearchOutcome.NOT_NEEDED, TextsearchOutcome.DROPPED}

@@ -1,7 +1,7 @@
 """Comparing two profiles: on recorded searches, or by the searches that showed the hits of both.
 
-What each would have shown is worked out from the recorded candidates; what that would have earned, and how sure it is,
-the database computes (``sql/learning/off_policy.sql``).
+The hits that each would have shown follow from the recorded candidates; the database computes their reward and its
+interval (``sql/learning/off_policy.sql``).
 """
 
 from __future__ import annotations
@@ -84,10 +84,10 @@ def profile_in_file(name: str) -> Profile:
 
 
 MOST = 10_000
-"""Searches that are looked at unless more are asked for: the latest."""
+"""The number of searches that are compared by default, the latest ones."""
 
 DECIDES = Estimator.SNIPS
-"""The estimator whose interval, unclipped, the verdict goes by: docs/decisions/0016-off-policy-evaluation.md."""
+"""The estimator whose unclipped interval decides the verdict: docs/decisions/0016-off-policy-evaluation.md."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,11 +99,11 @@ class ProfileComparison:
     since: datetime
     default_reward: float | None
     searches: int
-    """The searches that could be replayed under both profiles."""
+    """The number of searches that could be replayed under both profiles."""
     left_out: Mapping[str, int]
     """The others, by reason."""
     changed: int
-    """The searches for which the two profiles would show different hits."""
+    """The number of searches for which the two profiles would show different hits."""
     weighings: tuple[Weighing, Weighing]
     estimates: tuple[Compared, ...]
     """The estimates by estimator, plain and clipped; empty without a reward."""
@@ -128,7 +128,7 @@ class ProfileComparison:
 
 @dataclass(slots=True)
 class _Targets:
-    """The two targets, search by search, and what was found on the way."""
+    """The two profiles' targets, search by search, with the searches that could not be replayed."""
 
     profiles: tuple[NamedProfile, NamedProfile]
     targets: tuple[TargetPolicy, TargetPolicy] = field(default_factory=lambda: (TargetPolicy(), TargetPolicy()))
@@ -140,7 +140,7 @@ class _Targets:
     def add(self, pool: RecordedPool, default_reward: float | None, model: LearnedModel | None) -> None:
         """Both profiles' slates for one search; a search that one of them cannot answer counts for neither.
 
-        ``model`` is the one that counted in it; None: none did, or it is gone.
+        ``model`` is the model that the search used; None: it used none, or the model is gone.
         """
         slates = []
         for profile in self.profiles:
@@ -166,14 +166,14 @@ class _Targets:
 
 @dataclass(slots=True)
 class _Models:
-    """The models of the recorded versions, each read once, on the connection of the snapshot."""
+    """The models of the recorded versions, each read once over the snapshot's connection."""
 
     connection: Connection
     collection_id: int
     known: dict[int, LearnedModel | None] = field(default_factory=lambda: {0: None})
 
     async def of(self, version: int) -> LearnedModel | None:
-        """Read a version; None for 0, and for one that is gone."""
+        """Read a version; None for 0 and for a version that is gone."""
         if version not in self.known:
             stored = await definition_within(self.connection, self.collection_id, version)
             self.known[version] = None if stored is None else LearnedModel.from_dict(version, stored)
@@ -193,9 +193,9 @@ async def compare_profiles(
 ) -> ProfileComparison:
     """Estimate what the searches recorded since then would have earned under either profile.
 
-    ``default_reward``: the reward of an impression without a verdict, 0 to 1; None leaves it out, for missing feedback
-    is no failure. ``most``: the number of searches, the latest ones. Everything is read in one snapshot. Raises
-    ``InvalidRequestError`` for a default reward or a number outside its range.
+    ``default_reward``: the reward of an impression without a verdict, 0 to 1; None leaves such impressions out, because
+    missing feedback is no failure. ``most``: the number of searches, the latest ones. Everything is read in one
+    snapshot. Raises ``InvalidRequestError`` for a default reward or a number outside its range.
     """
     _check(since, default_reward, most)
     traffic = RecordedTraffic(collection_id=collection.collection_id, since=since, default_reward=default_reward)
@@ -255,7 +255,7 @@ class InterleavedComparison:
     names: tuple[str, str]
     since: datetime
     searches: int
-    """Interleaved ones, with feedback or without."""
+    """The number of interleaved searches, with feedback or without."""
     preference: Preference
     verdict: Verdict
 
@@ -281,7 +281,7 @@ async def compare_interleaved(
     *,
     since: datetime,
 ) -> InterleavedComparison:
-    """Count the wins of interleaved searches since then; the names are those that the searches gave the two profiles.
+    """Count the wins of interleaved searches since then; the names are those of the profiles in the searches.
 
     Raises ``InvalidRequestError`` for twice the same name or a time without a zone.
     """
@@ -291,7 +291,9 @@ async def compare_interleaved(
         raise InvalidRequestError("since has no time zone; use datetime(..., tzinfo=UTC)")
     names = (first, second)
     results = await interleaved_results(database, tenant_id, collection.collection_id, names=names, since=since)
-    won = preference((one.first, one.second) for one in results if one.first is not None and one.second is not None)
+    won = preference(
+        (result.first, result.second) for result in results if result.first is not None and result.second is not None
+    )
     return InterleavedComparison(
         collection=collection.name,
         names=names,

@@ -17,7 +17,7 @@ from retrieval.adapters.embedders.batching import measure_of
 from retrieval.adapters.readers.documents import RawDocument, read_document
 from retrieval.adapters.readers.folders import DocumentFile, FoundFiles, FoundFolder, find_documents
 from retrieval.adapters.store.items.listing import attributes_after, items_after
-from retrieval.domain.checks import check_flags, check_functions
+from retrieval.domain.checks import check_flags, check_functions, is_whole
 from retrieval.domain.errors import InvalidItemError, InvalidLimitError, InvalidRequestError, MissingExtraError
 from retrieval.domain.items.chunking import CHUNK, TOLD_OF_CHUNKS, Chunking, chunk_items, chunks_of
 from retrieval.domain.items.embedding import TokenMeasure
@@ -49,11 +49,11 @@ _TELLS = 1000
 """The most names that a report lists."""
 
 _PLACE = "@"
-"""Stands in a fingerprint before the place of the folder that the document was found in."""
+"""The part of a fingerprint before the place of the document's folder."""
 
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 DocumentProgress = Callable[["DocumentsReport", int, int | None], None]
-"""Called with the report so far, how many documents were looked at, and how many there are."""
+"""Called with the report so far, the number of documents looked at, and the number of all documents."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,11 +65,11 @@ class DocumentsReport:
     unchanged: int = 0
     """Documents that cost nothing."""
     failed: tuple[tuple[str, str], ...] = ()
-    """Documents and folders that could not be read, each with the reason; what was stored of them stays."""
+    """Documents and folders that could not be read, each with the reason; their stored chunks stay."""
     empty: tuple[str, ...] = ()
-    """Documents without any text, such as scanned pages; nothing is stored of them."""
+    """Documents without any text, such as scanned pages; they are not stored."""
     cleaned: int = 0
-    """Documents of which control or format characters were taken out."""
+    """Documents from whose text control or format characters were removed."""
     vanished: tuple[str, ...] = ()
     """Stored documents that the folders no longer hold, at most 1000."""
     removed: int = 0
@@ -77,7 +77,7 @@ class DocumentsReport:
     chunks_removed: int = 0
     """Chunks removed: of changed and of removed documents."""
     skipped: Mapping[str, int] = field(default_factory=dict)
-    """Files that were left out, by their ending or by why."""
+    """The number of files left out, by their ending or by the reason."""
     chunks: AddReport = field(default_factory=AddReport)
 
     def __add__(self, other: DocumentsReport) -> DocumentsReport:
@@ -121,7 +121,7 @@ class DocumentsReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentEntry(Told):
-    """A stored document, as its first chunk tells it."""
+    """A stored document, by what its first chunk holds."""
 
     id: str
     """The id that it was stored under."""
@@ -138,7 +138,7 @@ class StoredDocument(Told):
     title: str
     metadata: Mapping[str, Any]
     text: str
-    """The text of all chunks, what two of them share once; headings as they stand in the chunks' titles."""
+    """The text of all chunks, with text that two chunks share only once, and headings from the chunks' titles."""
     item_ids: tuple[str, ...]
     """Its chunks, in their order."""
 
@@ -178,24 +178,24 @@ class _Looked:
 
     document_id: str
     items: tuple[Item, ...] | None = None
-    """Its chunks, if it has to be stored; None: it is unchanged, or cannot be read."""
+    """The chunks of a document that has to be stored; None: it is unchanged, or cannot be read."""
     fault: str = ""
     is_cleaned: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """How documents are looked at: in a thread, one after the other."""
+    """Reads documents in a thread, one after the other."""
 
     known: Mapping[str, str]
     """The fingerprints of the stored documents, by id."""
     chunking: Chunking
     measure: TokenMeasure
     schema: AttributeSchema | None
-    """The schema that the attributes of chunks fit; None: any do."""
+    """The schema of the chunks' attributes; None: any attributes fit."""
 
     def look(self, source: DocumentFile | RawDocument) -> _Looked:
-        """Read the document, and cut it if it is another than what is stored."""
+        """Read the document, and cut it into chunks if it differs from what is stored."""
         name = source.document_id
         try:
             raw = source.read() if isinstance(source, DocumentFile) else source
@@ -229,7 +229,7 @@ def _chunks_where(*filters: Filter) -> Filter:
 
 
 def _about(told: Mapping[str, Any]) -> dict[str, Any]:
-    """Title and metadata of the document, by the attributes of its chunk."""
+    """Title and metadata of the document, from the attributes of its chunk."""
     metadata = {key: value for key, value in told.items() if key not in TOLD_OF_CHUNKS}
     return {"title": str(told.get("document_title", "")), "metadata": metadata}
 
@@ -240,7 +240,7 @@ class Documents:
 
     writer: Writer
     delete: Callable[[Sequence[str]], Awaitable[int]]
-    """Removes items, and gives how many there were."""
+    """Removes items, and returns how many were removed."""
 
     async def ingest(
         self, paths: Paths, chunking: Chunking, *, name: str | None, prune: bool, progress: DocumentProgress | None
@@ -262,9 +262,9 @@ class Documents:
         if isinstance(documents, str | bytes | Mapping | RawDocument) or not isinstance(documents, Iterable):
             raise InvalidItemError("documents come in a list, such as [{'id': 'faq', 'text': '...'}]")
         given = list(map(raw_document, documents))
-        raw = list({one.document_id: one for one in given}.values())
-        report = await self._store(raw, await self._known([one.document_id for one in raw]), chunking, None)
-        repeated = repeated_among(one.document_id for one in given)
+        raw = list({document.document_id: document for document in given}.values())
+        report = await self._store(raw, await self._known([document.document_id for document in raw]), chunking, None)
+        repeated = repeated_among(document.document_id for document in given)
         return report + DocumentsReport(chunks=AddReport(notes=repeated.notes))
 
     async def remove(self, document_ids: Sequence[str]) -> int:
@@ -274,7 +274,7 @@ class Documents:
         return len(chunks)
 
     async def page(self, *, after: str, limit: int) -> tuple[list[DocumentEntry], str | None]:
-        """The next documents, and after what the page behind them begins; None where there is none.
+        """The next documents, and the place after which the next page begins; None where there is no next page.
 
         Chunks lie in the order of their ids, which begin with that of their document.
         """
@@ -286,7 +286,7 @@ class Documents:
         return documents, found[limit - 1][0] if len(found) > limit else None
 
     async def one(self, document_id: str) -> StoredDocument | None:
-        """The document of that id; None: there is none."""
+        """The document of that id; None: there is no such document."""
         at, wanted = self.writer, _chunks_where(OneOf(_DOCUMENT, (document_id,)))
         chunks: list[Item] = []
         page: list[Item] | None = None
@@ -347,9 +347,9 @@ class Documents:
         return replace(report, chunks=chunks)
 
     async def _store_batch(self, writer: Writer, batch: Sequence[_Looked], known: Mapping[str, str]) -> DocumentsReport:
-        fresh = {one.document_id: one.items for one in batch if one.items is not None}
+        fresh = {document.document_id: document.items for document in batch if document.items is not None}
         former = await self._chunk_ids([name for name in fresh if name in known])
-        # A document's first chunk says that all of it is stored, so it is stored last.
+        # A document's first chunk shows that all of it is stored, so it is stored last.
         chunks = await add_in_parts(writer, [item for items in fresh.values() for item in reversed(items)])
         kept = {item.item_id for items in fresh.values() for item in items}
         stale = [item_id for ids in former.values() for item_id in ids if item_id not in kept]
@@ -357,9 +357,9 @@ class Documents:
             added=sum(bool(items) and name not in known for name, items in fresh.items()),
             changed=sum(name in known for name in fresh),
             empty=tuple(name for name, items in fresh.items() if not items),
-            unchanged=sum(one.items is None and not one.fault for one in batch),
-            failed=tuple((one.document_id, one.fault) for one in batch if one.fault),
-            cleaned=sum(one.is_cleaned for one in batch),
+            unchanged=sum(document.items is None and not document.fault for document in batch),
+            failed=tuple((document.document_id, document.fault) for document in batch if document.fault),
+            cleaned=sum(document.is_cleaned for document in batch),
             chunks_removed=await self.delete(stale) if stale else 0,
             chunks=chunks,
         )
@@ -393,7 +393,7 @@ class Documents:
         return known
 
     async def _fingerprints(self, wanted: Filter) -> dict[str, str]:
-        """The fingerprint of each document, by id; its place alone where two chunks say that they are its first."""
+        """The fingerprint of each document by id; only its place where two chunks claim to be its first."""
         known: dict[str, str] = {}
         async for _, told in self._attributes(wanted):
             name = str(told.get("document"))
@@ -428,8 +428,8 @@ class Documents:
         while page is None or len(page) == _PAGE:
             after = page[-1][0] if page else ""
             page = await attributes_after(at.database, at.tenant_id, at.collection, wanted, after=after, limit=_PAGE)
-            for one in page:
-                yield one
+            for entry in page:
+                yield entry
 
 
 _NOT_LISTED = "nothing was pruned, because a folder could not be listed"
@@ -445,12 +445,12 @@ _OTHER_FOLDER = (
 
 
 def _place_in(fingerprint: str) -> str:
-    """The place of the folder that a document was found in; empty where it is of none."""
+    """The place of the folder that a document was found in; empty for a document of no folder."""
     return fingerprint.partition(_PLACE)[2]
 
 
 def _refuse_other_folders(folders: Iterable[FoundFolder], known: Mapping[str, str]) -> None:
-    """Raise ``InvalidRequestError`` where a folder's name is that of another folder's documents."""
+    """Raise ``InvalidRequestError`` for a folder's name that another folder's documents have."""
     for folder in folders:
         for name, fingerprint in known.items():
             if name.startswith(f"{folder.name}/") and _place_in(fingerprint) not in ("", folder.place):
@@ -458,7 +458,7 @@ def _refuse_other_folders(folders: Iterable[FoundFolder], known: Mapping[str, st
 
 
 def _gone(folder: FoundFolder, known: Mapping[str, str], there: Collection[str], *, is_named: bool) -> list[str]:
-    """The stored documents of the folder that it does not hold; one that was given its name has all under that name."""
+    """The stored documents that the folder no longer holds; a folder with a given name has all under that name."""
     return sorted(
         name
         for name, fingerprint in known.items()
@@ -469,7 +469,7 @@ def _gone(folder: FoundFolder, known: Mapping[str, str], there: Collection[str],
 
 
 def _next_batch(reading: _Reading, sources: Iterator[DocumentFile | RawDocument]) -> list[_Looked]:
-    """Looks at the next documents: so many, or those with so many chunks."""
+    """Looks at the next documents: at most so many, and at most so many chunks."""
     batch, chunks = [], 0
     for source in islice(sources, _BATCH_FILES):
         batch.append(one := reading.look(source))
@@ -480,7 +480,7 @@ def _next_batch(reading: _Reading, sources: Iterator[DocumentFile | RawDocument]
 
 
 MAX_AROUND = 10
-"""The most chunks on one side of a hit that a passage takes in."""
+"""The most chunks of a passage on each side of its hit."""
 
 MAX_PASSAGE_TOKENS = 10_000_000
 
@@ -520,12 +520,12 @@ async def delete_documents(handle: CollectionHandle, document_ids: Sequence[str]
 async def documents_after(
     handle: CollectionHandle, *, after: str, limit: int
 ) -> tuple[list[DocumentEntry], str | None]:
-    """A page of the stored documents, about in the order of their ids, and where the next page begins."""
+    """A page of the stored documents, roughly in the order of their ids, and where the next page begins."""
     return await (await _documents(handle)).page(after=after, limit=limit)
 
 
 async def document_of(handle: CollectionHandle, document_id: str) -> StoredDocument | None:
-    """The stored document of that id; None: there is none."""
+    """The stored document of that id; None: there is no such document."""
     return await (await _documents(handle)).one(document_id)
 
 
@@ -544,13 +544,13 @@ async def passages(
 
 
 def check_passages(max_tokens: int, around: int, count_tokens: object) -> None:
-    """Raise ``InvalidLimitError`` for bounds that are no whole numbers in their ranges.
+    """Raise ``InvalidLimitError`` for bounds that are not whole numbers in their ranges.
 
     Raises ``InvalidRequestError`` for a ``count_tokens`` that cannot be called.
     """
     check_functions(count_tokens=count_tokens)
     for name, value, most in (("max_tokens", max_tokens, MAX_PASSAGE_TOKENS), ("around", around, MAX_AROUND)):
-        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most:
+        if not is_whole(value, 0, most):
             raise InvalidLimitError(f"{name} is {value!r:.80}; it must be a whole number from 0 to {most:,}")
 
 

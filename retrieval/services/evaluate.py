@@ -1,7 +1,7 @@
-"""Evaluation: judged queries are asked, and quality and latency reported by variant of the search.
+"""Evaluation: asking judged queries, and reporting quality and latency by variant of the search.
 
 The library ``ir-measures`` makes the numbers comparable with published ones; only the nDCG that a parameter search
-computes hundreds of thousands of times is done here, and tested against the library.
+computes hundreds of thousands of times is implemented here, and tested against the library.
 
 The search itself is passed in, so this module knows neither the database nor the legs.
 """
@@ -23,6 +23,7 @@ import ir_measures
 import numpy as np
 
 from retrieval.adapters.embedders.cached import patiently
+from retrieval.domain.checks import is_whole
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.search.hit import SearchResult
 from retrieval.domain.search.profile import Profile, leg_name
@@ -58,7 +59,7 @@ class Metric:
 
     @property
     def cutoff(self) -> int | None:
-        """How many results it looks at; None when it looks at all."""
+        """The number of results that the metric looks at; None: all."""
         cutoff = self.measure.params.get("cutoff")
         return cutoff if isinstance(cutoff, int) else None
 
@@ -76,7 +77,7 @@ class Evaluation:
 def parse_metric(name: str) -> Metric:
     """The metric of that name: ``nDCG@10``, ``R@100``, ``MRR@10`` (the same as ``RR@10``), ``AP`` and so on.
 
-    Raises ``InvalidRequestError`` for a name that is unknown, badly put, or cannot be computed here.
+    Raises ``InvalidRequestError`` for a metric that is unknown, malformed, or cannot be computed here.
     """
     spelled = name.strip()
     # ir-measures reports a bad name by whatever fails first: NameError, AssertionError and more.
@@ -93,7 +94,7 @@ def parse_metric(name: str) -> Metric:
 def parse_metrics(names: str | Sequence[str] = DEFAULT_METRICS) -> tuple[Metric, ...]:
     """Metrics from a comma-separated text or a sequence of names, in order, each once.
 
-    Raises ``InvalidRequestError`` for an unknown one and for none at all.
+    Raises ``InvalidRequestError`` for an unknown metric, and where there is no metric.
     """
     parts = _COMMA_OUTSIDE_PARENTHESES.split(names) if isinstance(names, str) else names
     spelled = dict.fromkeys(part.strip() for part in parts if part.strip())
@@ -155,11 +156,11 @@ def _cutoff_is_usable(measure: ir_measures.Measure) -> bool:
     if "cutoff" not in measure.params:
         return True
     cutoff = measure.params["cutoff"]
-    return isinstance(cutoff, int) and not isinstance(cutoff, bool) and cutoff >= 1
+    return is_whole(cutoff, 1)
 
 
 def _can_compute(measure: ir_measures.Measure) -> bool:
-    """Whether a provider is there: some need packages of their own, which shows only when one tries."""
+    """Whether a provider is available; a missing package shows only when the provider is tried."""
     qrels, run = {"q": {"a": 1, "b": 0}}, {"q": {"a": 2.0, "b": 1.0}}
     return any(True for _ in ir_measures.iter_calc([measure], qrels, run))
 
@@ -203,10 +204,10 @@ class VariantReport:
     per_query: Mapping[str, Mapping[str, float]]
     """The values by metric name and query id."""
     without_results: int
-    """Queries that got nothing; they score 0."""
+    """Queries without results; they score 0."""
     median_ms: float
     p95_ms: float
-    """Latencies as the caller felt them: with concurrency they include waiting for a connection."""
+    """Latencies as the caller saw them; with concurrency they include the wait for a connection."""
 
     def as_dict(self, *, per_query: bool = False) -> dict[str, Any]:
         """Plain values for JSON; the values by query on request."""
@@ -227,9 +228,9 @@ class Report:
     """The result of an evaluation."""
 
     metrics: tuple[str, ...]
-    """The metrics' names as the user spelled them; the first is the one that was compared."""
+    """The metrics' names as the user spelled them; variants are compared on the first."""
     queries: int
-    """Judged queries, each asked once a variant."""
+    """Judged queries, each asked once for each variant."""
     unjudged: int
     """Queries left out because no item is relevant to them."""
     variants: tuple[VariantReport, ...]
@@ -276,12 +277,12 @@ async def evaluate(
     clock: Clock = time.perf_counter,
     rng: np.random.Generator | None = None,
 ) -> Report:
-    """Ask every judged query once a variant, in the order of ``variants``, and measure the rankings.
+    """Ask every judged query once for each variant, in the order of ``variants``, and measure the rankings.
 
-    Each search is asked for as many results as the deepest metric looks at (100 for a metric without a
-    cutoff). ``drop_self`` filters the query's own item out of the search, which ranks as if it did not exist. Input
-    that cannot be measured raises ``InvalidRequestError`` before the first search; an error of a search ends
-    the evaluation and is raised as it is. ``clock`` gives seconds; ``rng`` serves the significance tests.
+    Each search is asked for as many results as the deepest metric looks at (100 for a metric without a cutoff).
+    ``drop_self`` filters the query's own item out of the search, which ranks as if it did not exist. Input that cannot
+    be measured raises ``InvalidRequestError`` before the first search; an error of a search ends the evaluation and is
+    raised unchanged. ``clock`` gives seconds; ``rng`` serves the significance tests.
     """
     _check(metrics, variants, concurrency)
     kept = judged(queries, qrels)
@@ -355,7 +356,7 @@ def _ask(query: JudgedQuery, where_from: Sequence[WhereFrom], drop_self: DropSel
 
 
 async def _in_parallel(work: Callable[[], Coroutine[Any, Any, None]], workers: int) -> None:
-    """Run that many workers to the end; the first error stops the others and is raised as it is."""
+    """Run that many workers to the end; the first error stops the others and is raised unchanged."""
     first: Exception | None = None
     try:
         async with asyncio.TaskGroup() as group:
@@ -411,7 +412,7 @@ class SearchableCollection(Protocol):
     async def search(
         self, query: str, *, where: dict[str, Any] | None, limit: int, legs: Sequence[str] | None, syntax: bool
     ) -> SearchResult:
-        """The best hits; ``legs`` are those to use, None all of the profile's; ``syntax``: quotes mean phrases."""
+        """The best hits; ``legs`` None uses all of the profile's; ``syntax``: quotes mean phrases."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -479,7 +480,7 @@ async def evaluate_collection(
 
 
 def chosen_legs(profile: Profile, legs: Sequence[str] | None) -> tuple[str, ...]:
-    """The names of the legs asked for, else of those that the profile gives a weight.
+    """The names of the legs asked for; by default those to which the profile gives a weight.
 
     Raises ``InvalidProfileError`` for a leg that does not exist.
     """

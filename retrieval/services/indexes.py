@@ -1,7 +1,6 @@
-"""HNSW indexes follow the size of collections, and are measured: the effort that they need, and what their steps cost.
+"""HNSW indexes follow the size of collections; the effort that they need and the cost of their steps are measured.
 
-They are measured on the collection's own vectors, so that neither a guess about the machine nor one about the data is
-needed.
+The measurement uses the collection's own vectors, so that nothing is guessed about the machine or the data.
 """
 
 from __future__ import annotations
@@ -58,12 +57,12 @@ RECALL_PROMISED = 0.99
 """The recall that the contract promises on average."""
 
 RECALL_WANTED = 0.995
-"""Above what is promised (0.99): other queries than the measured ones must do as well."""
+"""Above the promise (0.99), because queries that were not measured must reach it too."""
 
 _EFFORTS = (50, 70, 100, 140, 200, 300, 450, 700, MAX_EFFORT)
 _NEAR_EFFORT = 100
 _QUERIES = {10: 64, 100: 24, 200: 24}
-"""How many queries tell the effort of a depth: the deeper, the more each one tells."""
+"""The number of queries that determine the effort of a depth; at a greater depth each query tells more."""
 _PART = 8
 _LEAST_AWAY, _MOST_AWAY = 0.3, 1.0
 _COMPARED, _WALKED, _TIMES = 1000, 1000, 5
@@ -90,13 +89,13 @@ class _Bench:
         )
 
     async def nearest(self, vectors: Sequence[Vector], request: CandidateRequest) -> list[list[float]]:
-        """The scores of what each query finds, best first."""
+        """The scores of the items that each query finds, best first."""
         queries = [Query(vector=vector) for vector in vectors]
         # Two processes of PostgreSQL share the work.
         halves = queries[::2], queries[1::2]
         ask = partial(find_candidates_of_each, self.database, self.tenant_id, request)
         each = chain.from_iterable(zip_longest(*await asyncio.gather(*map(ask, halves))))
-        return [[one.score for one in found.rankings[LegName.DENSE]] for found in each if found is not None]
+        return [[candidate.score for candidate in found.rankings[LegName.DENSE]] for found in each if found is not None]
 
     async def milliseconds(self, statement: Compiled, wanted: dict[str, str]) -> float:
         """The server's execution time, without the round trip."""
@@ -113,7 +112,7 @@ async def measure_index(
     *,
     least: int = 0,
 ) -> AnnIndex | None:
-    """Measure the collection's index and store what was found; None where there is nothing to measure.
+    """Measure the collection's index and store the result; None where there is nothing to measure.
 
     ``least`` is the least effort to store: what live searches have shown to be needed.
     """
@@ -155,7 +154,7 @@ async def measure_index(
 
 
 def _away(nearest: Sequence[Sequence[float]]) -> float:
-    """How far a query of the same kind lies from what it should find: as far as the vectors from their nearest others.
+    """The distance of such a query from what it should find, which is that of the vectors from their nearest others.
 
     A unit vector moved by a, at a right angle, has the similarity 1 / √(1 + a²) to where it was.
     """
@@ -164,7 +163,7 @@ def _away(nearest: Sequence[Sequence[float]]) -> float:
 
 
 def _queries(vectors: Sequence[Vector], away: float, chance: np.random.Generator) -> list[Vector]:
-    """Each moved a little. Towards another vector would be too easy: that one's neighbours are quickly found."""
+    """Each vector moved a little in a random direction; towards another vector would be too easy to find."""
     directions = [chance.normal(size=vector.shape) for vector in vectors]
     moved = [vector + away * far / np.linalg.norm(far) for vector, far in zip(vectors, directions, strict=True)]
     return [(vector / np.linalg.norm(vector)).astype(np.float32) for vector in moved]
@@ -173,9 +172,9 @@ def _queries(vectors: Sequence[Vector], away: float, chance: np.random.Generator
 async def _effort(
     bench: _Bench, queries: Sequence[Vector], truth: Sequence[Sequence[float]], *, least: int
 ) -> tuple[int, float]:
-    """The least effort that finds enough of the nearest, and the recall it has; beyond the most, where none does.
+    """The least effort that finds enough of the nearest, and its recall; beyond the maximum where no effort does.
 
-    Where no effort finds as much as is wanted, the least that keeps the promise will do.
+    Where no effort finds as much as is wanted, the least effort that keeps the promise is taken.
     """
     recall = 0.0
     depth, will_do = max(map(len, truth), default=0), None
@@ -191,7 +190,7 @@ async def _effort(
 async def _recall(
     bench: _Bench, queries: Sequence[Vector], truth: Sequence[Sequence[float]], request: CandidateRequest
 ) -> float:
-    """The recall that an effort has; the most that it can have, where the first queries show that it is too little."""
+    """The recall of an effort; its upper bound where the first queries show that it is too small."""
     missed = 0.0
     for start in range(0, len(queries), _PART):
         part = slice(start, start + _PART)
@@ -203,7 +202,7 @@ async def _recall(
 
 
 def recall_of(found: Sequence[float], true: Sequence[float]) -> float:
-    """The share of the true nearest that was found, by their scores: of equally near ones any will do. Pure."""
+    """The share of the true nearest items that was found, by score: of equally near items any counts. Pure."""
     if not true:
         return 1.0
     return sum(score >= true[-1] for score in found) / len(true)
@@ -227,10 +226,10 @@ async def _walk_row_us(bench: _Bench, query: Vector) -> float:
 _log = logging.getLogger(__name__)
 
 EXACT_SCAN_US = 1_500
-"""A collection gets an index when comparing all of its vectors takes longer than this."""
+"""A collection gets an index when comparing all of its vectors takes longer than this time."""
 
 KEPT_ABOVE = 0.5
-"""It keeps the index until it has shrunk below this share of the size at which it would get one."""
+"""A collection loses its index when it shrinks below this share of the size at which it would get one."""
 
 MOVED = 2.0
 """An index is measured anew when the collection has this many times the rows that it was measured with, or its inverse;
@@ -272,9 +271,9 @@ def index_rows(dimensions: int) -> int:
 async def keep_index(
     database: Database, tenant_id: int, collection: StoredCollection, rows: int | None = None
 ) -> IndexOutcome:
-    """Make, measure, rebuild or drop the collection's HNSW index, whichever its size asks for.
+    """Make, measure, rebuild or drop the collection's HNSW index, as its size requires.
 
-    ``rows`` replaces ``index_rows``. What interrupted builds and rebuilds left is removed.
+    ``rows`` replaces ``index_rows``. Leftovers of interrupted builds and rebuilds are removed.
     """
     space = collection.space
     if space is None:
@@ -296,7 +295,7 @@ async def keep_index(
 
 
 def is_index_off(collection: StoredCollection) -> bool:
-    """Whether the collection's index is not what its size asks for, as far as can be told without looking at it."""
+    """Whether the collection's size requires another index, as far as the catalogue shows."""
     if collection.space is None:
         return False
     index = collection.ann_index
@@ -307,9 +306,9 @@ def is_index_off(collection: StoredCollection) -> bool:
 
 
 async def flush_lexical(database: Database, written: int) -> None:
-    """After many writes, put what waits for it into the lexical index, which searches else read through.
+    """After many writes, merge the lexical index's pending list, which searches would otherwise read through.
 
-    A login that may not leaves it to the next writers, and to autovacuum.
+    A login without that privilege leaves it to the next writers and to autovacuum.
     """
     if written < BULK_ITEMS:
         return
@@ -323,11 +322,11 @@ async def flush_lexical(database: Database, written: int) -> None:
 async def drop_indexes(
     database: Database, tenant_id: int, collection_id: int, space: StoredSpace | None = None
 ) -> bool:
-    """Drop every HNSW index of a collection, what failed builds left too; False where a login may not, or one is built.
+    """Drop every HNSW index of a collection, invalid ones too; False without the privilege, or during a build.
 
-    ``space``: those in that space alone.
+    ``space``: only the indexes of that space.
 
-    Searches compare all vectors from then on.
+    Afterwards searches compare all vectors.
     """
     dropped = True
     for index in await collection_indexes(database, tenant_id, collection_id):
@@ -435,7 +434,7 @@ def _build_of(database: Database, collection: StoredCollection, space: StoredSpa
 async def _replace(
     database: Database, tenant_id: int, collection: StoredCollection, space: StoredSpace
 ) -> IndexOutcome:
-    """Build one of the other kind beside the index, which answers until then."""
+    """Build an index of the other kind beside the present one, which answers until then."""
     schema, name = database.names.schema, hnsw_name(space.space_id, collection.collection_id)
     async with _builder(database, collection.documents, space.space.dimensions) as connection:
         await drop_failed_builds(connection, schema, name)
@@ -484,7 +483,7 @@ _WORK = {
 
 @asynccontextmanager
 async def _builder(database: Database, rows: int, dimensions: int) -> AsyncIterator[Connection]:
-    """A connection with memory for the whole graph, as far as is decent: a build that does not fit takes far longer."""
+    """A connection with memory for the whole graph, up to a bound: a build that does not fit takes far longer."""
     memory = min(max(rows * (2 * dimensions + _GRAPH_BYTES), _LEAST_MEMORY), _MOST_MEMORY)
     async with database.maintenance({"maintenance_work_mem": f"{memory >> 10}kB"}) as connection:
         yield connection
@@ -493,7 +492,7 @@ async def _builder(database: Database, rows: int, dimensions: int) -> AsyncItera
 async def _run_build(connection: Connection, schema: str, name: str, statement: str) -> None:
     """Run a build; once more with a single process where the container has too little shared memory for several.
 
-    What earlier ones left is removed first: a build passes over an index that is there, though it is invalid, and a
+    Leftovers of earlier builds are removed first: a build skips an index that exists, even an invalid one, and a
     rebuild makes one more beside it.
     """
     await drop_failed_builds(connection, schema, name)
@@ -513,10 +512,10 @@ async def _clear(database: Database, name: str) -> IndexOutcome:
 
 
 async def _settle(connection: Connection, schema: str, vectors: str) -> None:
-    """Do what the server would do by itself a minute later.
+    """Do what the server would do by itself a minute later: renew statistics, and mark pages as visible.
 
-    The planner is told how large things are by now, and the indexes which rows everybody sees, so that they can answer
-    alone. Dead rows are left to the server.
+    The planner then knows the present sizes, and indexes can answer without reading the table. Dead rows are left to
+    the server.
     """
     tables = ", ".join(f"{quote_identifier(schema)}.{quote_identifier(name)}" for name in _FILLED)
     await connection.execute(f"VACUUM (ANALYZE, INDEX_CLEANUP off) {tables}".encode())
@@ -530,6 +529,6 @@ _FILLED = (
 
 
 def _learned(collection: StoredCollection) -> int:
-    """The effort that the index had until now: live searches may have raised it, and what they taught is kept."""
+    """The effort that the index had until now; live searches may have raised it, which is kept."""
     index = collection.ann_index
     return index.effort_10 if index is not None and index.is_measured and index.effort_10 <= MAX_EFFORT else 0

@@ -1,4 +1,4 @@
-"""Ingest: a stream of lines into a collection, batch by batch, and what is said of items without text."""
+"""Ingest: storing a stream of lines in a collection, batch by batch, with notes on items without text."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from retrieval.services.add import BATCH_ITEMS, AddReport, Writer, repeated_repo
 from retrieval.services.textsearch import refresh_weights
 
 _MOST_NAMES = 1000
-"""Names of attributes that are counted, so that a long run keeps to its memory."""
+"""The most names of attributes that are counted, which bounds the memory of a long run."""
 
 
 @dataclass(frozen=True, slots=True)
 class WithoutText:
-    """How many of some items have no text, and where it may stand instead."""
+    """Counts items without a text, and the attributes that may hold their text instead."""
 
     number: int = 0
     characters: Mapping[str, int] = field(default_factory=dict, repr=False)
@@ -51,16 +51,16 @@ class WithoutText:
 
     @property
     def likely_text(self) -> str:
-        """The attribute that holds most of what could be the text; empty where none holds any."""
+        """The attribute with the most characters; empty where no attribute holds text."""
         return max(self.characters, key=lambda name: self.characters[name], default="")
 
     def told(self, items: int) -> str:
-        """The beginning of a message: how many of so many items."""
+        """The beginning of a message: how many of the items have no text."""
         return f"{self.number} of {items} {'item has' if items == 1 else 'items have'} no text"
 
 
 def without_text_notes(items: Iterable[Item]) -> tuple[str, ...]:
-    """Notes on items that a program adds; none where each has a title or a text."""
+    """Notes on items that a program adds; empty where each has a title or a text."""
     every = list(items)
     found = WithoutText.among(every)
     if not found.number:
@@ -79,7 +79,7 @@ _PRUNE_PAGE = 2000
 
 
 class SeenIds:
-    """The ids of a run, by eight bytes each: what a run over any number of items can keep in memory."""
+    """The ids of a run, eight bytes each, so that a run over millions of items fits into memory."""
 
     def __init__(self) -> None:
         self._seen = array("Q")
@@ -94,7 +94,7 @@ class SeenIds:
         return np.unique(np.frombuffer(self._seen, dtype=np.uint64))
 
     def report(self) -> AddReport:
-        """The report of the ids that were taken in more than once."""
+        """A note on the ids that were taken in more than once."""
         _, times = np.unique(np.frombuffer(self._seen, dtype=np.uint64), return_counts=True)
         return repeated_report(int((times > 1).sum()))
 
@@ -117,7 +117,7 @@ class IngestReport:
     archived: int = 0
     """Items that the input no longer has."""
     cleaned: int = 0
-    """Items read of which control or format characters were taken out."""
+    """Items read from whose text control or format characters were removed."""
     without_text: WithoutText = field(default_factory=WithoutText)
     """Items read that have neither a title nor a text."""
     items: AddReport = field(default_factory=AddReport)
@@ -146,7 +146,7 @@ class _Batch:
 
 
 def checked_lines(lines: object) -> None:
-    """Raise ``InvalidRequestError`` for what is no stream of lines, such as a path or a list of dictionaries."""
+    """Raise ``InvalidRequestError`` for anything but a stream of lines, such as a path or a list of dictionaries."""
     if isinstance(lines, str | bytes | PurePath | Mapping | Sequence) or not isinstance(lines, Iterable):
         raise InvalidRequestError(
             f"ingest takes the lines that retrieval.read_items(path) reads, not {type(lines).__name__}; items that you "
@@ -164,9 +164,9 @@ async def ingest(
 ) -> IngestReport:
     """Store every item of the input; unchanged ones cost nothing.
 
-    A bad line raises its ``BadLineError`` before the batch it stands in is stored; with ``rejected`` given, it is
-    handed there instead. ``prune`` archives the items that the input does not have; it is left undone when a line was
-    rejected, for that line may have held one of them, and when there was no item at all. A run that was interrupted is
+    A bad line raises its ``BadLineError`` before its batch is stored; where ``rejected`` is given, it is called with
+    the error instead. ``prune`` archives the items that the input does not have; nothing is archived when a line was
+    rejected, because it may have held one of them, or when there was no item at all. A run that was interrupted is
     completed by running it again.
     """
     report = IngestReport()
@@ -205,7 +205,7 @@ async def ingest(
 
 
 def _fitting(lines: Iterator[InputLine], schema: AttributeSchema | None) -> Iterator[InputLine]:
-    """The lines; one whose item does not fit the collection's schema is a bad line."""
+    """The lines; a line whose item does not fit the collection's schema is a bad line."""
     if schema is None:
         return lines
 
@@ -221,7 +221,7 @@ def _fitting(lines: Iterator[InputLine], schema: AttributeSchema | None) -> Iter
 
 
 def _followed(writer: Writer, report: IngestReport, offset: int, batch: _Batch, progress: Progress | None) -> Writer:
-    """The writer, which tells the progress while the batch's vectors are made."""
+    """The writer, which reports the progress while the batch's vectors are computed."""
     if progress is None:
         return writer
     done = 0
@@ -236,7 +236,7 @@ def _followed(writer: Writer, report: IngestReport, offset: int, batch: _Batch, 
 
 
 async def _added(writer: Writer, items: list[Item], *, stopped: bool) -> AddReport:
-    """Store a batch; once the embedder is away, its items wait without asking it."""
+    """Store a batch; once the embedder has not answered, items are left pending without asking it."""
     return await (writer.without_embedding() if stopped else writer).add(items)
 
 
@@ -261,7 +261,7 @@ def _next_batch(lines: Iterator[InputLine], *, skip: bool) -> _Batch | None:
 
 
 async def embed_pending(writer: Writer, report: AddReport) -> AddReport:
-    """Embed what is without a vector, unless the embedder is away or has refused items of this run already."""
+    """Embed pending items, unless the embedder does not answer or has refused items of this run."""
     if report.pending:
         return report
     after = ""
@@ -272,7 +272,7 @@ async def embed_pending(writer: Writer, report: AddReport) -> AddReport:
 
 
 async def _prune(writer: Writer, seen: SeenIds) -> int:
-    """Archive the active items that were not seen; gives how many."""
+    """Archive the active items that were not seen; returns their number."""
     known = seen.distinct
     collection = writer.collection
     after, archived = "", 0

@@ -26,7 +26,7 @@ from retrieval.services.ingest import ingest as ingest_lines
 from retrieval.services.textsearch import DRIFT, refresh_weights
 
 FEW_ITEMS = 1000
-"""A handle of a collection that had fewer when it was read last reads its size anew after each write."""
+"""A handle that knows of fewer items than this reads the collection's size anew after each write."""
 
 
 @told_if_gone
@@ -50,22 +50,29 @@ async def add(handle: CollectionHandle, items: Iterable[Item | Mapping[str, Any]
 
 @told_if_gone
 async def add_new(handle: CollectionHandle, items: Iterable[Item | Mapping[str, Any]]) -> AddReport:
-    """Store items that must not be there yet, all or none; of those who bring the same id at once, one does.
+    """Store items that must not exist yet, all or none; of callers that add the same id at once, one succeeds.
 
-    Raises ``InvalidItemError``, also for an id that is there, archived or not. Else as ``Collection.add``.
+    Raises ``InvalidItemError``, also for an id that is stored, archived or not. Else as ``Collection.add``.
     """
     report = await adding.add_new(await writer_of(handle), as_items(items))
     return report + await finished(handle, report)
 
 
 @told_if_gone
-async def add_each(handle: CollectionHandle, items: Sequence[Item | Mapping[str, Any]], *, more: bool) -> AddedEach:
-    """See ``Collection.add_each``."""
-    check_flags(more=more)
+async def add_each(
+    handle: CollectionHandle, items: Sequence[Item | Mapping[str, Any]], *, more: bool = False
+) -> AddedEach:
+    """Store the valid items, in one transaction; returns the outcome of each item.
+
+    The outcome of an item that is refused has its ``InvalidItemError``; the other items are stored. ``more`` says that
+    another call follows at once: indexes are left to the last call, which may have no items.
+    """
     added = await adding.add_each(await writer_of(handle), checked_items(items))
     if more:
         return added
-    repeated = adding.repeated_among(one.item_id for one in added.outcomes if one.item_id and one.error is None)
+    repeated = adding.repeated_among(
+        outcome.item_id for outcome in added.outcomes if outcome.item_id and outcome.error is None
+    )
     return replace(added, report=added.report + repeated + await finished(handle, added.report))
 
 
@@ -143,14 +150,14 @@ async def change(
 
 @told_if_gone
 async def set_status(handle: CollectionHandle, item_id: str, status: str, *, was: str | None = None) -> bool:
-    """Give an item another status, and whether that was done: only if it has the status ``was`` (None: any other).
+    """Give an item another status if it has the status ``was`` (None: any other); returns whether it changed.
 
-    Nothing else of it changes, and of those who do the same at once, one does. An ``archived`` one is kept and not
-    found. Raises ``InvalidItemError`` for a status that no item can have.
+    Nothing else of it changes, and of callers that do the same at once, one succeeds. An ``archived`` one is kept and
+    not found. Raises ``InvalidItemError`` for a status that no item can have.
     """
     [key] = checked_item_ids([item_id])
-    for one in (status,) if was is None else (status, was):
-        check_key("status", one, key)
+    for value in (status,) if was is None else (status, was):
+        check_key("status", value, key)
     writer = await writer_of(handle)
     async with handle.database.transaction(handle.tenant_id) as connection:
         changed = await change_status(connection, handle.stored.collection_id, key, status, was=was)
@@ -161,23 +168,19 @@ async def set_status(handle: CollectionHandle, item_id: str, status: str, *, was
 
 
 @told_if_gone
-async def delete(handle: CollectionHandle, item_ids: Sequence[str]) -> int:
+async def delete(handle: CollectionHandle, item_ids: str | Sequence[str], version: str | None = None) -> int:
     """See ``Collection.delete``."""
-    keys = checked_item_ids(item_ids)
+    keys = checked_item_ids([item_ids] if isinstance(item_ids, str) else item_ids)
+    if version is not None and len(keys) != 1:
+        raise InvalidRequestError(f"a version is that of one item, and {len(keys)} are given; delete them one by one")
     await handle.recorded()
-    deleted, settled = await remove_items(*await handle.place(), sorted(set(keys)))
+    place = await handle.place()
+    if version is not None:
+        deleted, settled = await changing.remove(*place, keys[0], version)
+    else:
+        deleted, settled = await remove_items(*place, sorted(set(keys)))
     await _settle(handle, settled, deleted)
     return deleted
-
-
-@told_if_gone
-async def remove(handle: CollectionHandle, item_id: str, version: str | None) -> bool:
-    """See ``Collection.remove``."""
-    [key] = checked_item_ids([item_id])
-    await handle.recorded()
-    removed, settled = await changing.remove(*await handle.place(), key, version)
-    await _settle(handle, settled, int(removed))
-    return removed
 
 
 async def writer_of(handle: CollectionHandle) -> Writer:
@@ -187,7 +190,7 @@ async def writer_of(handle: CollectionHandle) -> Writer:
 
 
 async def finished(handle: CollectionHandle, written: AddReport) -> AddReport:
-    """After a write, the notes about its indexes, and its token where searches read from replicas."""
+    """The notes about indexes after a write, and its token where searches read from replicas."""
     notes = await keep_indexed(handle, written)
     token = None if handle.database.replicas is None else await token_of(handle.database)
     return AddReport(notes=notes, token=token)
@@ -209,7 +212,7 @@ async def keep_indexed(handle: CollectionHandle, written: AddReport) -> tuple[st
 
 
 async def _settle(handle: CollectionHandle, settled: Settled | None, number: int) -> None:
-    """After a write of so many items: they are weighed, and the handle knows how many there are."""
+    """After a write of so many items, weigh them and update the handle's size."""
     if settled is None:
         return
     if settled.drift > DRIFT:

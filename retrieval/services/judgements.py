@@ -1,4 +1,4 @@
-"""Judged queries: what was asked, which items are relevant, and how a query narrows its own search.
+"""Judged queries: the questions, the relevant items, and the filters that a query brings for its own search.
 
 Files are BEIR's (``queries.jsonl`` with ``_id``, ``text``, ``metadata``; ``qrels.tsv`` with a header line),
 TREC's four-column judgements, or one CSV with the columns ``query`` and ``expected_id``; all plain or gzipped.
@@ -17,7 +17,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Protocol
 
-from retrieval.domain.checks import JSONSyntaxError, JSONTextError, json_of
+from retrieval.domain.checks import JSONSyntaxError, JSONTextError, is_whole, json_of
 from retrieval.domain.errors import BadLineError, InvalidRequestError
 
 Qrels = Mapping[str, Mapping[str, int]]
@@ -33,7 +33,7 @@ _WHERE_FROM = re.compile(r"metadata\.([^<>=]+)(<=|>=|=|<|>)([^<>=]+)")
 _METADATA_NAME = re.compile(r"metadata\.([^<>=]+)")
 
 _ITEM_OPERATOR = {">=": "lte", "<=": "gte", ">": "lt", "<": "gt"}
-"""An expression has the query's value on the left, a filter has the item's field there: each is mirrored."""
+"""A comparison has the query's value on the left and a filter the item's field, so each operator is mirrored."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -227,7 +227,7 @@ class WhereFrom:
 def where_for(query: JudgedQuery, where_from: Sequence[WhereFrom]) -> dict[str, Any] | None:
     """All filters of one query merged, or None without any; comparisons on one field are joined.
 
-    Raises ``InvalidRequestError`` when two of them ask one field for what no single filter can say.
+    Raises ``InvalidRequestError`` when two filters of one field cannot be joined.
     """
     merged: dict[str, Any] = {}
     for source in where_from:
@@ -257,7 +257,7 @@ class DropSelf:
         return None if value is None else str(value)
 
     def check(self, queries: Sequence[JudgedQuery]) -> None:
-        """Raise ``InvalidRequestError`` when no query has the value: a slip of the pen would change nothing."""
+        """Raise ``InvalidRequestError`` when no query has the value: a misspelt name would change nothing."""
         if queries and all(self.exclude_for(query) is None for query in queries):
             raise InvalidRequestError(f"no query has metadata.{self.name}; check the name given to drop-self")
 
@@ -310,7 +310,7 @@ def _query(line: str) -> JudgedQuery:
     if not isinstance(record, dict):
         raise ValueError("not a JSON object; write {'_id': ..., 'text': ...}")
     query_id, text, metadata = record.get("_id"), record.get("text"), record.get("metadata")
-    if isinstance(query_id, int) and not isinstance(query_id, bool):
+    if is_whole(query_id):
         query_id = str(query_id)
     if not isinstance(query_id, str) or not query_id:
         raise ValueError("'_id' must be a non-empty text")

@@ -1,4 +1,4 @@
-"""API keys of a tenant are made, listed and revoked; see docs/how-to/serve.md."""
+"""Making, listing and revoking the API keys of a tenant; see docs/how-to/serve.md."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ async def revoke_key(database: Database, tenant_id: int, tenant: str, key_id: st
     if is_key_id(wanted):
         revoked = await access.revoke_key(database, tenant_id, tenant, wanted, now)
     if revoked is None:
-        # What is no id may be a secret with a slip in it: it is not repeated.
+        # A value that is no id may be a mistyped secret, so the message does not repeat it.
         named = f"API key {wanted}" if is_key_id(wanted) else "such API key"
         raise UnknownKeyError(f"there is no {named}; see those there are with: retrieval keys list")
     return revoked

@@ -1,4 +1,4 @@
-"""Memories are stored, read, listed, rated and forgotten."""
+"""Storing, reading, listing, rating and forgetting memories."""
 
 from __future__ import annotations
 
@@ -59,15 +59,15 @@ from retrieval.services.textsearch import refresh_weights
 from retrieval.services.workplace import Advance, JobTarget, Workplace, unheeded
 
 FORGOTTEN_TOGETHER = 200
-"""Items forgotten in one transaction, which feedback waits for."""
+"""Items forgotten in one transaction; feedback waits for its end."""
 
 
 async def forget(
     database: Database, tenant_id: int, collection_id: int, ids: Sequence[str], *, expired_by: datetime | None = None
 ) -> int:
-    """Forget the items batch by batch; gives how many there were. An interruption costs a batch.
+    """Forget the items batch by batch; returns their number. An interruption loses one batch.
 
-    With ``expired_by``, only memories whose time is over by then.
+    With ``expired_by``, only memories that have expired by then.
     """
     forgotten = 0
     for start in range(0, len(ids), FORGOTTEN_TOGETHER):
@@ -86,7 +86,7 @@ async def is_anything_expired(workplace: Workplace, target: JobTarget) -> bool:
 async def forget_expired(
     workplace: Workplace, target: JobTarget, advance: Advance = unheeded, *, now: datetime | None = None
 ) -> dict[str, Any]:
-    """Forget the memories whose time is over, batch by batch; gives how many."""
+    """Forget the memories that have expired, batch by batch; returns their number."""
     moment = now or workplace.now()
     where = (workplace.database, target.tenant_id, target.collection.collection_id)
     forgotten = 0
@@ -126,7 +126,7 @@ class MemoryRecords:
         before: tuple[datetime, str] | None,
         most: int,
     ) -> list[Memory]:
-        """The project's memories that have not expired, the latest first, at most so many, behind time and id."""
+        """The project's memories that have not expired, latest first, at most so many, after that time and id."""
         return await list_memories(
             *self._where,
             project_id,
@@ -139,19 +139,19 @@ class MemoryRecords:
         )
 
     async def rate(self, memory_id: str, relevance: float, now: datetime) -> bool:
-        """Set a memory's relevance; whether there is such a memory that has not expired."""
+        """Set a memory's relevance; returns whether there is such a memory that has not expired."""
         return await rate_memory(*self._where, memory_id, relevance, now=now)
 
     async def forget(self, ids: Sequence[str]) -> int:
-        """Forget these; gives how many there were."""
+        """Forget the memories of those ids; returns their number."""
         return await forget(*self._where, ids)
 
     async def forget_user(self, user_id: str) -> int:
-        """Forget all memories of a user, those too that are stored meanwhile; gives how many."""
+        """Forget all memories of a user, also those stored meanwhile; returns their number."""
         return await self._forget_all(partial(memories_of_user, *self._where, user_id))
 
     async def forget_project(self, project_id: str) -> int:
-        """Forget all memories of a project, those too that are stored meanwhile; gives how many."""
+        """Forget all memories of a project, also those stored meanwhile; returns their number."""
         return await self._forget_all(partial(memories_of_project, *self._where, project_id))
 
     async def _forget_all(self, read: Callable[[], Awaitable[list[str]]]) -> int:
@@ -190,16 +190,16 @@ class Look(NamedTuple):
 
 
 class DecidedFact(NamedTuple):
-    """A fact that is to be remembered, and what was decided of it before it is stored."""
+    """A fact to remember, and the decision on it before it is stored."""
 
     memory: NewMemory
     outcome: FactOutcome
     near: Near | None = None
-    """The memory that says it already, or whose place it takes; None: it is a new one."""
+    """The memory that states it already, or that it replaces; None: it is a new memory."""
 
 
 class SettledFact(NamedTuple):
-    """The outcome for a fact that was to be remembered."""
+    """The outcome for a fact to remember."""
 
     outcome: FactOutcome
     memory_id: str
@@ -213,9 +213,9 @@ class _Plan:
     held: Mapping[str, Memory]
     became: list[SettledFact]
     written: dict[str, NewMemory]
-    """By id: new memories, and known ones with the turns of facts that say the same."""
+    """By id: new memories, and known memories with the turns of facts that state the same."""
     successors: dict[str, str]
-    """By the id of the memory that loses its place."""
+    """By the id of the memory that is replaced."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,8 +225,8 @@ class MemoryWriter:
     writer: Writer
 
     async def store_all(self, memories: Sequence[NewMemory]) -> AddReport:
-        """Store them all, batch by batch; of those with the same id the last counts."""
-        last = list({one.memory_id: one for one in memories}.values())
+        """Store all memories, batch by batch; of memories with the same id the last counts."""
+        last = list({memory.memory_id: memory for memory in memories}.values())
         report = AddReport()
         for start in range(0, len(last), BATCH):
             part = last[start : start + BATCH]
@@ -236,9 +236,9 @@ class MemoryWriter:
         return await self._settled(report)
 
     async def store(self, memory: NewMemory, look: Look | None) -> StoredMemory:
-        """Store one, or let it join one that says the same; without ``look`` nobody looks whether there is one.
+        """Store a memory, or join it to one that states the same; without ``look`` none is looked for.
 
-        Those that store the same text and would join wait for each other, and become one.
+        Callers that store the same text at once wait for each other, and it becomes one memory.
         """
         duplicates: tuple[Duplicate, ...] = ()
         target = None
@@ -275,8 +275,8 @@ class MemoryWriter:
     async def supersede(self, old_id: str, new: NewMemory | str, now: datetime) -> AddReport:
         """Let one memory take another's place, stored in the same transaction if it is new.
 
-        Raises ``UnknownItemError``, also for one that has expired, and ``InvalidRequestError`` for one that took its
-        own place or already lost it, or is of another project.
+        Raises ``UnknownItemError``, also for an expired memory, and ``InvalidRequestError`` for a memory that would
+        replace itself, is replaced already, or is of another project.
         """
         new_id = new if isinstance(new, str) else new.memory_id
         if new_id == old_id:
@@ -297,11 +297,11 @@ class MemoryWriter:
     async def remember(
         self, facts: Sequence[DecidedFact], receipt: NewMemory, now: datetime, *, again: bool = False
     ) -> tuple[list[SettledFact], AddReport] | None:
-        """Store the facts and the receipt in one transaction; None: the receipt was there, and nothing was changed.
+        """Store the facts and the receipt in one transaction; None: the receipt existed, and nothing was changed.
 
-        What was decided is looked at again: a fact with the same words as a memory that it may join is the same, and
-        one whose near memory changed meanwhile, or lost its place, is a new memory. ``again``: also with the receipt
-        there, which then stays.
+        The decisions are checked again: a fact with the same words as a memory that it may join is the same, and one
+        whose near memory changed meanwhile, or lost its place, is a new memory. ``again``: also with the receipt there,
+        which then stays.
         """
         collection_id = self._collection.collection_id
         async with self._transaction() as connection:
@@ -320,7 +320,7 @@ class MemoryWriter:
         return plan.became, await self._settled(report + await self.writer.embed(items))
 
     async def vectors_of(self, items: Sequence[Item]) -> list[Vector] | None:
-        """The vectors that the items will be stored with, shape (dimensions,); None: nothing embeds, or it is away.
+        """The items' vectors, shape (dimensions,); None: there is no embedder, or it does not answer.
 
         They are cached, so that they are paid for once.
         """
@@ -351,10 +351,10 @@ class MemoryWriter:
     async def _write(
         self, connection: Connection, memories: Sequence[NewMemory], *, replaced: Sequence[str] = ()
     ) -> tuple[AddReport, list[Item]]:
-        """Write what is new or changed; gives also the items that may need a vector.
+        """Write what is new or changed; returns also the items that may need a vector.
 
-        The cached vectors of what changed ones said before are removed. ``replaced`` are archived: between the items
-        and the memories, which are then all held in the order of their keys.
+        The cached vectors of former texts are removed. ``replaced`` are archived: between the items and the memories,
+        which are then all held in the order of their keys.
         """
         collection_id = self._collection.collection_id
         items = [memory.item() for memory in memories]
@@ -365,7 +365,7 @@ class MemoryWriter:
         if fresh:
             changed = {item.item_id: item.text for item in fresh if item.item_id in known}
             before = await hold_memories(connection, collection_id, sorted(changed)) if changed else {}
-            old = [text for one in before.values() if (text := _text_of(one)) != changed[one.memory_id]]
+            old = [text for memory in before.values() if (text := _text_of(memory)) != changed[memory.memory_id]]
             space = self._collection.space
             await write_items(connection, ItemWrite(collection_id, fresh, space.space_id if space else None))
         if replaced:
@@ -378,7 +378,7 @@ class MemoryWriter:
         return report, [item for item in fresh if item.status != ARCHIVED and item.item_id not in replaced]
 
     async def _plan(self, connection: Connection, facts: Sequence[DecidedFact], now: datetime) -> _Plan:
-        """Hold what the facts are about, and say what becomes of each."""
+        """Lock the memories that the facts concern, and decide what becomes of each fact."""
         collection_id = self._collection.collection_id
         same = dict[str, list[str]]()
         for key in sorted({fact.memory.fingerprint for fact in facts}):
@@ -403,30 +403,33 @@ class MemoryWriter:
     async def _duplicates(self, connection: Connection, memory: NewMemory, look: Look) -> tuple[Duplicate, ...]:
         """Find the memories with the same words, and the nearly equal ones; the most alike first."""
         same = await memories_with(connection, self._collection.collection_id, memory.fingerprint, look.now)
-        found = {one.memory_id: Duplicate(one.memory_id, one.similarity) for one in look.near}
+        found = {near.memory_id: Duplicate(near.memory_id, near.similarity) for near in look.near}
         found |= {memory_id: Duplicate(memory_id, 1.0) for memory_id in same}
         found.pop(memory.memory_id, None)
-        return tuple(sorted(found.values(), key=lambda one: (-one.similarity, one.memory_id)))
+        return tuple(sorted(found.values(), key=lambda duplicate: (-duplicate.similarity, duplicate.memory_id)))
 
     async def _target(
         self, connection: Connection, memory: NewMemory, duplicates: Sequence[Duplicate], look: Look
     ) -> Memory | None:
-        """The most alike memory that it may join, if it still says what it said when it was found.
+        """The most alike memory that it may join, if its text is still the one that was found.
 
-        That one alone is held: two that hold what they may not join could wait for each other.
+        Only that memory is locked: two transactions that lock memories which they may not join could wait for each
+        other.
         """
         if not duplicates or await known_hashes(connection, self._collection.collection_id, [memory.memory_id]):
             return None
-        collection_id, ids = self._collection.collection_id, [one.memory_id for one in duplicates]
+        collection_id, ids = self._collection.collection_id, [duplicate.memory_id for duplicate in duplicates]
         known = await memories_seen(connection, collection_id, ids)
-        best = next((one for one in ids if one in known and _is_target(known[one], memory, look)), None)
+        best = next(
+            (memory_id for memory_id in ids if memory_id in known and _is_target(known[memory_id], memory, look)), None
+        )
         if best is None:
             return None
         held = (await hold_memories(connection, collection_id, [best])).get(best)
         return held if held is not None and _is_target(held, memory, look) else None
 
     async def _settled(self, report: AddReport) -> AddReport:
-        """Afterwards, as for any items: weights and indexes follow the size."""
+        """After the write, let weights and indexes follow the size, as for any items."""
         database, tenant_id = self.writer.database, self.writer.tenant_id
         if report.added + report.changed == 0:
             return report
@@ -438,15 +441,15 @@ class MemoryWriter:
 
 
 def _is_target(known: Memory, memory: NewMemory, look: Look) -> bool:
-    """Whether the memory may join it, and it says the same, or still what it said when it was found."""
+    """Whether the memory may join it, and has the same text or still the text with which it was found."""
     if not may_join(known, memory, look.now):
         return False
-    seen = {one.memory_id: one.text for one in look.near}
+    seen = {near.memory_id: near.text for near in look.near}
     return to_store(known).fingerprint == memory.fingerprint or seen.get(known.memory_id) == known.text
 
 
 def _became(fact: DecidedFact, plan: _Plan, same: Sequence[str], now: datetime) -> SettledFact:
-    """The outcome for a fact, by the memories that are held."""
+    """The outcome for a fact, by the locked memories."""
     memory, near = fact.memory, fact.near
     for memory_id in same:
         if memory_id in plan.held and may_join(plan.held[memory_id], memory, now):
@@ -462,7 +465,7 @@ def _became(fact: DecidedFact, plan: _Plan, same: Sequence[str], now: datetime) 
 
 
 def _said_again(known: Memory, memories: Sequence[NewMemory]) -> NewMemory:
-    """The known memory with the links of those that say the same; it is as relevant as it was."""
+    """The known memory with the links of memories that state the same; its relevance is unchanged."""
     links: Links = {}
     for memory in memories:
         links = united(links, memory.links)
@@ -481,8 +484,8 @@ def _check_places(held: Mapping[str, Memory], old_id: str, new_id: str) -> None:
 
 
 def _check_successor(old: Memory, new: Memory | NewMemory, now: datetime) -> None:
-    for one in (old, new):
-        check_current(one, now)
+    for memory in (old, new):
+        check_current(memory, now)
     if new.project_id != old.project_id:
         raise InvalidRequestError(
             f"memory {old.memory_id!r:.80} is of project {old.project_id!r:.80}, {new.memory_id!r:.80} of"
@@ -491,5 +494,5 @@ def _check_successor(old: Memory, new: Memory | NewMemory, now: datetime) -> Non
 
 
 def _text_of(memory: Memory) -> str:
-    """The text to embed, also of a plain item that could not be stored as a memory."""
+    """The text to embed, also for a plain item that could not be stored as a memory."""
     return Item.as_stored(item_id=memory.memory_id, title=memory.summary, body=memory.text).text

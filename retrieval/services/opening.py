@@ -1,4 +1,4 @@
-"""A tenant's collection is found by its name, or made with its profile and its embedding space."""
+"""Finding a tenant's collection by its name, or making it with its profile and its embedding space."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from retrieval.domain.search.profile import Profile
 from retrieval.engine.plan import default_profile
 
 SpaceOfNew = Callable[[], Awaitable[EmbeddingSpace | None]]
-"""Gives the embedding space of a new collection; None: there is no embedder for one."""
+"""Returns the embedding space of a new collection; None: no embedder is configured."""
 
 
 async def find(database: Database, tenant_id: int, name: str) -> StoredCollection:
@@ -31,7 +31,7 @@ async def find(database: Database, tenant_id: int, name: str) -> StoredCollectio
     stored = await find_collection(database, tenant_id, name)
     if stored is not None:
         return stored
-    known = [one.name for one in await all_collections(database, tenant_id)]
+    known = [collection.name for collection in await all_collections(database, tenant_id)]
     there_are = f"there are: {', '.join(known[:20])}" if known else "there is none yet"
     unknown = UnknownCollectionError(f"there is no collection {name!r}; {there_are}")
     raise unknown.advising(Advice.MAKE_COLLECTION, name=name, file="FILE")
@@ -49,9 +49,9 @@ async def find_or_make(
     schema: AttributeSchema | None,
     index_kind: IndexKind = IndexKind.AUTO,
 ) -> StoredCollection:
-    """The collection of that name, made if missing; one that has no space gets the one that new ones have.
+    """The collection of that name, made if missing; a collection without a space gets that of new collections.
 
-    Raises ``UnknownCollectionError`` for one that is removed meanwhile.
+    Raises ``UnknownCollectionError`` for a collection that is removed meanwhile.
     """
     stored = await find_collection(database, tenant_id, name)
     if stored is not None and stored.space is not None:
@@ -81,7 +81,7 @@ async def find_or_make(
 
 
 async def _give_space(database: Database, tenant_id: int, stored: StoredCollection, space: StoredSpace) -> None:
-    """A collection that was made without an embedder gets the space, and its default profile the dense leg."""
+    """Give a collection that was made without an embedder the space, and its default profile the dense leg."""
     async with database.transaction(tenant_id) as connection:
         await set_space(connection, stored.collection_id, space.space_id)
         if stored.profile == default_profile(None):

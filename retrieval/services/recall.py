@@ -1,4 +1,4 @@
-"""Measure the recall of an HNSW index on sampled live queries, and act when it sinks."""
+"""Measuring the recall of an HNSW index on sampled live queries, and mending the index when it sinks."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _WAS_REBUILT = Compiled("""
 
 
 async def is_recall_in_question(workplace: Workplace, target: JobTarget) -> bool:
-    """Whether the collection's index has answered searches that were not measured yet."""
+    """Whether the collection's index has answered searches whose recall was not measured yet."""
     space = target.collection.space
     if space is None or target.collection.ann_index is None:
         return False
@@ -53,9 +53,9 @@ async def is_recall_in_question(workplace: Workplace, target: JobTarget) -> bool
 
 
 async def measure_recall(workplace: Workplace, target: JobTarget, advance: Advance = unheeded) -> dict[str, Any]:
-    """Measure the latest samples, store what was found, and mend the index if it finds too little.
+    """Measure the latest samples, store the result, and mend the index if its recall is too low.
 
-    A sunken recall raises the search effort by a step; when it is as high as makes sense, the index is rebuilt.
+    A low recall raises the search effort by a step; when the effort is at its maximum, the index is rebuilt.
     """
     collection, space = target.collection, target.collection.space
     if space is None or collection.ann_index is None:
@@ -75,7 +75,7 @@ async def measure_recall(workplace: Workplace, target: JobTarget, advance: Advan
     await store_measurements(workplace.database, target.tenant_id, collection.collection_id, space.space_id, found)
     if not probes:
         return {"samples": 0}
-    recall = fmean(one.recall for one in probes)
+    recall = fmean(sample.recall for sample in probes)
     details: dict[str, Any] = {"samples": len(probes), "recall": round(recall, 4)}
     if recall < LEAST_RECALL and len(probes) >= LEAST_SAMPLES:
         details["action"] = await _mend(workplace, target, space)
@@ -83,24 +83,24 @@ async def measure_recall(workplace: Workplace, target: JobTarget, advance: Advan
 
 
 def measured(probes: Sequence[Probe], documents: int) -> list[Measurement]:
-    """The probes by how many of the collection's items their filters let through."""
+    """The probes by the share of the collection's items that their filters let through."""
     groups: dict[str, list[Probe]] = {}
-    for one in probes:
-        groups.setdefault(bucket(one.matches, documents), []).append(one)
+    for sample in probes:
+        groups.setdefault(bucket(sample.matches, documents), []).append(sample)
     return [
         Measurement(
             bucket=name,
             samples=len(group),
-            recall=fmean(one.recall for one in group),
-            short_pages=sum(one.is_short for one in group),
-            effort=min(one.effort for one in group),
+            recall=fmean(sample.recall for sample in group),
+            short_pages=sum(sample.is_short for sample in group),
+            effort=min(sample.effort for sample in group),
         )
         for name, group in sorted(groups.items())
     ]
 
 
 def bucket(matches: int | None, documents: int) -> str:
-    """A name for how many of the items a filter lets through."""
+    """A name for the share of the items that a filter lets through."""
     if matches is None:
         return "no filter"
     share = matches / max(documents, 1)

@@ -1,7 +1,7 @@
 """A collection moves to another embedding space while it is searched and written: filled, compared, switched, removed.
 
-What there is to do follows from what is stored: which items have no vector of their text in a space. So whoever is
-killed loses a batch at the most, and the next run of the job goes on. See docs/decisions/0035-reembedding.md.
+The remaining work follows from what is stored: the items that have no vector of their text in a space. So a killed
+process loses at most one batch, and the next run of the job continues. See docs/decisions/0035-reembedding.md.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from retrieval.adapters.store.search.reembeddings import (
     verdicts_on,
 )
 from retrieval.adapters.store.search.vectors import StoredSpace, count_pending
-from retrieval.domain.checks import is_finite
+from retrieval.domain.checks import is_finite, is_whole
 from retrieval.domain.errors import DatabaseError, EmbedderError, InvalidRequestError, RetrievalError
 from retrieval.domain.items.collection import IndexKind
 from retrieval.domain.items.embedding import TextRole
@@ -65,14 +65,14 @@ KEPT_DAYS = 7.0
 """How long the former space is kept after the switch."""
 
 COMPARED, DEPTH, CONDENSED = 100, 10, 100
-"""Recorded questions that are compared, hits of each, and hits among which those with a verdict are looked for."""
+"""The number of recorded questions that are compared, of hits of each, and of hits searched for verdicts."""
 
 LOST_NDCG = 0.01
-"""A target space with that much less nDCG is not switched to by itself."""
+"""A target space whose nDCG is lower by this much is not switched to automatically."""
 
 _TRIES = 20
 _LAST_ITEMS_SECONDS = 10.0
-"""How long writers wait at the most for the vectors of the last items, while the collection is switched."""
+"""The longest that writers wait for the vectors of the last items while the collection is switched."""
 _REMOVED_AT_ONCE = 500
 _KEPT_STATES = (ReembeddingState.FILLING, ReembeddingState.READY, ReembeddingState.SWITCHED)
 _BEFORE_SWITCH = (ReembeddingState.FILLING, ReembeddingState.READY)
@@ -81,13 +81,13 @@ _ROW_BYTES, _GRAPH_BYTES = 100, 400
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReembeddingCost(Told):
-    """The cost of filling a space, as far as it is not filled."""
+    """The cost of the vectors that a space still lacks."""
 
     target: str
     items: int
     """Items that have no vector there."""
     texts: int
-    """Different texts among theirs that the embedder would be asked for; others are known already."""
+    """Distinct texts of these items that the embedder would be asked for; the others' vectors are cached."""
     tokens: int
     """Tokens of these texts, as the embedder counts or estimates them."""
     price: float | None
@@ -95,9 +95,9 @@ class ReembeddingCost(Told):
     vector_bytes: int
     """Room for the vectors and, where the collection is large enough for one, for its index."""
     minutes: float | None
-    """How long the tokens take at the rate; None: none was given."""
+    """The time that the tokens take at the rate; None: no rate was given."""
     days: int | None
-    """On how many days they are spent with the budget; None: none was given."""
+    """The number of days over which the budget spreads them; None: no budget was given."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +108,7 @@ class SpaceComparison(Told):
     overlap: float | None
     """0 to 1: the mean share of the first ten hits that both have; None: no question is recorded."""
     judged: int
-    """Questions of which feedback has verdicts."""
+    """Questions with verdicts from feedback."""
     ndcg_in_use: float | None
     """nDCG@10 of the items with a verdict, as the space in use ranks them; None: there are no verdicts."""
     ndcg_target: float | None
@@ -119,7 +119,7 @@ class SpaceComparison(Told):
 
     @property
     def compares_well(self) -> bool:
-        """Whether nothing speaks against switching."""
+        """Whether the comparison allows the switch."""
         is_found = self.recall is None or self.recall >= LEAST_RECALL
         if self.ndcg_in_use is None or self.ndcg_target is None:
             return is_found
@@ -128,7 +128,7 @@ class SpaceComparison(Told):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reembedding(Told):
-    """How the re-embedding of a collection stands."""
+    """The state of a collection's re-embedding."""
 
     collection: str
     former: str
@@ -138,7 +138,7 @@ class Reembedding(Told):
     switching: Switching
     items: int
     pending: int
-    """Items that wait for their vector in the space that is filled: the target, and after the switch the former one."""
+    """Items that wait for their vector in the space being filled: the target, after the switch the former space."""
     batch_texts: int
     tokens_a_minute: int | None
     tokens_a_day: int | None
@@ -146,7 +146,7 @@ class Reembedding(Told):
     """Tokens of the day's budget (UTC) that are spent."""
     paid_tokens: int
     paid_texts: int
-    """Texts that an embedder was asked for; others were known."""
+    """Texts that an embedder was asked for; the others' vectors were cached."""
     comparison: Mapping[str, Any] | None
     """See ``SpaceComparison``; None: not compared yet."""
     note: str
@@ -159,13 +159,13 @@ class Reembedding(Told):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
-    """How fast a space is filled, and what it may cost. Raises ``InvalidRequestError``."""
+    """The speed at which a space is filled, and what it may cost. Raises ``InvalidRequestError``."""
 
     batch_texts: int = EMBED_BATCH
     """Texts embedded and stored at a time, 1 to 128."""
     tokens_a_minute: int | None = None
     tokens_a_day: int | None = None
-    """The budget of a day (UTC), 1 or more; None: none."""
+    """The budget of a day (UTC), 1 or more; None: no budget."""
     keep_days: float = KEPT_DAYS
     """How long the former space is kept after the switch."""
 
@@ -174,7 +174,7 @@ class Pace:
             value = getattr(self, name)
             if value is None and name != "batch_texts":
                 continue
-            if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
+            if not is_whole(value, 1, most):
                 raise InvalidRequestError(f"{name} is {value!r:.80}; it must be a whole number from 1 to {most:,}")
         if isinstance(self.keep_days, bool) or not isinstance(self.keep_days, int | float):
             raise InvalidRequestError(f"keep_days is {self.keep_days!r:.80}; it must be a number")
@@ -185,7 +185,7 @@ class Pace:
 async def cost_of(
     workplace: Workplace, target: JobTarget, space: StoredSpace, pace: Pace, price: float | None
 ) -> ReembeddingCost:
-    """The cost of filling that space now. It reads every text that has no vector there, and asks no embedder."""
+    """The cost of filling that space now. Every text without a vector there is read; no embedder is asked."""
     if price is not None and not (is_finite(price) and price >= 0):
         raise InvalidRequestError(f"price is {price!r:.80}; it must be a number, 0 or more")
     place = _Place(workplace, target.tenant_id, target.collection.collection_id)
@@ -224,7 +224,7 @@ def _vector_bytes(stored: StoredCollection, dimensions: int) -> int:
 
 
 async def begin(workplace: Workplace, target: JobTarget, space: StoredSpace, pace: Pace, *, switches: bool) -> None:
-    """Begin to keep the space beside the one in use; the job does the rest. Raises ``InvalidRequestError``."""
+    """Begin to fill the space beside the one in use; the job does the rest. Raises ``InvalidRequestError``."""
     collection = target.collection
     if collection.space is None:
         raise InvalidRequestError(f"collection {collection.name!r} has no embedding space; add items with an embedder")
@@ -247,7 +247,7 @@ async def begin(workplace: Workplace, target: JobTarget, space: StoredSpace, pac
 
 
 async def look_at(workplace: Workplace, target: JobTarget) -> Reembedding | None:
-    """How the collection's re-embedding stands, the last one if it is over; None: there was none."""
+    """The state of the collection's re-embedding, or of the last one if it is over; None: there was none."""
     place = _Place(workplace, target.tenant_id, target.collection.collection_id)
     row = await find_reembedding(*place.where)
     if row is None:
@@ -278,7 +278,7 @@ async def look_at(workplace: Workplace, target: JobTarget) -> Reembedding | None
 
 
 async def change(workplace: Workplace, target: JobTarget, wanted: str) -> None:
-    """Do one of ``ACTIONS``. Raises ``InvalidRequestError`` where it is too early or too late for that."""
+    """Do one of ``ACTIONS``. Raises ``InvalidRequestError`` where it is too early or too late for the action."""
     place, name = _Place(workplace, target.tenant_id, target.collection.collection_id), target.collection.name
     if wanted == "rollback":
         is_done = await switch_back(*place.where)
@@ -309,18 +309,18 @@ _CHANGES: Mapping[str, tuple[Sequence[ReembeddingState], Mapping[str, Any]]] = {
     ),
 }
 ACTIONS = (*_CHANGES, "rollback")
-"""What may be done with a re-embedding that is under way."""
+"""The actions on a re-embedding that is under way."""
 
 
 def possible_actions(found: Reembedding) -> list[str]:
-    """Those of ``ACTIONS`` that it is neither too early nor too late for."""
+    """The ``ACTIONS`` that are possible at this stage."""
     kept = ["rollback"] if found.state is ReembeddingState.SWITCHED else []
     needless = "resume" if not found.is_paused else "pause"
     return [name for name, (states, _) in _CHANGES.items() if found.state in states and name != needless] + kept
 
 
 async def wait_for_switch(workplace: Workplace, target: JobTarget, seconds: float) -> None:
-    """Wait for another process that does what was asked, until it did, says why not, or that long."""
+    """Wait at most that long until another process has done what was asked, or says why it does not."""
     place = _Place(workplace, target.tenant_id, target.collection.collection_id)
     until = asyncio.get_running_loop().time() + seconds
     while asyncio.get_running_loop().time() < until:
@@ -331,14 +331,14 @@ async def wait_for_switch(workplace: Workplace, target: JobTarget, seconds: floa
 
 
 async def is_reembedding_due(workplace: Workplace, target: JobTarget) -> bool:
-    """Whether a re-embedding has something to do."""
+    """Whether a re-embedding has work to do."""
     place = _Place(workplace, target.tenant_id, target.collection.collection_id)
     row = await find_reembedding(*place.where)
     if row is None or row.is_paused or row.state is ReembeddingState.DONE:
         return False
     if row.state in {ReembeddingState.FILLING, ReembeddingState.REMOVING} or row.switching is Switching.NOW:
         return True
-    # What spoke against switching by itself may be mended by now.
+    # The reason against an automatic switch may be gone by now.
     waits = row.comparison is None or row.switching is Switching.BY_ITSELF
     if (row.state is ReembeddingState.READY and waits) or place.is_over(row):
         return True
@@ -346,7 +346,7 @@ async def is_reembedding_due(workplace: Workplace, target: JobTarget) -> bool:
 
 
 async def reembed(workplace: Workplace, target: JobTarget, advance: Advance = unheeded) -> dict[str, Any]:
-    """Do what there is to do of the collection's re-embedding, until it waits for a day, a person or an embedder."""
+    """Work on the collection's re-embedding until it waits for the next day, a person or an embedder."""
     place = _Place(workplace, target.tenant_id, target.collection.collection_id, advance)
     while True:
         row = await find_reembedding(*place.where)
@@ -408,7 +408,7 @@ class _Place:
 
 
 async def _fill_step(place: _Place, row: StoredReembedding) -> bool:
-    """Fill the target space, index it, carry what was learned over, compare; then perhaps switch."""
+    """Fill the target space, index it, carry over what was learned, and compare; then perhaps switch."""
     if not await _fill(place, row.target):
         return False
     shadow = await place.collection_in(row.target)
@@ -436,7 +436,7 @@ async def _fill_step(place: _Place, row: StoredReembedding) -> bool:
 
 
 async def _against_switching(place: _Place, compared: SpaceComparison, outcome: IndexOutcome) -> str:
-    """Why the collection is not switched without being told to; empty: nothing speaks against it."""
+    """The reason against an automatic switch; empty: there is none."""
     if outcome is IndexOutcome.NOT_ALLOWED:
         return f"the target space has no index: {outcome.value}; or switch without it"
     if not compared.compares_well:
@@ -449,12 +449,12 @@ async def _against_switching(place: _Place, compared: SpaceComparison, outcome: 
 
 
 async def _keep_step(place: _Place, row: StoredReembedding) -> bool:
-    """After the switch: both spaces are kept full, until the former one was kept long enough."""
+    """After the switch, keep both spaces filled until the former one was kept long enough."""
     if place.is_over(row):
         changes = {"state": ReembeddingState.REMOVING.value}
         await change_reembedding(*place.where, [ReembeddingState.SWITCHED], changes)
         return True
-    # What a process wrote that had not heard of the switch waits in the new space.
+    # Items written by a process that did not know of the switch yet wait in the new space.
     await _fill(place, row.target)
     if await _fill(place, row.former):
         await carry_clusters(*place.where, former=row.target, target=row.former)
@@ -490,10 +490,9 @@ _STEPS = {
 
 
 async def _fill(place: _Place, space: StoredSpace) -> bool:
-    """Embed what waits for its vector in the space; False: it has to wait, and the note says for what.
+    """Embed the items that wait in the space; False: the job has to wait, and the note says for what.
 
-    A batch is stored when it is done, and whatever the embedder gave is in the cache before that: of a text that was
-    embedded once, nobody pays for the vector again.
+    A batch is stored when it is done, and its vectors are cached before that, so that no text is paid for twice.
     """
     embedder = place.workplace.embedder_of(place.tenant_id, space)
     if embedder is None:
@@ -541,7 +540,7 @@ async def _pass_time(place: _Place, until: float) -> None:
 async def _afforded(
     place: _Place, row: StoredReembedding, embedder: CachedEmbedder, page: Sequence[Item]
 ) -> tuple[Sequence[Item], int]:
-    """The first of the items that the day's budget is enough for, and their tokens, which are set aside."""
+    """The first items for which the day's budget is enough, and their tokens, which are reserved."""
     asked = await embedder.uncached([item.text for item in page], TextRole.DOCUMENT)
     counts = dict(zip(asked, await _counts(embedder, asked), strict=True))
     left = None if row.tokens_a_day is None else row.tokens_a_day - row.spent(place.today)
@@ -580,7 +579,7 @@ async def _tokens(embedder: CachedEmbedder, texts: Sequence[str]) -> int:
 
 
 async def _switch(place: _Place, row: StoredReembedding) -> bool:
-    """Switch over with every item in the target space: the last few are embedded while writers wait."""
+    """Switch when every item is in the target space; the last few are embedded while writers wait."""
     for _ in range(_TRIES):
         if not await _fill(place, row.target):
             return False
@@ -605,7 +604,7 @@ async def _switch(place: _Place, row: StoredReembedding) -> bool:
 async def _embed_last(
     place: _Place, row: StoredReembedding, connection: Any, last: Sequence[tuple[str, str, str]]
 ) -> bool:
-    items = [Item.as_stored(item_id=one[0], title=one[1], body=one[2]) for one in last]
+    items = [Item.as_stored(item_id=item_id, title=title, body=body) for item_id, title, body, *_ in last]
     if not items:
         return True
     embedder = place.needed_embedder(row.target)
@@ -618,7 +617,7 @@ async def _embed_last(
     except (EmbedderError, TimeoutError) as error:
         _log.info("the switch waits for the vectors of %d items: %s", len(items), error)
         return False
-    given = {i.item_id: (text_hash(i.text), one) for i, one in zip(items, vectors, strict=True)}
+    given = {i.item_id: (text_hash(i.text), vector) for i, vector in zip(items, vectors, strict=True)}
     statement = vectors_statement(place.collection_id, row.target.space_id, given)
     await connection.execute(statement.text.encode(), statement.parameters)
     place.embedded += len(items)
@@ -640,7 +639,7 @@ async def _check_calibrated(place: _Place) -> None:
 
 
 async def _compare(place: _Place, row: StoredReembedding) -> SpaceComparison | None:
-    """Ask both spaces the recorded questions; None: it has to wait, and the note says for what."""
+    """Ask both spaces the recorded questions; None: the job has to wait, and the note says for what."""
     old, new = await collection_by_id(*place.where), await place.collection_in(row.target)
     if old is None:
         return None
@@ -648,11 +647,11 @@ async def _compare(place: _Place, row: StoredReembedding) -> SpaceComparison | N
     ids = await recorded_questions(*place.where, COMPARED)
     verdicts = await verdicts_on(*place.where, ids)
     asked: dict[UUID, SearchRequest] = {}
-    for one in ids:
-        record = await find_recorded(place.database, place.tenant_id, one)
+    for retrieval_id in ids:
+        record = await find_recorded(place.database, place.tenant_id, retrieval_id)
         request = None if record is None else request_of(record)
         if request is not None and request.about is None and request.group_by is None and request.query:
-            asked[one] = replace(request, vector=None, limit=DEPTH, min_score=None, min_relevance=None)
+            asked[retrieval_id] = replace(request, vector=None, limit=DEPTH, min_score=None, min_relevance=None)
     words = await embedder.uncached([request.query for request in asked.values()], TextRole.QUERY)
     tokens = await _tokens(embedder, words)
     if tokens and not await set_tokens_aside(*place.where, tokens=tokens, texts=len(words), today=place.today):
@@ -662,8 +661,8 @@ async def _compare(place: _Place, row: StoredReembedding) -> SpaceComparison | N
     ndcgs: list[tuple[float, float]] = []
     recalls: list[float] = []
     is_exact = True
-    for one, request in asked.items():
-        judged = verdicts.get(one, {})
+    for retrieval_id, request in asked.items():
+        judged = verdicts.get(retrieval_id, {})
         depth = CONDENSED if judged else DEPTH
         try:
             before, after = [await _hits(place, stored, replace(request, limit=depth)) for stored in (old, new)]
@@ -687,8 +686,8 @@ async def _compare(place: _Place, row: StoredReembedding) -> SpaceComparison | N
         questions=len(overlaps),
         overlap=_mean(overlaps),
         judged=len(ndcgs),
-        ndcg_in_use=_mean([one for one, _ in ndcgs]),
-        ndcg_target=_mean([one for _, one in ndcgs]),
+        ndcg_in_use=_mean([ndcg for ndcg, _ in ndcgs]),
+        ndcg_target=_mean([ndcg for _, ndcg in ndcgs]),
         recall=_mean(recalls),
         is_exact=is_exact,
     )
@@ -699,9 +698,9 @@ def _mean(values: Sequence[float]) -> float | None:
 
 
 def condensed_ndcg(ranking: Sequence[str], rewards: Mapping[str, float]) -> float:
-    """nDCG@10 of the items with a verdict alone, in their order: of others nobody knows what they are worth.
+    """nDCG@10 of only the items with a verdict, in their order; the worth of other items is unknown.
 
-    Verdicts are about what the space in use showed, so that all others would count against the target. Sakai and
+    Verdicts are on items that the space in use showed, so counting others as irrelevant would favour it. Sakai and
     Kando, "On information retrieval metrics designed for evaluation with incomplete relevance assessments", 2008.
     """
 

@@ -1,4 +1,4 @@
-"""A recorded search is looked at again: read with the profile that answered it, and asked once more today."""
+"""Replaying a recorded search: reading it with the profile that answered it, and asking it again today."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ from retrieval.learning.learned_model import LearnedModel
 from retrieval.services.workplace import Workplace
 
 _LEAST_POOL = 100
-"""Candidates of today's search that are looked at."""
+"""The number of candidates of today's search that are compared."""
 
 
 async def replay(
     workplace: Workplace, tenant_id: int, retrieval_id: UUID | str, collection: str | None = None
 ) -> Replay:
-    """Whether a recorded ranking follows from its record, and where and why today's answer differs.
+    """Check whether a recorded ranking follows from its record, and where and why today's answer differs.
 
     Raises ``InvalidRequestError`` for what is no identifier, and ``UnknownRetrievalError`` for one of which the tenant,
     or its collection of that name, has no record.
@@ -103,7 +103,7 @@ async def _profile_of(database: Database, tenant_id: int, recorded: RecordedSear
 async def _moved(
     database: Database, tenant_id: int, then: RecordedSearch, profile: Profile, model: LearnedModel | None
 ) -> tuple[str, ...]:
-    """Find the statistics of then that do not follow from the feedback that counts today."""
+    """Find the recorded statistics that do not follow from the feedback that counts today."""
     item_ids = looked_at(then)
     if not item_ids:
         return ()
@@ -128,7 +128,7 @@ async def _today(
         return ("the collection moved to another embedding space meanwhile: replay it again",), ()
     if now is None:
         return ("its filter could not be written down, so it cannot be asked again",), ()
-    shown = dict.fromkeys(one.item_id for one in [*then.impressions, *now.impressions])
+    shown = dict.fromkeys(impression.item_id for impression in [*then.impressions, *now.impressions])
     items = await read_item_states(workplace.database, tenant_id, stored.collection_id, list(shown))
     return differences(then, now, items)
 
@@ -136,7 +136,7 @@ async def _today(
 async def _asked_again(
     workplace: Workplace, tenant_id: int, stored: StoredCollection, then: RecordedSearch
 ) -> RecordedSearch | None:
-    """The record of the same search as it is answered now; it is not stored."""
+    """The record of the same search asked today; it is not stored."""
     request = request_of(then)
     if request is None:
         return None
@@ -158,7 +158,7 @@ async def _asked_again(
 
 
 class _AsRecorded:
-    """Gives a reranker's recorded scores again: a replay sends no texts, and costs nothing."""
+    """A reranker that returns the recorded scores: a replay sends no texts and costs nothing."""
 
     def __init__(self, then: RecordedSearch) -> None:
         self._scores = dict(zip(then.pool_items, then.pool_signals.get(RERANK, ()), strict=False))
@@ -171,7 +171,7 @@ class _AsRecorded:
 
 
 class _Catcher(Recorder):
-    """Keeps what was answered, and stores nothing."""
+    """A recorder that keeps the answer in memory and stores nothing."""
 
     def __init__(self, database: Database, tenant_id: int) -> None:
         super().__init__(database, tenant_id)

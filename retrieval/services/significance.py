@@ -1,4 +1,4 @@
-"""Whether a difference between two systems on the same queries can be chance."""
+"""Tests whether a difference between two systems on the same queries can be chance."""
 
 from __future__ import annotations
 

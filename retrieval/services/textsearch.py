@@ -1,7 +1,7 @@
 """Word statistics: BM25 weights follow the texts, and indexes of the extension pg_textsearch follow their size.
 
-Differences are added up, and items are weighed again when their average length has moved. The indexes exist where the
-extension is installed.
+Differences are added up, and BM25 weights are computed again when the items' average length has moved. The indexes
+exist where the extension is installed.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ TEXTSEARCH_ROWS = 20_000
 
 
 class TextsearchOutcome(StrEnum):
-    """The outcome of keeping the extension's index."""
+    """What became of the extension's index."""
 
     NOT_INSTALLED = "the extension pg_textsearch is not installed in the database"
     NOT_LOADED = "pg_textsearch is installed and not loaded: add it to shared_preload_libraries and restart the server"
@@ -49,7 +49,8 @@ async def keep_textsearch_index(
 ) -> TextsearchOutcome:
     """Make, keep or drop the collection's index by its size. Searches and writes go on meanwhile.
 
-    Interrupted, the next call goes on from there. Without the extension nothing is done, and what it left is removed.
+    If it is interrupted, the next call continues. Without the extension nothing is built, and what the extension left
+    is removed.
     """
     state = await textsearch_state(database, collection.collection_id)
     # It knows each item's own words alone.
@@ -73,7 +74,7 @@ async def keep_textsearch_index(
 
 
 async def rebuild_textsearch_index(database: Database, collection: StoredCollection) -> TextsearchOutcome:
-    """Build the collection's index anew, if it has one, while it serves: worth it after many updates and deletions.
+    """Build the collection's index anew, if it has one, while searches use it; it pays after many updates.
 
     One that does not serve is left to ``keep_textsearch_index``.
     """
@@ -93,7 +94,7 @@ async def rebuild_textsearch_index(database: Database, collection: StoredCollect
 
 
 async def drop_textsearch_index(database: Database, collection_id: int) -> TextsearchOutcome:
-    """Drop the collection's index and table, if it has them: nobody will need them."""
+    """Drop the collection's index and table, if it has them."""
     if not (await textsearch_state(database, collection_id)).has_table:
         return TextsearchOutcome.NOT_NEEDED
     async with database.only_one(f"textsearch of {collection_id}") as alone:
@@ -132,7 +133,7 @@ async def _drop(database: Database, collection_id: int) -> TextsearchOutcome:
 
 
 DRIFT = 0.01
-"""How far the average length may move, as a share, before all items are weighed again."""
+"""The relative change of the average length after which all items are weighed again."""
 
 _STEP = 1000
 
@@ -143,16 +144,16 @@ _FOLD = "SELECT fold_statistics(%(id)s)"
 
 
 async def fold_statistics(database: Database, tenant_id: int, collection_id: int) -> None:
-    """Add what writers have left so far to the collection's statistics: they are exact then."""
+    """Add the differences that writers have left to the collection's statistics, which are exact then."""
     async with database.transaction(tenant_id) as connection:
         await connection.execute(_FOLD, {"id": collection_id})
 
 
 async def refresh_weights(database: Database, tenant_id: int, collection_id: int, drift: float = DRIFT) -> int:
-    """Weigh every item again if the average length has drifted; gives how many were weighed.
+    """Weigh every item again if the average length has drifted; returns the number of items weighed.
 
-    Step by step, each in a transaction of its own: searches and writes go on. Interrupted, the next refresh goes on
-    from there.
+    Step by step, each in a transaction of its own: searches and writes go on. If it is interrupted, the next refresh
+    continues.
     """
     async with database.transaction(tenant_id) as connection:
         await connection.execute(_BEGIN, {"id": collection_id, "drift": drift})

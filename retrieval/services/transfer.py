@@ -1,7 +1,7 @@
 """A collection as a file: exported with vectors, profiles and records, and imported for any tenant of any machine.
 
-A file has a line of JSON a row, after a first line that says what it is, how the collection is set, and how many rows
-of each kind follow. An import is one transaction: all of the collection is there at its end, or nothing of it.
+The first line of a file gives its format, the collection's settings, and the number of rows of each kind; each further
+line is one row as JSON. An import is one transaction: it brings all of the collection or nothing.
 """
 
 from __future__ import annotations
@@ -58,12 +58,12 @@ from retrieval.services.textsearch import fold_statistics
 FORMAT, VERSION = "retrieval collection", 1
 
 _ROWS, _BYTES = 200, 4 * 1024 * 1024
-"""The most rows, and about how many bytes of a file, that are stored at a time."""
+"""The most rows, and about the most bytes of a file, that are stored at a time."""
 _ROUNDING = 0.01
 _FOLD = "SELECT fold_statistics(%s)"
 
 Advanced = Callable[[int, int], None]
-"""Called with how many rows are done, and of how many."""
+"""Called with the number of rows done, and the number of all rows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,9 +74,10 @@ class Moved(Told):
     file: str
     items: int
     vectors: int
-    """The items that have their vector; the others are embedded by a worker, or by another ingest."""
+    """The number of items that have their vector; a worker or another ingest embeds the others."""
     has_records: bool
-    """Whether searches, feedback and what was learned of them are among the rows; without, it is learned anew."""
+    """Whether searches, feedback and what was learned from them are among the rows; without them learning begins anew.
+    """
     rows: Mapping[str, int] = field(default_factory=dict)
     """How many rows of each kind there were."""
 
@@ -96,7 +97,7 @@ async def export_collection(
     has_embedder: bool,
     advance: Advanced | None = None,
 ) -> Moved:
-    """Write the collection as it stands at one moment into a new file. See ``Platform.export_collection``."""
+    """Write the collection, as it is at one moment, into a new file. See ``Platform.export_collection``."""
     told = advance or _unheeded
     names = [name for name, kind in KINDS.items() if records or not kind.is_record]
     await fold_statistics(database, tenant_id, stored.collection_id)
@@ -142,14 +143,14 @@ def _settings_of(
         "index": stored.index_kind.value,
         "weighed_length": weighed,
         "space": None if space is None else {name: getattr(space.space, name) for name in EmbeddingSpace.__slots__},
-        # What learned models and records call the space.
+        # The name of the space in learned models and records.
         "space_number": None if space is None else space.space_id,
         "has_embedder": has_embedder,
     }
 
 
 def checked_path(name: str, value: object) -> str:
-    """The path as text. Raises ``InvalidRequestError`` for an argument that is none."""
+    """The path as text. Raises ``InvalidRequestError`` for an argument that is no path."""
     if not isinstance(value, str | Path):
         raise InvalidRequestError(f"{name} is {value!r:.80}; it must be a path")
     return str(value)
@@ -157,7 +158,7 @@ def checked_path(name: str, value: object) -> str:
 
 @contextlib.contextmanager
 def _written(file: str) -> Iterator[IO[bytes]]:
-    """The new file to write to, which gets its name once it is whole; ``-`` is standard output."""
+    """The new file to write to, which gets its name when it is complete; ``-`` is standard output."""
     if file == STANDARD_INPUT:
         yield cast(IO[bytes], sys.stdout.buffer)
         sys.stdout.flush()
@@ -223,7 +224,7 @@ async def import_collection(
     own_vectors: bool,
     advance: Advanced | None = None,
 ) -> Moved:
-    """Make a collection of a file, in one transaction. See ``Platform.import_collection``."""
+    """Create a collection from a file, in one transaction. See ``Platform.import_collection``."""
     told = advance or _unheeded
     lines = _lines(file)
     header = await asyncio.to_thread(_header, file, lines)
@@ -287,7 +288,7 @@ async def _store_items(
     schema: AttributeSchema | None,
     rows: list[dict[str, Any]],
 ) -> int:
-    """Store items with their vectors and times; gives the number of vectors."""
+    """Store items with their vectors and times; returns the number of vectors."""
     items = [_item(row) for row in rows]
     if len({item.item_id for item in items}) < len(items):
         raise InvalidRequestError("two items have the same id")
@@ -299,7 +300,7 @@ async def _store_items(
     if given and space is not None:
         ids = [row["item_id"] for row in given]
         units = checked_vectors([row["vector"] for row in given], space.space, ids)
-        # Those of length 1 but for their rounding stay as they are: the same bits are stored again.
+        # Vectors of length 1, up to rounding, stay as they are, so that the same bits are stored again.
         exact = np.asarray([row["vector"] for row in given], dtype=np.float32)
         is_unit = np.abs(np.linalg.norm(exact, axis=1) - 1) < _ROUNDING
         vectors = dict(zip(ids, np.where(is_unit[:, None], exact, units), strict=True))
@@ -325,7 +326,7 @@ _NAMES_SPACE = {"model": "definition", "retrieval": "request"}
 
 
 def _fitted(kind: str, row: dict[str, Any], header: _Header, space: StoredSpace | None) -> dict[str, Any]:
-    """The row as this installation stores it, after a look at what the database cannot see."""
+    """The row as this installation stores it, after the checks that the database cannot make."""
     if kind == "profile":
         Profile.from_dict(row["definition"])
     elif kind == "retrieval" and time_of(UUID(row["retrieval_id"])) != datetime.fromisoformat(row["retrieved_at"]):
@@ -333,7 +334,7 @@ def _fitted(kind: str, row: dict[str, Any], header: _Header, space: StoredSpace 
     elif kind == "learning_state" and not header.has_records:
         return {**row, "model_version": 0, "model_is_chosen": False}
     elif (part := _NAMES_SPACE.get(kind)) and isinstance(row[part], dict) and row[part].get("space_id") is not None:
-        # The space has another number here; a former space's is none.
+        # The space has another number here; a former space has none.
         is_active = row[part]["space_id"] == header.fields.get("space_number")
         number = space.space_id if space is not None and is_active else -1
         return {**row, part: {**row[part], "space_id": number}}
@@ -342,7 +343,7 @@ def _fitted(kind: str, row: dict[str, Any], header: _Header, space: StoredSpace 
 
 @contextlib.contextmanager
 def _placed(file: str, batch: _Batch) -> Iterator[None]:
-    """Tell where in the file it is that something cannot be taken."""
+    """Add the line of the file to an error that its content raises."""
     try:
         yield
     except (KeyError, TypeError, ValueError, AttributeError, RetrievalError) as error:
@@ -358,7 +359,7 @@ def _placed(file: str, batch: _Batch) -> Iterator[None]:
 
 
 def _lines(file: str) -> Iterator[tuple[int, dict[str, Any], int]]:
-    """The lines' objects with their numbers and sizes. Raises ``InvalidRequestError`` for a line that holds none."""
+    """The lines' objects with their numbers and sizes. Raises ``InvalidRequestError`` for a line without one."""
     for line in read_lines(file):
         try:
             value = None if line.too_long else json_of(line.data)
@@ -407,7 +408,7 @@ def _header(file: str, lines: Iterator[tuple[int, dict[str, Any], int]]) -> _Hea
 
 
 def _batches(file: str, lines: Iterator[tuple[int, dict[str, Any], int]]) -> Iterator[_Batch]:
-    """The rows, those of one kind together: bounded in number and size."""
+    """The rows in parts of one kind each, bounded in number and size."""
     batch: _Batch | None = None
     for number, value, size in lines:
         [kind, row], *others = value.items() or [("", None)]

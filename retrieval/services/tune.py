@@ -1,8 +1,8 @@
-"""Tuning: which legs, fusion and weights serve judged queries best, and whether that is more than chance.
+"""Tuning: the legs, fusion and weights that serve judged queries best, if their gain is more than chance.
 
-Each leg is asked once a query; everything after that is arithmetic on its candidates. A setting is chosen on
-some queries and measured on others (cross-validation), because the best of many settings looks better than it
-is on the queries that chose it. A change is proposed only where the held-out gain is significant.
+Each leg is asked once for each query; the rest is arithmetic on its candidates. A setting is chosen on some queries and
+measured on others (cross-validation), because the best of many settings looks better than it is on the queries that
+chose it. A change is proposed only where the held-out gain is significant.
 """
 
 from __future__ import annotations
@@ -47,18 +47,18 @@ from retrieval.services.judgements import (
 from retrieval.services.significance import SIGNIFICANT, Comparison, compare
 
 LegRankings = Mapping[str, Mapping[str, Sequence[Candidate]]]
-"""Candidates by query id and leg, best first: what each leg returned, once."""
+"""The candidates that each leg returned, best first, by query id and leg."""
 
 PAIR_RATIOS = ((1, 1), (2, 3), (3, 2), (1, 2), (2, 1), (1, 3), (3, 1), (1, 4), (4, 1))
 """RRF weights tried for two legs, the even ones first."""
 
 REFINED = Refining(share=0.25)
-"""How weighted sums are refined where that is tried."""
+"""The refining of weighted sums where it is tried."""
 
 _MOST_LEGS_TOGETHER = 3
 
 _EQUAL_DIGITS = 12
-"""Means that agree to so many digits are equal; what differs beyond is the order of addition."""
+"""Means that agree to so many digits count as equal; further digits depend on the order of addition."""
 
 _Scores = NDArray[np.float64]
 """nDCG, shape (settings, queries)."""
@@ -83,7 +83,7 @@ class Setting(Told):
         object.__setattr__(self, "legs", MappingProxyType(dict(self.legs)))
 
     def describe(self) -> str:
-        """Words for people: ``lexical alone``, ``RRF (k = 60) of lexical 2, dense 1``."""
+        """The setting in words: ``lexical alone``, ``RRF (k = 60) of lexical 2, dense 1``."""
         used = {leg: weight for leg, weight in self.legs.items() if weight}
         if len(used) == 1:
             return f"{next(iter(used))} alone"
@@ -101,8 +101,8 @@ class Setting(Told):
     ) -> list[str]:
         """Item ids, best first, as a search with this setting would rank these candidates, ``depth`` of each leg.
 
-        Ranks count for those that a leg brought itself, scores for all whose score is known. ``vectors``: those of the
-        items, which refining needs.
+        Ranks count for the candidates that a leg found itself, scores for all whose score is known. ``vectors``: those
+        of the items, which refining needs.
         """
         known = None if self.fusion.kind is FusionKind.WEIGHTED_SUM else depth
         found = {leg: rankings.get(leg, ())[:known] for leg in self.legs}
@@ -127,7 +127,7 @@ class TuningReport(Told):
     reason: str
     """Why, in one line for people."""
     chosen: tuple[Setting, ...]
-    """The setting that each fold's training queries chose: alike when the choice is stable."""
+    """The setting that each fold's training queries chose; they are alike when the choice is stable."""
     comparisons: tuple[Comparison, ...]
     """Tuning, measured on held-out queries, against the current setting first and then each leg alone."""
     means: tuple[tuple[Setting, float], ...]
@@ -252,7 +252,7 @@ def _scores(
 
 
 def _cross_validate(scores: _Scores, folds: int, rng: np.random.Generator) -> tuple[_Scores, list[int]]:
-    """Each query's score under the setting that the other folds chose, (queries,), and each fold's choice."""
+    """Each query's score under the setting that the other folds chose, shape (queries,), and each fold's choice."""
     queries = scores.shape[1]
     held_out, chosen = np.zeros(queries), []
     for fold in np.array_split(rng.permutation(queries), folds):
@@ -268,7 +268,7 @@ def _best(scores: _Scores) -> int:
 
 
 def _verdict(tried: Sequence[Setting], best: int, against_current: Comparison) -> tuple[bool, str]:
-    """Whether to change, and why, given the held-out comparison with the current setting."""
+    """Whether to change the setting, and why, by the held-out comparison with the current one."""
     gain, p_value = f"{against_current.difference:+.4f}", f"p = {against_current.p_value:.4f}"
     if best == 0:
         return False, f"keep the current profile: it is the best of {len(tried)} settings"
@@ -287,7 +287,7 @@ def _weights(legs: Sequence[str], weights: Sequence[float]) -> dict[str, float]:
 
 
 def _lowest_terms(size: int, most: int) -> list[tuple[int, ...]]:
-    """Ratios of whole numbers from 1 to ``most``, the even one first, none twice in other terms."""
+    """Ratios of whole numbers from 1 to ``most`` in lowest terms, the even one first."""
     return [ratio for ratio in product(range(1, most + 1), repeat=size) if math.gcd(*ratio) == 1]
 
 
@@ -320,7 +320,7 @@ class TunableCollection(Protocol):
         """The items' vectors, of those that have one."""
 
     async def set_profile(self, profile: Profile, *, note: str) -> int:
-        """Store the profile as a new version, in use from now on."""
+        """Store the profile as a new version, which is used from now on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -333,7 +333,7 @@ class CollectionTuning:
 
     @property
     def note(self) -> str:
-        """How the profile was found, for those who meet it later."""
+        """A note of how the profile was found, for later readers."""
         against = self.report.comparisons[0]
         return (
             f"tuned on {self.report.queries} queries, seed {self.report.seed}: {self.report.metric} "
@@ -376,7 +376,7 @@ class HandledCollection:
 
 
 TUNED_LEGS = (LegName.DENSE.value, LegName.LEXICAL.value)
-"""The legs that answer any question in words."""
+"""The legs that answer every query in words."""
 
 
 async def tune_collection(
@@ -433,7 +433,7 @@ async def tune_collection(
 
 
 async def apply_tuning(collection: TunableCollection, tuning: CollectionTuning) -> int | None:
-    """Store the proposed profile with a note of how it was found; gives its version, None without one."""
+    """Store the proposed profile with a note of how it was found; returns its version, or None without a proposal."""
     if not tuning.report.improves:
         return None
     return await collection.set_profile(tuning.profile, note=tuning.note)
@@ -445,14 +445,16 @@ def setting_of(profile: Profile) -> Setting:
 
 
 def profile_of(setting: Setting, profile: Profile) -> Profile:
-    """The profile with that setting; what tuning does not change, such as reranking and synonyms, stays."""
+    """The profile with that setting; parts that tuning does not change, such as reranking and synonyms, stay."""
     legs = {leg: weight for leg, weight in setting.legs.items() if weight}
     return replace(profile, legs=legs, fusion=setting.fusion, refining=setting.refining)
 
 
 async def vectors_of(collection: TunableCollection, rankings: LegRankings) -> PoolVectors:
     """The vectors of all candidates that have one."""
-    found = {one.item_id for legs in rankings.values() for candidates in legs.values() for one in candidates}
+    found = {
+        candidate.item_id for legs in rankings.values() for candidates in legs.values() for candidate in candidates
+    }
     item_ids, vectors = sorted(found), dict[str, Vector]()
     for start in range(0, len(item_ids), _PAGE):
         vectors |= await collection.embeddings(item_ids[start : start + _PAGE])
@@ -465,14 +467,14 @@ async def _ask(
     found = await collection.leg_rankings(query.text, where=where, legs=legs, depth=depth)
     for leg in legs:
         if leg not in found:
-            # Together the legs make up for one that fails; asked alone, it says what is wrong with it.
+            # In a search of several legs the others make up for one that fails; asked alone, it raises its error.
             await collection.leg_rankings(query.text, where=where, legs=(leg,), depth=depth)
             raise EmbedderError(f"the {leg} leg failed on query {query.query_id!r} and works again; tune once more")
     return found
 
 
 async def _in_thread(calculate: Callable[..., TuningReport], progress: StageProgress | None) -> TuningReport:
-    """The arithmetic, in a thread that ends soon after this is cancelled."""
+    """Tune in a thread, which ends soon after the caller is cancelled."""
     cancelled = threading.Event()
 
     def stepped(done: int, total: int) -> None:

@@ -1,4 +1,4 @@
-"""The surroundings of a job: the database, the embedders, the retention times, and the signal to end."""
+"""What a job works with: the database, the embedders, the retention times, and the signal to end."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ EmbedderOf = Callable[[int, StoredSpace], CachedEmbedder | None]
 """The embedder of a tenant for a space; None where none is configured."""
 
 Advance = Callable[[int], None]
-"""Called with how much a job has done so far."""
+"""Called with the amount of work that a job has done so far."""
 
 
 def _utc() -> datetime:
@@ -24,7 +24,7 @@ def _utc() -> datetime:
 
 
 class StoppedError(Exception):
-    """The process was asked to end, and the job has done its step."""
+    """The process was asked to end, and the job has finished its step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +40,14 @@ class Workplace:
     """The time of day."""
 
     def end_of_step(self) -> None:
-        """Raise ``StoppedError`` if the process was asked to end; what is done so far is kept."""
+        """Raise ``StoppedError`` if the process was asked to end; the work done so far is kept."""
         if self.is_stopping():
             raise StoppedError
 
 
 @dataclass(frozen=True, slots=True)
 class JobTarget:
-    """A collection to work on, and whose it is."""
+    """A collection to work on, and its tenant."""
 
     tenant_id: int
     collection: StoredCollection

@@ -1,4 +1,4 @@
-"""A server's address, how it runs inside a program that handles signals itself, and the version of the package."""
+"""The address of a server, a uvicorn server that leaves signals to its program, and the version of the package."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import uvicorn
 
 _BACKLOG = 1024
-"""Connections that wait to be taken: a burst of clients is answered, if only that there are too many."""
+"""The connections that may wait to be accepted: a burst of clients gets an answer, even if it is a refusal."""
 
 
 def new_loop() -> asyncio.AbstractEventLoop:
@@ -36,7 +36,7 @@ def server_of(config: uvicorn.Config) -> uvicorn.Server:
     import uvicorn
 
     class Listening(uvicorn.Server):
-        """Takes no signals: the default would end the process before the database is closed."""
+        """Handles no signals: uvicorn's handler would end the process before the database is closed."""
 
         @contextlib.contextmanager
         def capture_signals(self) -> Iterator[None]:
@@ -67,7 +67,7 @@ def listening(host: str, port: int) -> socket.socket:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0][0]
         return socket.create_server((host, port), family=family, backlog=_BACKLOG)
     except OSError as error:
-        # What `create_server` adds to it names the address again.
+        # The message of ``create_server`` names the address again.
         reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror or str(error)
         raise ConfigurationError(
             f"cannot listen on {host} port {port} ({reason}); name another with --host and --port"

@@ -1,4 +1,4 @@
-"""Values as users write them: why one is refused, which name may be meant, and moments and ages."""
+"""Values as users write them: why a value is refused, which name may be meant, and times and ages."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _OF_LENGTH = {
 """The wording of a length, the name of the bound, and what is counted."""
 
 _ALSO_CALLED = {"filter": "where", "filters": "where", "k": "limit", "top_k": "limit", "text": "query", "q": "query"}
-"""The names that other search services have for what is called otherwise here."""
+"""The names of arguments in other search services, with their names here."""
 
 _KINDS = ((bool, _TRUTH), (int, _NUMBER), (float, _NUMBER), (str, _TEXT), (Mapping, "an object"), (list, "a list"))
 
@@ -68,7 +68,7 @@ def refusal_of(found: Mapping[str, Any]) -> str:
     if kind not in _MUST_BE:
         return str(found["msg"]).removeprefix("Value error, ")
     wanted = _MUST_BE[kind].format_map(told)
-    # Of a parameter everything is a text, and a bound is about a value of the right kind.
+    # A parameter always comes as a text, and a bound applies only to a value of the right type.
     given = _kind(found.get("input")) if kind.endswith("_type") and "input" in found else ""
     return f"must be {wanted}{f', not {given}' if given and given != wanted else ''}"
 
@@ -91,7 +91,7 @@ def _kind(value: object) -> str:
     if value is None:
         return "null"
     # A number that is too large is a number all the same.
-    return next((kind for one, kind in _KINDS if isinstance(value, one)), "")
+    return next((kind for known, kind in _KINDS if isinstance(value, known)), "")
 
 
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
@@ -99,7 +99,7 @@ _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _AGES = " or an age such as 7d or 24h"
 
 _LONGEST = timedelta(days=36_500)
-"""An age beyond a century is a slip, and may lie before all times that can be told."""
+"""The longest age: a longer one is a slip, and may lie before the first time that can be written."""
 
 
 def since_of(text: str, now: datetime) -> datetime:

@@ -1,7 +1,7 @@
 """The open platform of a server, and the views of the tenants whose clients it serves.
 
-It is opened beside the server, so that clients are answered even while the database is away; after a failure it is
-opened again at the next call.
+It is opened in the background, so that the server answers even while the database is away; after a failure the next
+call opens it again.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import logging
 from collections import OrderedDict
 from collections.abc import Callable, MutableMapping, Sequence
 from dataclasses import dataclass
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from retrieval.adapters.store.deadline import in_background
@@ -25,7 +24,7 @@ _log = logging.getLogger(__name__)
 
 
 class PlatformOpening:
-    """``make`` gives a platform that is not open yet: ``await Opening(make).platform()`` opens it."""
+    """Opens the platform that ``make`` gives, at the first ``await PlatformOpening(make).platform()``."""
 
     def __init__(self, make: Callable[[], Platform]) -> None:
         self._make = make
@@ -39,12 +38,12 @@ class PlatformOpening:
 
     async def platform(self) -> Platform:
         """The open platform. Raises what opening it raised: a ``RetrievalError`` that tells what is wrong."""
-        # A caller that gives up does not end the opening, for which others may wait.
+        # A caller that gives up does not cancel the opening, because others may wait for it.
         task = self._task
         return await asyncio.shield(self._begun() if task is None or _has_failed(task) else task)
 
     async def aclose(self) -> None:
-        """Close what is open; opening that is under way is given up."""
+        """Close the platform; an opening in progress is cancelled."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
@@ -68,7 +67,7 @@ def _has_failed(task: asyncio.Task[Platform]) -> bool:
 
 
 def _report(task: asyncio.Task[Platform]) -> None:
-    """Say once what is wrong, whether or not somebody waits for it."""
+    """Log a failed opening once, whether or not a caller waits for it."""
     error = None if task.cancelled() else task.exception()
     if isinstance(error, RetrievalError):
         _log.warning("the platform could not be opened, and is tried again at the next request: %s", error)
@@ -77,7 +76,7 @@ def _report(task: asyncio.Task[Platform]) -> None:
 
 
 MOST_OPEN = 256
-"""Views that stay open; of those that nobody uses, the one that was used longest ago is closed for another."""
+"""The most views that stay open; for another one the unused view that was used longest ago is closed."""
 
 _HELD = "retrieval.tenant"
 
@@ -119,7 +118,7 @@ class Tenants:
     def opened(self) -> list[Platform]:
         """The views that are open, the one that was used last first."""
         each = (tenant.opening.opened for tenant in reversed(self._tenants.values()))
-        return [one for one in each if one is not None]
+        return [platform for platform in each if platform is not None]
 
     async def aclose(self) -> None:
         """Close every view."""
@@ -128,7 +127,7 @@ class Tenants:
         await asyncio.gather(*self._closing)
 
     def _close_one(self) -> None:
-        """Behind the request: it stores what was recorded, and another tenant's client must not end that."""
+        """Close a view in the background: closing stores its last records, and no client may cancel that."""
         idle = next((name for name, tenant in self._tenants.items() if not tenant.users), None)
         if idle is not None:
             task = in_background(_closed(self._tenants.pop(idle).opening))
@@ -146,7 +145,8 @@ async def _closed(opening: PlatformOpening) -> None:
 class ServedPlatforms:
     """The platforms of a server: the host's, and views of other tenants over its connections; ``async with`` opens.
 
-    Nobody waits for the opening. While the database is away every use of a platform fails, and opens it anew.
+    Opening does not wait for the database. While the database is away every use of a platform fails, and opens it
+    again.
     """
 
     def __init__(self, settings: Settings, opening: PlatformOpening) -> None:
@@ -158,9 +158,7 @@ class ServedPlatforms:
         self._host.begin()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         if self._tenants is not None:
             await self._tenants.aclose()
         await self._host.aclose()
@@ -186,11 +184,11 @@ class ServedPlatforms:
 
 
 def begin_holding(holder: Holder) -> None:
-    """Let the holder give back what a copy of it used: middleware may hand on another scope than it was given."""
+    """Prepare the holder to give back views that a copy of it used: middleware may pass on a copy of the scope."""
     holder[_HELD] = []
 
 
 def give_back(holder: Holder) -> None:
-    """The holder is done with what it used."""
+    """Give back the views that the holder used."""
     for tenant in holder.pop(_HELD, ()):
         tenant.users -= 1

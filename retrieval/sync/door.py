@@ -1,4 +1,4 @@
-"""The door: the loop of a thread of its own, on which async functions run while their callers wait."""
+"""The door: an event loop in a thread of its own, which runs async functions while their callers wait."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _CLOSED = "the platform is closed; open it again: with platform, or: platform.op
 
 
 class Door:
-    """Runs async functions on the loop of its portal and waits for what they return."""
+    """Runs async functions on the loop of its portal and waits for their results."""
 
     def __init__(self) -> None:
         self.portal: BlockingPortal | None = None
@@ -49,7 +49,7 @@ class Door:
             raise
 
     def each(self, found: AsyncIterator[T], *, batch: int) -> Iterator[T]:
-        """Iterate over an async iterator, fetching so many at once, so that not each one waits for the other thread."""
+        """Iterate over an async iterator, ``batch`` elements at once: not every element waits for the other thread."""
         while page := self.run(_page, found, batch):
             yield from page
 
@@ -67,10 +67,10 @@ def refuse_running_loop() -> None:
 
 
 async def _page(found: AsyncIterator[T], size: int) -> list[T]:
-    """The next so many, or the last fewer; at least one is asked for, so that a wrong number is refused there."""
+    """The next ``batch`` elements, or fewer at the end."""
     page: list[T] = []
-    async for one in found:
-        page.append(one)
+    async for element in found:
+        page.append(element)
         if len(page) >= size:
             break
     return page

@@ -1,4 +1,4 @@
-"""How an async class is mirrored: a typed line for each method, which waits for the answer.
+"""Mirrors of async classes: a typed line for each method, which waits for the result.
 
     class SyncNotes(Mirror[Notes]):
         def __init__(self, db: SyncPlatform) -> None:
@@ -37,7 +37,7 @@ class Mirror(Generic[A]):
         self.door = door
 
     def __init_subclass__(cls) -> None:
-        """Let each mirrored method say whose it is."""
+        """Name each mirrored method after the mirror's class."""
         super().__init_subclass__()
         for name, value in vars(cls).items():
             if inspect.isfunction(value) and hasattr(value, "__wrapped__"):
@@ -45,7 +45,7 @@ class Mirror(Generic[A]):
 
 
 def waiting(method: Callable[Concatenate[A, P], Awaitable[T]]) -> Callable[Concatenate[Any, P], T]:
-    """A mirror's method for an async one: what that returns or raises. See ``Door.run``."""
+    """A mirror's method for an async one; it returns and raises the same. See ``Door.run``."""
 
     @wraps(method)
     def call(self: Mirror[A], /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -77,7 +77,7 @@ def giving(
 
 
 def iterated(method: Callable[Concatenate[A, P], AsyncIterator[T]]) -> Callable[Concatenate[Any, P], Iterator[T]]:
-    """A mirror's method for one that gives an async iterator; so many as its ``batch`` says come at once."""
+    """A mirror's method for one that gives an async iterator; ``batch`` elements come at once."""
     usual = inspect.signature(method).parameters["batch"].default
 
     @wraps(method)

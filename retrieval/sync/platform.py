@@ -59,7 +59,6 @@ class SyncCollection(Mirror[Collection]):
         return SyncCollection(self.twin.unrecorded(), self.door)
 
     add = waiting(Collection.add)
-    add_each = waiting(Collection.add_each)
     ingest = waiting(Collection.ingest)
     ingest_documents = waiting(Collection.ingest_documents)
     add_documents = waiting(Collection.add_documents)
@@ -68,7 +67,6 @@ class SyncCollection(Mirror[Collection]):
     change = waiting(Collection.change)
     delete = waiting(Collection.delete)
     delete_documents = waiting(Collection.delete_documents)
-    remove = waiting(Collection.remove)
     get = waiting(Collection.get)
     stored = waiting(Collection.stored)
     page = waiting(Collection.page)
@@ -86,18 +84,13 @@ class SyncCollection(Mirror[Collection]):
     retrievals = waiting(Collection.retrievals)
     record_answer = waiting(Collection.record_answer)
     answers_of = waiting(Collection.answers_of)
-    count_accesses = waiting(Collection.count_accesses)
-    set_half_life = waiting(Collection.set_half_life)
-    set_daily_cap = waiting(Collection.set_daily_cap)
+    set_learning = waiting(Collection.set_learning)
     standings = waiting(Collection.standings)
     expectations = waiting(Collection.expectations)
-    is_trained = waiting(Collection.is_trained)
-    count_verdicts = waiting(Collection.count_verdicts)
     learn = waiting(Collection.learn)
     models = waiting(Collection.models)
     use_model = waiting(Collection.use_model)
     make_filterable = waiting(Collection.make_filterable)
-    make_unfilterable = waiting(Collection.make_unfilterable)
     set_neighbours = waiting(Collection.set_neighbours)
     refresh = waiting(Collection.refresh)
 
@@ -107,7 +100,7 @@ _OPEN: dict[int, SyncPlatform] = {}
 
 
 def _collections(found: list[Collection], door: Door) -> list[SyncCollection]:
-    return [SyncCollection(one, door) for one in found]
+    return [SyncCollection(collection, door) for collection in found]
 
 
 _NOT_AWAITED = (
@@ -157,7 +150,7 @@ class SyncPlatform(Mirror[Platform]):
         raise InvalidRequestError(_NOT_AWAITED)
 
     async def __aexit__(self, *_: object) -> None:
-        """Does nothing; ``async with`` looks for it before it enters."""
+        """Does nothing; ``async with`` requires it."""
 
     def open(self) -> Self:
         """Open the platform, as ``with`` does, and give it back; ``close``, or the end of the program, ends it.
@@ -271,14 +264,14 @@ def open(  # noqa: A001 - what users call it, as they call retrieval.sync.open()
 
 
 def _close_at_exit(platform: SyncPlatform) -> None:
-    """Let the end of the program close the platform where nobody does, so that its last searches are recorded."""
+    """Close the platform at the end of the program, if it is still open, so that its last searches are recorded."""
     _OPEN[id(platform)] = platform
     _watch_exit()
 
 
 @cache
 def _watch_exit() -> None:
-    # What is registered with atexit runs after the end of the executors that closing needs.
+    # ``atexit`` functions run after the executors, which closing needs, have ended.
     getattr(threading, "_register_atexit", atexit.register)(_close_all)
 
 

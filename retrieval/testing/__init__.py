@@ -1,6 +1,6 @@
-"""Conformance suites: what every implementation of a role must do, whoever wrote it.
+"""Conformance suites: the contract of a role, checked on any implementation.
 
-One function a role, for anybody's tests::
+A function for each role, for use in tests::
 
     async def test_my_embedder_keeps_the_contract():
         await check_embedder(lambda: MyEmbedder())

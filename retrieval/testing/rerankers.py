@@ -77,7 +77,7 @@ async def _scores(reranker: Reranker, texts: Sequence[str], query: str = _QUERY)
 async def _same_scores_again(reranker: Reranker) -> None:
     first, second = await _scores(reranker, _TEXTS), await _scores(reranker, _TEXTS)
     require(
-        that=all(abs(one - other) <= 1e-3 for one, other in zip(first, second, strict=True)),
+        that=all(abs(score - other) <= 1e-3 for score, other in zip(first, second, strict=True)),
         otherwise=f"the same texts have the scores {first}, and the second time {second}",
     )
 
@@ -86,7 +86,7 @@ async def _same_scores_again(reranker: Reranker) -> None:
 async def _scores_follow_the_texts(reranker: Reranker) -> None:
     first, second = await _scores(reranker, _TEXTS), await _scores(reranker, _TEXTS[::-1])
     require(
-        that=all(abs(one - other) <= 0.1 for one, other in zip(first, second[::-1], strict=True)),
+        that=all(abs(score - other) <= 0.1 for score, other in zip(first, second[::-1], strict=True)),
         otherwise=f"in the other order the scores {first} are {second}: they are not in the order of the texts",
     )
 

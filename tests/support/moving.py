@@ -48,7 +48,7 @@ async def filled(platform: Platform, name: str = "docs", neighbours: Neighbours 
     for helpful, actor in ((True, "ann"), (False, "ann"), (True, "bot")):
         await platform.feedback(collection=name, item_id="i03", helpful=helpful, actor=actor)
     await platform.quarantine("bot", reason="a robot")
-    await made.set_half_life(60)
+    await made.set_learning(half_life_days=60)
     await made.learn()
     await made.search(QUESTIONS[0], where={"n": {"lt": 9}}, limit=3)
     return made

@@ -53,7 +53,7 @@ def without_repeats(texts: Sequence[str]) -> tuple[list[str], NDArray[np.intp]]:
 
 
 def estimated_tokens(text: str) -> int:
-    """How many tokens a byte-pair tokenizer makes of a text: UTF-8 bytes / 3, rounded up, at least 1.
+    """An estimate of a text's tokens by a byte-pair tokenizer: UTF-8 bytes / 3, rounded up, at least 1.
 
     English has 4 to 5 bytes a token and Chinese about 3, so this is on the high side; hexadecimal digits and
     rare scripts can have fewer than 3, so it is no upper bound.
@@ -62,7 +62,7 @@ def estimated_tokens(text: str) -> int:
 
 
 _AROUND = 16
-"""Tokens that models put around a text, and more."""
+"""At least as many tokens as models put around a text."""
 
 
 def estimated_measure(texts: Sequence[str]) -> list[int]:
@@ -71,7 +71,7 @@ def estimated_measure(texts: Sequence[str]) -> list[int]:
 
 
 def measure_of(embedder: Embedder | None) -> TokenMeasure:
-    """How long texts are for its model, as far as it tells; else, and without one, by estimate."""
+    """The measure of the embedder's model; an estimate if it has none, or there is no embedder."""
     count = getattr(embedder, "count_tokens", None)
     if embedder is None or count is None:
         return TokenMeasure(estimated_measure)
@@ -82,7 +82,7 @@ def measure_of(embedder: Embedder | None) -> TokenMeasure:
 def batches(sizes: Sequence[int], *, max_items: int, max_size: int) -> Iterator[range]:
     """Consecutive ranges of positions, each with at most ``max_items`` of them and a total of ``max_size``.
 
-    ``sizes`` holds one size a position. A single one above ``max_size`` has a range of its own.
+    ``sizes`` holds one size a position. A single position above ``max_size`` has a range of its own.
     """
     start = total = 0
     for position, size in enumerate(sizes):

@@ -35,10 +35,10 @@ from retrieval.domain.items.embedding import (
 _log = logging.getLogger(__name__)
 
 KEPT_QUERIES = 2048
-"""Query vectors that one process keeps at hand."""
+"""The number of query vectors that one process keeps in memory."""
 
 TEXTS_A_BUDGET = 25
-"""A call with more texts has the budget once for each so many."""
+"""The number of texts for which a call has the budget once."""
 
 LOADING_SECONDS = 10.0
 """The extra time that a search gives a local model which has to be loaded first."""
@@ -50,7 +50,7 @@ _IS_PATIENT: ContextVar[bool] = ContextVar("retrieval_is_patient", default=False
 def patiently() -> Iterator[None]:
     """Embed queries without a time budget and without the breaker: for jobs and measurements, not for searches.
 
-    It waits as long as the embedder tries.
+    The call waits as long as the embedder tries.
     """
     token = _IS_PATIENT.set(True)
     try:
@@ -60,7 +60,7 @@ def patiently() -> Iterator[None]:
 
 
 class CachedEmbedder:
-    """Embeds what neither the cache nor an earlier text of the same call has.
+    """Embeds the texts that neither the cache nor an earlier text of the same call has.
 
     Vectors come back as the database keeps them (half precision), so that a cached text and a fresh one rank alike.
     """
@@ -86,7 +86,7 @@ class CachedEmbedder:
 
     @property
     def measure(self) -> TokenMeasure:
-        """How long texts are for the embedder's model."""
+        """The measure of texts by the embedder's model."""
         return measure_of(self._embedder)
 
     async def embed_documents(
@@ -117,13 +117,13 @@ class CachedEmbedder:
         return self._queries.get(text)
 
     async def embed_queries(self, texts: Sequence[str]) -> list[Vector]:
-        """One vector a query, shape (dimensions,), as ``try_queries`` has them. Raises what that gives."""
+        """One vector for each query, shape (dimensions,). Raises the error that ``try_queries`` returns."""
         return _all(*await self.try_queries(texts))
 
     async def try_queries(self, texts: Sequence[str]) -> tuple[list[Vector | None], EmbedderError | None]:
-        """One vector a query, shape (dimensions,), and why others are missing: the error of the embedder.
+        """One vector for each query, shape (dimensions,), and the embedder's error if some are missing.
 
-        Those that are neither at hand nor cached are asked for in one call, within the budget (see ``patiently``).
+        Vectors that are neither in memory nor cached are requested in one call, within the budget (see ``patiently``).
         Raises ``WrongDimensionError`` and ``InvalidVectorError``.
         """
         known = {text: self._queries[text] for text in texts if text in self._queries}
@@ -141,14 +141,14 @@ class CachedEmbedder:
         return [known.get(text) for text in texts], error
 
     async def try_out(self) -> None:
-        """Ask the embedder itself for a vector, past the cache, and keep nothing. Raises as ``embed_documents``."""
+        """Ask the embedder itself for a vector, without the cache. Raises as ``embed_documents``."""
         vectors = await self._ask(["retrieval"], ["a word to try it out"], TextRole.QUERY, within_budget=False)
         checked_vectors(vectors, self._embedder.space, ["a word to try it out"])
 
     async def _embed(
         self, texts: Sequence[str], keys: Sequence[str], role: TextRole, *, within_budget: bool
     ) -> tuple[list[Vector | None], EmbedderError | None]:
-        """The vectors that there are, and why others are missing."""
+        """The vectors, and the error if some are missing."""
         hashes = [cache_key(self._embedder.space, role, text) for text in texts]
         known = await cached_vectors(self._database, self._tenant_id, self.stored_space, list(set(hashes)))
         fresh = {hash_: place for place, hash_ in reversed(list(enumerate(hashes))) if hash_ not in known}
@@ -171,7 +171,7 @@ class CachedEmbedder:
         try:
             await cache_vectors(self._database, self._tenant_id, self.stored_space, made)
         except DatabaseUnreachableError as error:
-            # The vectors are at hand; what comes next reaches the database again, or says that it cannot.
+            # The vectors exist; the next statement reaches the database again, or raises its error.
             _log.info("vectors were not cached: %s", error)
 
     async def _ask(self, texts: Sequence[str], keys: Sequence[str], role: TextRole, *, within_budget: bool) -> Vectors:
@@ -186,13 +186,13 @@ class CachedEmbedder:
 
 
 def allowed(embedder: Embedder, budget_seconds: float, texts: int = 1) -> float:
-    """How many seconds searches wait for the vectors of so many texts."""
+    """The seconds that searches wait for the vectors of so many texts."""
     loading = LOADING_SECONDS if getattr(embedder, "needs_loading", False) else 0.0
     return budget_seconds * ceil(texts / TEXTS_A_BUDGET) + loading
 
 
 def _all(vectors: Sequence[Vector | None], missing: EmbedderError | None) -> list[Vector]:
-    """The vectors, where there are all of them."""
+    """The vectors, or the error if one is missing."""
     if missing is not None:
         raise missing
     return [vector for vector in vectors if vector is not None]

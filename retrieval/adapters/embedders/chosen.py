@@ -35,7 +35,7 @@ def configured_embedder(settings: Settings) -> Embedder | None:
 
 
 async def asked_embedder(settings: Settings) -> Embedder | None:
-    """The same as ``configured_embedder``; it asks a service once for what is not known of it, and loads a model.
+    """The same as ``configured_embedder``; asks a service once for facts that are not known, and loads a model.
 
     Raises ``EmbedderError`` too.
     """
@@ -69,7 +69,7 @@ def embedder_for(space: EmbeddingSpace, settings: Settings) -> Embedder | None:
 
 @dataclass(frozen=True, slots=True)
 class ChosenService:
-    """A service with its address and model, as the settings have them."""
+    """A service with its address and model from the settings."""
 
     service: EmbeddingService
     url: str
@@ -80,7 +80,7 @@ class ChosenService:
 
 
 def service_in_use(settings: Settings, space: EmbeddingSpace | None = None) -> ChosenService | None:
-    """The service that texts are sent to, of a space or else of new collections; None: none is sent to any.
+    """The service to which texts are sent, for a space or for new collections; None: they stay on this machine.
 
     Raises ``ConfigurationError`` where an address is missing.
     """
@@ -132,7 +132,7 @@ def _for_space(space: EmbeddingSpace, service: EmbeddingService, settings: Setti
 
 
 def _filling(space: EmbeddingSpace, service: EmbeddingService, settings: Settings) -> Embedder | None:
-    """The embedder of the space; None where its key, or its address, is not to be had."""
+    """The embedder of the space; None where its key or its address is missing."""
     chosen = _for_space(space, service, settings)
     if not chosen.url or (chosen.service.key_variable and not chosen.options["api_key"]):
         return None
@@ -213,7 +213,7 @@ def _hashing(*dimensions: int) -> Embedder:
 
 
 class ChosenEmbedders:
-    """An embedder that was given, else the one configured, and those of other spaces: made when first asked for."""
+    """The given or the configured embedder, and those of other spaces, each made when first requested."""
 
     def __init__(self, settings: Settings, given: Embedder | None = None) -> None:
         self._settings = settings
@@ -236,7 +236,7 @@ class ChosenEmbedders:
         return self._configured
 
     async def asked_for_new(self) -> Embedder | None:
-        """The same as ``for_new``; it asks a service once for what is not known of it. Raises ``EmbedderError`` too."""
+        """The same as ``for_new``; asks a service once for facts that are not known. Raises ``EmbedderError`` too."""
         if self._configured is None:
             self._configure(self._given or self._kept(await asked_embedder(self._settings)))
         return self._configured
@@ -270,8 +270,8 @@ class ChosenEmbedders:
     ) -> CachedEmbedder | None:
         """The embedder of a collection's space with the tenant's cache; None where this process has none for it.
 
-        ``keep``: whether the queries that it embeds stay at hand for the tenant's next call. A worker comes by many
-        tenants, and asks none of them twice.
+        ``keep``: whether the vectors of queries stay in memory for the tenant's next call. A worker passes many
+        tenants, and keeps none.
         """
         embedder = None if space is None else self._embedder(space.space)
         if space is None or embedder is None:
@@ -304,12 +304,12 @@ class ChosenEmbedders:
         return embedder is not None
 
     def forget(self, tenant_id: int) -> None:
-        """Let go of what is at hand for a tenant that is not served any more."""
+        """Drop what is in memory for a tenant that is not served any more."""
         for key in [key for key in self._cached if key[1] == tenant_id]:
             del self._cached[key]
 
     async def aclose(self) -> None:
-        """Close what was made here; what was given is the giver's to close."""
+        """Close the embedders made here; a given embedder is its giver's to close."""
         for embedder in self._made:
             await embedder.aclose()
         self._made.clear()

@@ -80,7 +80,7 @@ MAX_TOKENS = 256
 _MAX_CHARACTERS = 32_768
 
 _HEAD_CHARACTERS = 2048
-"""Most long texts have the tokens that the model reads here. Nothing else of the process runs while text is split."""
+"""The characters within which most long texts have all tokens that the model reads; splitting holds up the process."""
 
 _WORD_START = re.compile("[ \\t\\r\\n\u4e00-\u9fff]")
 """A certain boundary of a word: a space, or a Chinese character, which is a word by itself."""

@@ -25,7 +25,7 @@ from retrieval.adapters.endpoints.caller import (
     client_of,
     host_of,
 )
-from retrieval.adapters.endpoints.retries import Endpoint, EndpointService, Sleep, fields_of
+from retrieval.adapters.endpoints.retries import Endpoint, EndpointService, Sleep, parsed_answer
 from retrieval.domain.errors import (
     ConfigurationError,
     EmbedderRejectedError,
@@ -165,8 +165,8 @@ def parse_answer(body: bytes, space: EmbeddingSpace, labels: Sequence[str]) -> E
 
 
 def _fields(body: bytes) -> dict[str, Any]:
-    fields = fields_of(body, whose="the embeddings endpoint's answer", rejected=EmbedderRejectedError)
-    if fields is None:
+    fields = parsed_answer(body, whose="the embeddings endpoint's answer", rejected=EmbedderRejectedError)
+    if not isinstance(fields, dict):
         raise EmbedderRejectedError(
             "the address is no embeddings endpoint: it answered with something other than a JSON object; "
             "check RETRIEVAL_EMBEDDING_BASE_URL (it often ends in /v1)"
@@ -232,7 +232,7 @@ def model_of(body: bytes, service: EmbeddingService) -> str:
     """The model that a server says it serves. Raises ``EmbedderRejectedError`` where it names none, or several."""
     fields = _fields(body)
     served = fields.get("data") if isinstance(fields.get("data"), list) else [{"id": fields.get("model_id")}]
-    names = [one.get("id") for one in served or () if isinstance(one, dict)]
+    names = [model.get("id") for model in served or () if isinstance(model, dict)]
     known = [name for name in names if isinstance(name, str) and name]
     if len(known) == 1:
         return known[0]

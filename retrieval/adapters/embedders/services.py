@@ -19,7 +19,7 @@ _BASE64 = MappingProxyType({"encoding_format": "base64"})
 class EmbeddingService:
     """A service, or a kind of server, with the names of what its requests hold.
 
-    Answers are read the same of all: see ``retrieval.adapters.embedders.openai.parse_answer``.
+    The answers of all services are read in the same way: see ``retrieval.adapters.embedders.openai.parse_answer``.
     """
 
     name: str
@@ -32,7 +32,7 @@ class EmbeddingService:
     """Its usual address; empty: the address has to be given."""
     path: str = "/embeddings"
     models_path: str = ""
-    """The path where a server tells its model; empty: it does not."""
+    """The path at which a server names its model; empty: it has none."""
     model: str = ""
     """Its usual model; empty: the server is asked."""
     key_variable: str = ""
@@ -40,7 +40,7 @@ class EmbeddingService:
     texts: str = "input"
     dimensions: str = "dimensions"
     role: str = ""
-    """The field that tells documents from queries; empty: the model's prefixes do."""
+    """The field that distinguishes documents from queries; empty: the model's prefixes do."""
     roles: Mapping[TextRole, str] = field(default_factory=lambda: _NOTHING)
     more: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
     """The further members of every request."""
@@ -170,12 +170,12 @@ SERVICES = {
         ),
     )
 }
-"""By name. One that asks for texts or a role by other names is another row here."""
+"""The services by name. A service whose requests have other field names is another row here."""
 
 
 def service_of(space: EmbeddingSpace) -> EmbeddingService | None:
     """The service that fills a space; None: none does, a model on this machine perhaps."""
-    return next((one for one in SERVICES.values() if one.space_provider == space.provider), None)
+    return next((service for service in SERVICES.values() if service.space_provider == space.provider), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,9 +186,9 @@ class KnownModel:
     max_tokens: int
     """The most tokens of one text that it reads."""
     is_shortened: bool = False
-    """Whether it gives vectors of other dimensions where they are asked for."""
+    """Whether the model returns vectors of other dimensions on request."""
     most_dimensions: int = 0
-    """The most that can be asked for; 0: its own."""
+    """The most dimensions that can be requested; 0: the model's own."""
     dollars: float | None = None
     """Its own service's list price of a million tokens, as of 2025."""
 

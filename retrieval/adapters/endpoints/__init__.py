@@ -1,3 +1,3 @@
-"""Endpoints that speak OpenAI's API, whatever they are asked for: their refusals, trying again, counting."""
+"""Endpoints with OpenAI's API: their refusals, retries and counters."""
 
 OPENAI_URL = "https://api.openai.com/v1"

@@ -1,4 +1,4 @@
-"""A breaker: searches do not wait for an embedder, language model or reranker that does not answer, until it does."""
+"""A breaker keeps searches from waiting for an embedder, language model or reranker that does not answer."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Ask = Callable[[], Awaitable[T]]
 """Asks the service once."""
 
 MOST_KEPT = 256
-"""Services whose breakers are kept; of more, the one that was asked longest ago begins anew."""
+"""The most services whose breakers are kept; beyond that the one least recently used begins anew."""
 
 _LONGEST_REASON = 200
 _FINISH_SECONDS = 2.0
@@ -43,7 +43,7 @@ class Permit:
 
 @dataclass(slots=True)
 class Breaker:
-    """Whether a service is asked. Pure: times are given, in seconds of a clock that never goes back.
+    """Decides whether a service is called. Pure: times are given, in seconds of a clock that never goes back.
 
     Closed, it lets every call through. So many failures in a row open it, or one call that used up its budget. Open, it
     lets none through until a wait is over, and then one at a time, the probe. A success closes it; a probe that fails
@@ -60,11 +60,11 @@ class Breaker:
 
     @property
     def is_open(self) -> bool:
-        """Whether calls are kept away, but for a probe."""
+        """Whether calls are refused, except a probe."""
         return self._wait_seconds > 0
 
     def permit(self, now: float) -> Permit | None:
-        """Lets a call through, or not: None. What becomes of the call has to be said, at last by ``dropped``."""
+        """A permit for a call; None: it is refused. The call's outcome has to be reported, at last by ``dropped``."""
         permit = Permit()
         if self.is_open:
             if self._probe is not None or now < self._until:
@@ -89,7 +89,7 @@ class Breaker:
                 self._open(self.first_wait_seconds, now)
 
     def dropped(self, permit: Permit) -> None:
-        """The call is over. Of one that neither succeeded nor failed nothing is known, and another may be the probe."""
+        """The call is over. If it neither succeeded nor failed, another call may be the probe."""
         if permit is self._probe:
             self._probe = None
 
@@ -99,7 +99,7 @@ class Breaker:
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """A service in the words of its callers' errors."""
+    """A kind of service, with its word and its errors."""
 
     name: str
     """``embedder``, ``language model`` or ``reranker``."""
@@ -116,7 +116,7 @@ RERANKER = Role("reranker", RerankerUnavailableError, RerankerRejectedError)
 
 @dataclass(frozen=True, slots=True)
 class Outage:
-    """A service that is not asked at present, because it does not answer."""
+    """A service that is not called at present, because it does not answer."""
 
     role: str
     """``embedder``, ``language model`` or ``reranker``."""
@@ -139,7 +139,7 @@ class Guard:
 
     @property
     def outage(self) -> Outage | None:
-        """Why the service is not asked; None: it is."""
+        """The reason why the service is not called; None: it is called."""
         return Outage(self._role.name, self._name, self._why) if self._breaker.is_open else None
 
     async def in_time(self, ask: Ask[T], seconds: float) -> T:
@@ -186,7 +186,7 @@ class Guard:
         except Exception as error:
             # After half of the budget there is no time for another attempt.
             is_spent = seconds is not None and self._clock() - started >= seconds / 2
-            # What others raise may say anything, or nothing.
+            # Other errors may have any message, or none.
             why = str(error) if isinstance(error, RetrievalError) else type(error).__name__
             self._failed(permit, why, is_spent=is_spent)
             raise
@@ -221,7 +221,7 @@ class Guards:
         self._guards: OrderedDict[int, tuple[object, Guard]] = OrderedDict()
 
     def of(self, service: object, name: str) -> Guard:
-        """The guard of a service, the same for all who ask it."""
+        """The guard of a service, the same for all of its callers."""
         if id(service) not in self._guards:
             # The service is kept with it: its number is not given to another meanwhile.
             self._guards[id(service)] = service, Guard(self._role, name, self._clock)
@@ -232,7 +232,7 @@ class Guards:
 
     @property
     def outages(self) -> list[Outage]:
-        """The services that are not asked at present."""
+        """The services that are not called at present."""
         return [outage for _, guard in self._guards.values() if (outage := guard.outage) is not None]
 
 
@@ -270,11 +270,11 @@ async def before_deadline(ask: Ask[T], unavailable: type[RetrievalError]) -> T:
 
 
 _UNDER_WAY: set[asyncio.Future[Any]] = set()
-"""Calls that nobody may wait for any more; a loop alone does not keep them."""
+"""Calls that perhaps nobody waits for; the event loop alone does not keep a reference to them."""
 
 
 def _let_go(task: asyncio.Future[Any]) -> None:
-    """Take notice of how it ended, which may interest nobody any more."""
+    """Read the call's outcome, so that asyncio does not warn about an unread error."""
     _UNDER_WAY.discard(task)
     if not task.cancelled():
         task.exception()

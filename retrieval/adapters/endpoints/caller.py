@@ -1,4 +1,4 @@
-"""Asking one endpoint: so many at once, each within its time, tried again where that may help, and counted."""
+"""Calling one endpoint: with bounds on concurrency and time, retries where they may help, and counters."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def host_of(url: str) -> str:
 
 
 def check_address(url: str, *, what: str, settings: str) -> None:
-    """Raises ``ConfigurationError`` for what is no address of the server of ``what``.
+    """Raises ``ConfigurationError`` for anything but an address of the server of ``what``.
 
     ``settings`` is how the names of its settings begin.
     """
@@ -46,7 +46,7 @@ def _parts(url: object) -> SplitResult | None:
 
 
 def check_key(key: str, url: str, *, what: str, settings: str) -> None:
-    """Raises ``ConfigurationError``, without the key, for one that cannot be sent, or none where OpenAI wants one."""
+    """Raises ``ConfigurationError``, without the key, for a key that cannot be sent, or a missing one for OpenAI."""
     if not key and url.rstrip("/") == OPENAI_URL:
         raise ConfigurationError(f"OpenAI needs a key; set {settings}_API_KEY")
     # HTTP libraries quote a header that they cannot send, and with it the key.
@@ -78,7 +78,7 @@ class EndpointUsage:
     requests: int = 0
     """Requests sent, repeated ones included."""
     tokens: int = 0
-    """Tokens as the provider counted them in its answers; one that does not count adds nothing."""
+    """Tokens as the provider counted them in its answers; providers that do not count add nothing."""
     retries: int = 0
     """How many of the requests repeated one that had failed."""
 
@@ -185,7 +185,7 @@ class EndpointCaller:
             if is_refused or (reason == "ConnectError" and service.start):
                 advice = f"; start it with: {service.start}" if service.start else ""
                 said = f"{service.title or 'the server'} does not answer at {host}{advice}"
-                # Nobody listens there: who waits some seconds waits in vain.
+                # Nobody listens there, so waiting some seconds is of no use.
                 raise service.unavailable(said) if is_refused else TryAgainError(said) from None
             raise self._broken(reason) from None
         except TransportError as broken:  # while the body is read, which the client does not translate

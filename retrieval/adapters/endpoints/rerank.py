@@ -21,8 +21,8 @@ from retrieval.adapters.endpoints.caller import (
     client_of,
     host_of,
 )
-from retrieval.adapters.endpoints.retries import Endpoint, EndpointService, Sleep, TryAgainError
-from retrieval.domain.checks import JSONTextError, clean_text, json_of
+from retrieval.adapters.endpoints.retries import Endpoint, EndpointService, Sleep, parsed_answer
+from retrieval.domain.checks import clean_text, is_number, is_whole
 from retrieval.domain.errors import ConfigurationError, RerankerRejectedError, RerankerUnavailableError
 
 _SETTINGS = "RETRIEVAL_RERANKER"
@@ -94,7 +94,11 @@ def read_rerank(body: bytes, texts: int, endpoint: Endpoint) -> RerankAnswer:
     A score below 0, down to -1, counts as 0: some models answer with a cosine. Raises ``TryAgainError`` for a body that
     ends early, and ``RerankerRejectedError`` unless each text has one score, up to 1.
     """
-    answer = _json(body, endpoint)
+    answer = parsed_answer(body, whose=f"the answer of {endpoint.host}", rejected=RerankerRejectedError)
+    if answer is None:
+        raise RerankerRejectedError(
+            f"the answer of {endpoint.host} is no JSON object; check RETRIEVAL_RERANKER_BASE_URL"
+        )
     rows = answer if isinstance(answer, list) else answer.get("results", answer.get("data"))
     if not isinstance(rows, list):
         raise RerankerRejectedError(f"{endpoint.host} gave no results; check RETRIEVAL_RERANKER and its BASE_URL")
@@ -109,32 +113,14 @@ def read_rerank(body: bytes, texts: int, endpoint: Endpoint) -> RerankAnswer:
     return RerankAnswer([scores[place] for place in range(texts)], _tokens(answer))
 
 
-def _json(body: bytes, endpoint: Endpoint) -> Any:
-    try:
-        answer = json_of(body)
-    except JSONTextError as error:
-        text = body.strip()
-        begins, ends = text[:1] in (b"{", b"["), text[-1:] in (b"}", b"]")
-        if not text or (begins and not ends):
-            raise TryAgainError(f"the answer of {endpoint.host} was cut short") from None
-        raise RerankerRejectedError(f"the answer of {endpoint.host} cannot be used: {error}") from None
-    if not isinstance(answer, dict | list):
-        raise RerankerRejectedError(
-            f"the answer of {endpoint.host} is no JSON object; check RETRIEVAL_RERANKER_BASE_URL"
-        )
-    return answer
-
-
 def _scored(row: object, endpoint: Endpoint) -> tuple[int, float]:
     found = row if isinstance(row, dict) else {}
     place, score = found.get("index"), found.get("relevance_score", found.get("score"))
-    is_whole = isinstance(place, int) and not isinstance(place, bool)
-    is_score = isinstance(score, int | float) and not isinstance(score, bool) and -1 <= score <= 1
-    if not is_whole or not is_score:
+    if not is_whole(place) or not is_number(score, -1, 1):
         raise RerankerRejectedError(
             f"{endpoint.host} gave {row!r:.80}, which is no index with a score up to 1; let it give probabilities"
         )
-    return place, float(score)  # type: ignore[return-value, arg-type]  # looked at above
+    return place, float(score)
 
 
 def _tokens(answer: Any) -> int:

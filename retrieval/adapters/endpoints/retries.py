@@ -26,7 +26,7 @@ Sleep = Callable[[float], Awaitable[object]]
 
 
 class TryAgainError(Exception):
-    """One attempt failed in a way that another may not. ``with_retries`` lets none of them out.
+    """An attempt failed, and another may succeed. ``with_retries`` never lets this error out.
 
     ``retry_after_seconds`` is how long the server asked to wait, or None when it did not say.
     """
@@ -38,7 +38,7 @@ class TryAgainError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backoff:
-    """How often to try and how long to wait in between."""
+    """The number of attempts and the waits between them."""
 
     max_attempts: int = 6
     """At least 1, the first one included."""
@@ -49,7 +49,7 @@ class Backoff:
     """The longest wait that a server may ask for; a longer one is given up at once."""
 
     def delay(self, failures: int, jitter: float) -> float:
-        """Seconds to wait after that many failures (from 1), doubling each time; ``jitter`` is in [0, 1).
+        """Seconds to wait after so many failures (from 1), doubling each time; ``jitter`` is in [0, 1).
 
         Between half and all of the doubled time ("equal jitter", M. Brooker, AWS Architecture Blog, 2015), so
         that clients which failed together do not come back together.
@@ -130,7 +130,7 @@ def _seconds_until(value: str, now: datetime) -> float | None:
 
 _LONGEST_DETAIL = 200
 _SAID = ("message", "detail", "error")
-"""The members in which servers say what is wrong; OpenAI's client has taken it out of an ``error`` already."""
+"""The members in which servers explain an error; OpenAI's client has unpacked ``error`` already."""
 _PASSING = frozenset({408, 409, 425, 429})
 _TOO_LONG = re.compile(
     r"context.?length|too (long|large|many)|max\w*.{0,60}tokens|less than \d+ tokens|tokens per request",
@@ -147,7 +147,7 @@ class EndpointService:
     operation: str
     """The operation's name in traces, by OpenTelemetry: ``embeddings``, ``chat``."""
     settings: str
-    """How the names of its settings begin: ``RETRIEVAL_EMBEDDING``."""
+    """The beginning of its settings' names: ``RETRIEVAL_EMBEDDING``."""
     refused_advice: str
     """The advice for a request that it refuses."""
     unavailable: type[RetrievalError]
@@ -157,7 +157,7 @@ class EndpointService:
     too_long: type[RetrievalError]
     """The request has too many tokens."""
     refused: type[RetrievalError]
-    """Something about the request itself is not taken."""
+    """The service refuses something about the request itself."""
     title: str = ""
     """The name of the service, for people; empty: its host is enough."""
     key: str = ""
@@ -176,7 +176,7 @@ class Endpoint:
     host: str
     model: str
     api_key: str = field(repr=False)
-    """Never said: it is taken out of whatever the server answers."""
+    """Never shown: it is removed from the server's answers."""
 
     def refusal(self, error: APIStatusError, now: datetime) -> Exception:
         """The error to raise for an answer with that status; ``now`` is time zone aware.
@@ -190,7 +190,7 @@ class Endpoint:
             wait = retry_after(error.response.headers, now)
             return TryAgainError(f"{self.host} answered {status}{detail}", retry_after_seconds=wait)
         if 300 <= status < 400:
-            # Texts and key go to the host that was set, and to no other.
+            # Texts and key go only to the host that was set.
             return self.service.rejected(
                 f"{self.host} answered {status}: it wants the request elsewhere, and that is not followed; check "
                 f"{self.service.settings}_BASE_URL"
@@ -231,20 +231,21 @@ class Endpoint:
         return words.replace(self.api_key, "[key]") if self.api_key else words
 
 
-def fields_of(body: bytes, *, whose: str, rejected: type[RetrievalError]) -> dict[str, Any] | None:
-    """The members of the JSON object that an answer is; None for an answer that is something else.
+def parsed_answer(body: bytes, *, whose: str, rejected: type[RetrievalError]) -> Any:
+    """The JSON object or list that an answer is; None for an answer that is something else.
 
-    ``whose`` answer it is, for messages. Raises ``TryAgainError`` for a body that ends too soon, and ``rejected`` for
+    ``whose`` names the answer in messages. Raises ``TryAgainError`` for a body that ends too soon, and ``rejected`` for
     JSON that is not taken.
     """
     try:
-        fields = json_of(body)
+        answer = json_of(body)
     except JSONTextError as error:
         # What begins as JSON and ends too soon was cut on the way; anything else never was an answer.
-        begins, ends = body.lstrip().startswith(b"{"), body.rstrip().endswith(b"}")
-        if not body.strip() or (begins and (not ends or isinstance(error, JSONSyntaxError))):
+        text = body.strip()
+        begins, ends = text[:1] in (b"{", b"["), text[-1:] in (b"}", b"]")
+        if not text or (begins and (not ends or isinstance(error, JSONSyntaxError))):
             raise TryAgainError(f"{whose} was cut short") from None
         if begins:
             raise rejected(f"{whose} cannot be used: {error}") from None
         return None
-    return fields if isinstance(fields, dict) else None
+    return answer if isinstance(answer, dict | list) else None

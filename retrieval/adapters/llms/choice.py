@@ -9,7 +9,7 @@ from retrieval.settings import LLMName, Settings
 
 
 def configured_llm(settings: Settings) -> LLM | None:
-    """The language model that is configured; None: what needs one does without.
+    """The configured language model; None: there is none.
 
     ``auto`` is openai when a model is named and a key or an address is set, else none: a key alone, which may be there
     for embeddings, never costs anything. Raises ``ConfigurationError`` for a model that cannot be made.
@@ -25,10 +25,10 @@ def configured_llm(settings: Settings) -> LLM | None:
 
 
 class ChosenLLM:
-    """A language model that was given, or else the one configured: made when it is first asked for."""
+    """The given language model, or else the configured one, made when it is first requested."""
 
     def __init__(self, settings: Settings, given: LLM | None = None) -> None:
-        """Raises ``ConfigurationError`` for what is no language model."""
+        """Raises ``ConfigurationError`` for anything but a language model."""
         if given is not None and not is_llm(given):
             raise ConfigurationError(f"llm is {given!r:.80}; give a language model, or set RETRIEVAL_LLM")
         self._settings = settings
@@ -44,7 +44,7 @@ class ChosenLLM:
         return self._given or self._made
 
     async def aclose(self) -> None:
-        """Close what was made here; what was given is the giver's to close."""
+        """Close the language model made here; a given one is its giver's to close."""
         made, self._made = self._made, None
         if made is not None:
             await made.aclose()

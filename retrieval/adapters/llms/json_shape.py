@@ -20,7 +20,7 @@ from retrieval.domain.json_schema import validator_of
 def checked_prompt(prompt: str) -> str:
     """The prompt, encodable as UTF-8: half a surrogate pair becomes a question mark.
 
-    Raises ``LLMRejectedError`` for what is no text, or none but space.
+    Raises ``LLMRejectedError`` for anything but a text that is not blank.
     """
     if not isinstance(prompt, str) or not prompt.strip():
         raise LLMRejectedError("the prompt is empty; say what is asked")
@@ -46,7 +46,7 @@ class JSONShape:
     """A JSON schema (draft 2020-12 unless it names another) and what follows from it. References stay inside it."""
 
     def __init__(self, schema: Mapping[str, Any]) -> None:
-        """Raises ``LLMRejectedError`` for what is no schema: no answer can fit it."""
+        """Raises ``LLMRejectedError`` for a schema that is not valid: no answer can fit it."""
         try:
             text = json.dumps(dict(schema))
             self.schema: dict[str, Any] = json.loads(text)
@@ -67,21 +67,21 @@ class JSONShape:
 
     @property
     def is_object(self) -> bool:
-        """Whether the answer is an object, which is all that structured output of OpenAI knows."""
+        """Whether the answer is an object, the only type that OpenAI's structured output supports."""
         return self.schema.get("type") == "object"
 
     @property
     def is_strict(self) -> bool:
         """Whether every object of it has all its properties required and allows no others.
 
-        That is what OpenAI's structured output asks for with ``strict``.
+        OpenAI's structured output requires that with ``strict``.
         """
         return _is_strict(self.schema)
 
     def read(self, text: str) -> Any:
         """The answer, parsed and checked; of words around it, the first object or list is taken.
 
-        Raises ``LLMRejectedError`` for what is not JSON or does not fit.
+        Raises ``LLMRejectedError`` for an answer that is not JSON or does not fit.
         """
         try:
             value = _parsed(text)

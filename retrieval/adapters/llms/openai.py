@@ -6,7 +6,7 @@ import asyncio
 import random
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
@@ -20,51 +20,28 @@ from retrieval.adapters.endpoints.caller import (
     client_of,
     host_of,
 )
-from retrieval.adapters.endpoints.retries import Endpoint, EndpointService, Sleep, fields_of
+from retrieval.adapters.endpoints.retries import Endpoint, EndpointService, Sleep, parsed_answer
 from retrieval.adapters.llms.json_shape import JSONShape, messages_of
+from retrieval.domain.checks import is_number
 from retrieval.domain.errors import ConfigurationError, LLMRejectedError, LLMUnavailableError
 
 _SETTINGS = "RETRIEVAL_LLM"
 _LONGEST_MODEL = 200
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OpenAILLMOptions:
-    """The checked options of an ``OpenAILLM``. Raises ``ConfigurationError`` for values that cannot work."""
-
-    model: str
-    api_key: str = field(repr=False)
-    base_url: str
-    timeout_seconds: float
-    max_attempts: int
-    max_concurrency: int
-    max_answer_bytes: int
-    temperature: float | None
-
-    def __post_init__(self) -> None:
-        if not self.model or not isinstance(self.model, str):
-            raise ConfigurationError("no language model is named; set RETRIEVAL_LLM_MODEL")
-        if len(self.model) > _LONGEST_MODEL or not self.model.isprintable():
-            raise ConfigurationError(
-                f"a model's name has at most {_LONGEST_MODEL} characters on one line; set RETRIEVAL_LLM_MODEL"
-            )
-        for name in ("timeout_seconds", "max_attempts", "max_concurrency", "max_answer_bytes"):
-            value = getattr(self, name)
-            if not _is_number(value) or not value > 0:
-                raise ConfigurationError(f"{name} is {value!r:.80}; the language model needs a positive number")
-        if self.temperature is not None and not (_is_number(self.temperature) and 0 <= self.temperature <= 2):
-            raise ConfigurationError(f"temperature is {self.temperature!r:.80}; it is 0 to 2, or None")
-        check_address(self.base_url, what="language model's", settings=_SETTINGS)
-        check_key(self.api_key, self.base_url, what="language model's", settings=_SETTINGS)
-
-    @property
-    def host(self) -> str:
-        """Host and port, for messages: never the credentials that a URL can hold."""
-        return host_of(self.base_url)
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+def _check_options(model: object, temperature: float | None, **numbers: float) -> None:
+    """Raise ``ConfigurationError`` for values that cannot work."""
+    if not model or not isinstance(model, str):
+        raise ConfigurationError("no language model is named; set RETRIEVAL_LLM_MODEL")
+    if len(model) > _LONGEST_MODEL or not model.isprintable():
+        raise ConfigurationError(
+            f"a model's name has at most {_LONGEST_MODEL} characters on one line; set RETRIEVAL_LLM_MODEL"
+        )
+    for name, number in numbers.items():
+        if not is_number(number) or not number > 0:
+            raise ConfigurationError(f"{name} is {number!r:.80}; the language model needs a positive number")
+    if temperature is not None and not is_number(temperature, 0, 2):
+        raise ConfigurationError(f"temperature is {temperature!r:.80}; it is 0 to 2, or None")
 
 
 _LONGEST_DETAIL = 200
@@ -105,8 +82,8 @@ def read_chat(body: bytes, endpoint: Endpoint) -> ChatAnswer:
 
 
 def _fields(body: bytes, endpoint: Endpoint) -> dict[str, Any]:
-    fields = fields_of(body, whose=f"the answer of {endpoint.host}", rejected=LLMRejectedError)
-    if fields is None:
+    fields = parsed_answer(body, whose=f"the answer of {endpoint.host}", rejected=LLMRejectedError)
+    if not isinstance(fields, dict):
         raise LLMRejectedError(
             "the address is no chat completions endpoint: it answered with something other than a JSON object; "
             "check RETRIEVAL_LLM_BASE_URL (it often ends in /v1)"
@@ -140,7 +117,7 @@ def _error(fields: dict[str, Any], endpoint: Endpoint) -> str:
 
 def _said(words: str, endpoint: Endpoint) -> str:
     # A terminal would obey what is not printable.
-    printable = "".join(one for one in " ".join(words.split()) if one.isprintable())
+    printable = "".join(character for character in " ".join(words.split()) if character.isprintable())
     return endpoint.without_key(printable)[:_LONGEST_DETAIL].rstrip(".")
 
 
@@ -156,18 +133,18 @@ def _tokens(fields: dict[str, Any]) -> int:
 
 
 class Form(StrEnum):
-    """How ``response_format`` says what the answer is to be."""
+    """The forms of ``response_format``."""
 
     SCHEMA = "json_schema"
-    """The schema itself, which the server holds the model to."""
+    """The schema itself, which the server enforces."""
     OBJECT = "json_object"
     """Any JSON object."""
     WORDS = "text"
-    """Nothing: the instructions alone say it."""
+    """None: only the instructions name the form."""
 
 
 def forms_of(shape: JSONShape) -> list[Form]:
-    """The forms that an answer of that shape can be asked for in; only objects have a form of their own."""
+    """The forms in which an answer of that shape can be requested; only objects have a form of their own."""
     return list(Form) if shape.is_object else [Form.WORDS]
 
 
@@ -184,7 +161,7 @@ def response_format(form: Form, shape: JSONShape) -> dict[str, Any] | None:
 
 
 class RefusedRequestError(LLMRejectedError):
-    """The endpoint does not take something about the request: perhaps the form of answer that it asks for."""
+    """The endpoint refuses something about the request, perhaps the form of answer that it requests."""
 
 
 CHAT = EndpointService(
@@ -242,18 +219,19 @@ class OpenAILLM:
         - ``temperature``: 0 to 2; None for the model's own, for some models take no other.
         - ``sleep``, ``rng``, ``now``: for waiting, for jitter, and (time zone aware) for a ``Retry-After`` date.
         """
-        self._options = options = OpenAILLMOptions(
-            model=model,
-            api_key=api_key,
-            base_url=base_url,
+        _check_options(
+            model,
+            temperature,
             timeout_seconds=timeout_seconds,
             max_attempts=max_attempts,
             max_concurrency=max_concurrency,
             max_answer_bytes=max_answer_bytes,
-            temperature=temperature,
         )
-        self._endpoint = Endpoint(CHAT, options.host, options.model, options.api_key)
-        self._client = client_of(options.base_url, options.api_key)
+        check_address(base_url, what="language model's", settings=_SETTINGS)
+        check_key(api_key, base_url, what="language model's", settings=_SETTINGS)
+        self._model, self._temperature, self._longest = model, temperature, max_answer_bytes
+        self._endpoint = Endpoint(CHAT, host_of(base_url), model, api_key)
+        self._client = client_of(base_url, api_key)
         self._caller = EndpointCaller(
             self._endpoint,
             timeout_seconds=timeout_seconds,
@@ -270,7 +248,7 @@ class OpenAILLM:
     @property
     def name(self) -> str:
         """``openai/`` and the model, whatever the endpoint."""
-        return f"openai/{self._options.model}"
+        return f"openai/{self._model}"
 
     @property
     def usage(self) -> EndpointUsage:
@@ -292,7 +270,7 @@ class OpenAILLM:
         return shape.read(await self._in_a_form_that_is_taken(messages, shape))
 
     async def _in_a_form_that_is_taken(self, messages: list[dict[str, str]], shape: JSONShape) -> str:
-        """The answer in the first form that the endpoint does not refuse; it is kept in mind for the schema.
+        """The answer in the first form that the endpoint does not refuse; the form is remembered for the schema.
 
         Not for good: what was refused may have been refused for another reason.
         """
@@ -315,9 +293,9 @@ class OpenAILLM:
     async def _ask(self, messages: list[dict[str, str]], form: Mapping[str, Any] | None = None) -> str:
         if self._closed:
             raise LLMRejectedError("the language model is closed; make a new one")
-        request: dict[str, Any] = {"model": self._options.model, "messages": messages}
-        if self._options.temperature is not None:
-            request["temperature"] = self._options.temperature
+        request: dict[str, Any] = {"model": self._model, "messages": messages}
+        if self._temperature is not None:
+            request["temperature"] = self._temperature
         if form is not None:
             request["response_format"] = form
         return await self._caller.call(lambda: self._post(request))
@@ -330,17 +308,16 @@ class OpenAILLM:
         return answer.text
 
     async def _body(self, request: dict[str, Any]) -> bytes:
-        """The body of the answer, read no further than it may be long."""
-        longest = self._options.max_answer_bytes
+        """The body of the answer, read up to its bound."""
         body = bytearray()
         async with self._client.chat.completions.with_streaming_response.create(
             **request, timeout=self._caller.timeout
         ) as answer:
             async for part in answer.iter_bytes():
                 body += part
-                if len(body) > longest:
+                if len(body) > self._longest:
                     raise LLMRejectedError(
-                        f"the answer of {self._options.model!r} is longer than {longest} bytes; ask for a shorter one"
+                        f"the answer of {self._model!r} is longer than {self._longest} bytes; ask for a shorter one"
                     )
         return bytes(body)
 

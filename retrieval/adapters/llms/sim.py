@@ -97,7 +97,7 @@ def sim_rewrites(query: str, rng: random.Random) -> list[str]:
 def _with_synonyms(words: list[str], rng: random.Random) -> list[str]:
     """The words twice, each by a synonym where one is known: by another one the second time."""
     drawn = [rng.sample(known, 2) if (known := _synonyms(word)) else [word, word] for word in words]
-    return [" ".join(one) for one in zip(*drawn, strict=True)]
+    return [" ".join(synonyms) for synonyms in zip(*drawn, strict=True)]
 
 
 def _synonyms(word: str) -> list[str]:
@@ -113,7 +113,7 @@ def _names(query: str) -> list[str]:
 def _different(query: str, rewrites: list[str]) -> list[str]:
     """The rewrites that say something new, in order."""
     own = " ".join(query.casefold().split())
-    return [one for one in _each_once(rewrites) if one and one.casefold() != own]
+    return [rewrite for rewrite in _each_once(rewrites) if rewrite and rewrite.casefold() != own]
 
 
 def _each_once(texts: list[str]) -> list[str]:
@@ -214,7 +214,7 @@ def _without(schema: dict[str, Any], *names: str) -> dict[str, Any]:
 def _type(schema: dict[str, Any]) -> str:
     kind = schema.get("type")
     if isinstance(kind, list):
-        kind = next((one for one in kind if one != "null"), "null")
+        kind = next((name for name in kind if name != "null"), "null")
     if kind is not None:
         return str(kind)
     if "properties" in schema:
@@ -234,11 +234,11 @@ def _array(schema: dict[str, Any], filling: Filling) -> list[Any]:
     first, items = schema.get("prefixItems", []), schema.get("items", {"type": "string"})
     least = max(schema.get("minItems", 0), len(first))
     if items is False:
-        return [value_for(one, filling) for one in first]
+        return [value_for(part, filling) for part in first]
     texts = _texts_for(items, filling)
     wanted = least if filling.least or filling.depth > _DEEPEST else max(least, len(texts) or 2)
     number = min(wanted, schema.get("maxItems", wanted))
-    made = [value_for(one, filling) for one in first[:number]]
+    made = [value_for(part, filling) for part in first[:number]]
     rest = [texts.pop(0) if texts else value_for(items, filling) for _ in range(number - len(made))]
     return [*made, *rest]
 
@@ -319,7 +319,7 @@ def _lines_in(prompt: str, tag: str) -> list[dict[str, Any]]:
             found.append(json.loads(line))
         except ValueError:
             return []
-    return [one for one in found if isinstance(one, dict)]
+    return [line for line in found if isinstance(line, dict)]
 
 
 def sim_facts(prompt: str) -> dict[str, Any] | None:

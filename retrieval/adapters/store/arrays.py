@@ -1,4 +1,4 @@
-"""Arrays as they go over the wire: packed once, without an object of the driver's for each element."""
+"""Arrays as they are sent: packed once, without an object of the driver's for each element."""
 
 from __future__ import annotations
 

@@ -410,7 +410,7 @@ class Database:
         return connection
 
     async def give_back(self, connection: Connection) -> None:
-        """Give a connection back: it is the spare one, or the pool's where there is one, or others wait."""
+        """Give a connection back: as the spare one, or to the pool if there is a spare one or others wait."""
         self._taken -= 1
         if self._spare is None and self._may_be_spare(connection):
             self._spare = connection

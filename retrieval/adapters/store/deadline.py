@@ -1,4 +1,4 @@
-"""Deadlines: the time by which a task's statements have to be done; the database ends those that are not.
+"""Deadlines: the time by which a task's statements have to end; the database cancels those that do not.
 
 A transaction gets the remaining time when it begins, and each of its statements may take that long: setting it for
 each statement would cost a round trip. A caller that must be punctual ends the task as well, as the HTTP service does.
@@ -23,7 +23,7 @@ from retrieval.domain.errors import DeadlineError
 T = TypeVar("T")
 
 _LATE_SECONDS = 0.05
-"""The server's clock and ours need not agree to the millisecond on when the time was over."""
+"""The server's clock and ours may differ by some milliseconds about the end of the time."""
 
 
 @dataclass(slots=True, eq=False)
@@ -36,7 +36,7 @@ class Deadline:
 
     @property
     def is_over(self) -> bool:
-        """Whether it has passed, or will at once."""
+        """Whether the deadline has passed, or will at once."""
         return self.until - self.clock() <= _LATE_SECONDS
 
     def milliseconds(self) -> int:
@@ -75,10 +75,10 @@ def seconds_left() -> float:
 
 
 def late() -> DeadlineError:
-    """The error of what was not done in time."""
+    """The error for work that was not done in time."""
     return DeadlineError("it was not done within the time allowed; ask for less, or allow more time")
 
 
 def in_background(work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-    """A task that goes on behind the caller: neither its deadline nor its trace nor its request's id is inherited."""
+    """A task that outlives the caller: it inherits neither its deadline nor its trace nor its request's id."""
     return asyncio.get_running_loop().create_task(work, context=Context())

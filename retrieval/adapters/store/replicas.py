@@ -28,13 +28,13 @@ from retrieval.domain.errors import DatabaseError, DatabaseUnreachableError, Inv
 _log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 1.0
-"""How often primary and replica are asked for their positions."""
+"""The seconds between two questions to primary and replica for their positions."""
 
 ANSWER_SECONDS = 5.0
-"""How long a replica may take to answer that before it is passed over."""
+"""The time in which a replica has to answer that; otherwise it is passed over."""
 
 _PAUSES = (0.05, 0.25)
-"""Seconds after which a replica is asked again that had not all yet: what just happened is on its way."""
+"""Seconds after which a replica that lags is asked again."""
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.002, 0.02
 """Seconds between the questions whether a replica has come to a token."""
@@ -53,13 +53,13 @@ _NOT_YET, _NO_STANDBY = "it was not asked yet", "it is no standby"
 _ANOTHER = "it is a copy of another database server than RETRIEVAL_DATABASE_URL names"
 
 _AFTER_WRITE: ContextVar[int] = ContextVar("retrieval_after_write", default=0)
-"""The position that the task's searches have to have."""
+"""The position that the task's searches have to read."""
 
 
 class reading_after:  # noqa: N801 - used as a function, in a with
-    """Let the searches in the ``with`` block read at least the state of that token; None: nothing is asked.
+    """Let the searches in the ``with`` block read at least the state of that token; None: any state.
 
-    Raises ``InvalidRequestError`` for what is no token.
+    Raises ``InvalidRequestError`` for anything but a token.
     """
 
     __slots__ = ("_before", "_token")
@@ -79,7 +79,7 @@ class reading_after:  # noqa: N801 - used as a function, in a with
 
 
 def checked_token(token: object) -> int:
-    """The position that a token tells. Raises ``InvalidRequestError``."""
+    """The position in a token. Raises ``InvalidRequestError``."""
     if not isinstance(token, str) or not _TOKEN.fullmatch(token):
         raise InvalidRequestError(
             f"{token!r:.60} is no token of a write; take the report's token, or write_token() of the platform"
@@ -100,9 +100,9 @@ class ReplicaState:
     server: str
     """Host, port and database."""
     lag_seconds: float | None
-    """It has all that was committed so long ago; None: not known."""
+    """Seconds: it has all that was committed that long ago; None: not known."""
     passed_over: str
-    """Why searches pass it over; empty: they read from it."""
+    """The reason why searches pass it over; empty: they read from it."""
 
 
 @dataclass(slots=True, eq=False)
@@ -117,7 +117,7 @@ class _Replica:
     positions: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=_MOST_POSITIONS))
     """Times with the primary's position then, of which it had not all when it was last asked."""
     fault: str = _NOT_YET
-    """Why it cannot be read from; empty: it can."""
+    """The reason why it cannot be read from; empty: it can."""
     looked_at: float = float("-inf")
     looking: asyncio.Task[None] | None = None
 
@@ -153,13 +153,13 @@ class Replicas:
 
     @property
     def states(self) -> list[ReplicaState]:
-        """How each stands, in the order of the setting."""
-        return [self._state(one) for one in self._replicas]
+        """The state of each replica, in the order of the setting."""
+        return [self._state(replica) for replica in self._replicas]
 
     async def look(self) -> None:
         """Ask all of them now, and return once each has answered or is passed over."""
         self._begin_to_look(self._clock(), every=0)
-        await asyncio.wait({one.looking for one in self._replicas if one.looking is not None})
+        await asyncio.wait({replica.looking for replica in self._replicas if replica.looking is not None})
 
     async def chosen(self) -> Database | None:
         """The replica to read from, which has what ``reading_after`` wants; None: read from the primary."""
@@ -168,55 +168,57 @@ class Replicas:
         self._asked_at = now
         self._begin_to_look(now, every=LOOK_SECONDS)
         if now - before > 2 * LOOK_SECONDS and not self._usable(now):
-            # After a pause nobody knows how fresh they are.
+            # After a pause their state is not known.
             await self._until_one_is_usable()
         if needed:
             await self._until_one_has(needed)
-        fresh = [one for one in self._usable(self._clock()) if one.replayed >= needed]
+        fresh = [replica for replica in self._usable(self._clock()) if replica.replayed >= needed]
         if not fresh:
             return None
         self._turn += 1
         return fresh[self._turn % len(fresh)].database
 
     def failed(self, database: Database, error: RetrievalError) -> None:
-        """Pass a replica over that could not be reached, until it answers again."""
+        """Pass over a replica that could not be reached, until it answers again."""
         if not isinstance(error, DatabaseUnreachableError):
             return
-        for one in self._replicas:
-            if one.database is database:
-                self._pass_over(one, str(error))
+        for replica in self._replicas:
+            if replica.database is database:
+                self._pass_over(replica, str(error))
 
     async def aclose(self) -> None:
         """Close the connections."""
-        for one in self._replicas:
-            if one.looking is not None:
-                one.looking.cancel()
-                await asyncio.wait({one.looking})
-            if one.database is not None:
-                await one.database.close()
+        for replica in self._replicas:
+            if replica.looking is not None:
+                replica.looking.cancel()
+                await asyncio.wait({replica.looking})
+            if replica.database is not None:
+                await replica.database.close()
 
     def _usable(self, now: float) -> list[_Replica]:
-        return [one for one in self._replicas if not one.fault and now - one.fresh_at <= self._max_lag]
+        return [replica for replica in self._replicas if not replica.fault and now - replica.fresh_at <= self._max_lag]
 
-    def _state(self, one: _Replica) -> ReplicaState:
-        lag = None if one.fault or one.fresh_at == float("-inf") else max(0.0, self._clock() - one.fresh_at)
+    def _state(self, replica: _Replica) -> ReplicaState:
+        lag = None if replica.fault or replica.fresh_at == float("-inf") else max(0.0, self._clock() - replica.fresh_at)
         late = "it lags behind" if lag is None or lag > self._max_lag else ""
-        return ReplicaState(server=server_name(one.url), lag_seconds=lag, passed_over=one.fault or late)
+        return ReplicaState(server=server_name(replica.url), lag_seconds=lag, passed_over=replica.fault or late)
 
-    def _pass_over(self, one: _Replica, fault: str) -> None:
-        if one.fault in ("", _NOT_YET):
-            _log.warning("searches pass over the replica at %s: %s", server_name(one.url), fault)
-        one.fault = fault
+    def _pass_over(self, replica: _Replica, fault: str) -> None:
+        if replica.fault in ("", _NOT_YET):
+            _log.warning("searches pass over the replica at %s: %s", server_name(replica.url), fault)
+        replica.fault = fault
 
     def _begin_to_look(self, now: float, every: float) -> None:
-        for one in self._replicas:
-            if now - one.looked_at >= every and (one.looking is None or one.looking.done()):
-                one.looked_at = now
-                one.looking = in_background(self._look_at(one))
+        for replica in self._replicas:
+            if now - replica.looked_at >= every and (replica.looking is None or replica.looking.done()):
+                replica.looked_at = now
+                replica.looking = in_background(self._look_at(replica))
 
     async def _until_one_is_usable(self) -> None:
         until = self._clock() + self._wait
-        looking = {one.looking for one in self._replicas if one.looking is not None and not one.looking.done()}
+        looking = {
+            replica.looking for replica in self._replicas if replica.looking is not None and not replica.looking.done()
+        }
         while looking and not self._usable(now := self._clock()) and now < until:
             _, looking = await asyncio.wait(looking, timeout=until - now, return_when=asyncio.FIRST_COMPLETED)
 
@@ -225,7 +227,7 @@ class Replicas:
         with suppress(TimeoutError):
             async with asyncio.timeout(self._wait):
                 while usable := self._usable(self._clock()):
-                    nearest = max(usable, key=lambda one: one.replayed)
+                    nearest = max(usable, key=lambda replica: replica.replayed)
                     if nearest.replayed >= needed or self._clock() >= until:
                         return
                     await asyncio.sleep(pause)
@@ -236,45 +238,45 @@ class Replicas:
                         self.failed(nearest.database or self._primary, error)
                         return
 
-    async def _look_at(self, one: _Replica) -> None:
-        await self._note_position(one)
+    async def _look_at(self, replica: _Replica) -> None:
+        await self._note_position(replica)
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
-                one.database = one.database or await self._open(one.url)
-                fault = await self._ask(one)
+                replica.database = replica.database or await self._open(replica.url)
+                fault = await self._ask(replica)
                 for pause in _PAUSES:
-                    if fault or not one.positions:
+                    if fault or not replica.positions:
                         break
                     await asyncio.sleep(pause)
-                    fault = await self._ask(one)
+                    fault = await self._ask(replica)
         except TimeoutError:
             fault = f"it did not answer within {ANSWER_SECONDS:g} seconds"
         except RetrievalError as error:
             fault = str(error)
         if fault:
-            self._pass_over(one, fault)
+            self._pass_over(replica, fault)
             return
-        if one.fault not in ("", _NOT_YET):
-            _log.warning("searches read from the replica at %s again", server_name(one.url))
-        one.fault = ""
+        if replica.fault not in ("", _NOT_YET):
+            _log.warning("searches read from the replica at %s again", server_name(replica.url))
+        replica.fault = ""
 
-    async def _note_position(self, one: _Replica) -> None:
+    async def _note_position(self, replica: _Replica) -> None:
         """Note where the primary is. A primary that cannot be asked is no fault of the replica, which only ages."""
         now = self._clock()
         with suppress(DatabaseError, TimeoutError):
             async with asyncio.timeout(ANSWER_SECONDS):
                 if self._system is None:
                     self._system = (await self._primary.read(None, _SYSTEM))[0][0]
-                one.positions.append((now, checked_token(await token_of(self._primary))))
+                replica.positions.append((now, checked_token(await token_of(self._primary))))
 
-    async def _ask(self, one: _Replica) -> str:
-        """Ask how far it has replayed; gives what is wrong with it."""
-        if one.database is None:
+    async def _ask(self, replica: _Replica) -> str:
+        """Ask for its replayed position; returns the reason if it cannot be used."""
+        if replica.database is None:
             return _NOT_YET
-        is_standby, replayed, system = (await one.database.read(None, _REPLAYED))[0]
+        is_standby, replayed, system = (await replica.database.read(None, _REPLAYED))[0]
         if not is_standby or replayed is None:
             return _NO_STANDBY
         if self._system not in (None, system):
             return _ANOTHER
-        one.has_come_to(checked_token(replayed))
+        replica.has_come_to(checked_token(replayed))
         return ""

@@ -37,7 +37,7 @@ MOST_KEPT = 200
 """Statements that one connection keeps; the one that was not used for longest makes room."""
 
 KEPT_SECONDS = 60.0
-"""How long a plan is kept. The tables that the plan was made for may have grown meanwhile, and nobody analyzed them."""
+"""The time that a plan is kept; the tables for which it was made may have grown meanwhile."""
 
 _RESET_ALL, _DEALLOCATE_ALL = Compiled("RESET ALL"), Compiled("DEALLOCATE ALL")
 
@@ -52,7 +52,7 @@ class Kept:
     dropped: bytes = b""
     """The statement that makes room for it; empty: none does, or it is gone."""
     is_new: bool = True
-    """Whether the server does not know the statement yet."""
+    """Whether the statement is new to the server."""
     reader: Reader | None = None
     """Reads the answers, which have the same columns as long as the plan is kept."""
 
@@ -130,7 +130,7 @@ class SessionConnection(psycopg.AsyncConnection[tuple[Any, ...]]):
 
     @cached_property
     def poll(self) -> select.poll:
-        """Tells whether the server has sent something."""
+        """Whether the server has sent something."""
         poll = select.poll()
         poll.register(self.pgconn.socket, select.POLLIN)
         return poll
@@ -257,7 +257,7 @@ class WrittenValue:
 
 
 async def written(statements: Sequence[Compiled]) -> Sequence[Compiled]:
-    """The same statements, their long lists written down aside, before they get a connection, which others want.
+    """The same statements, their long lists encoded beside the event loop before they take a connection.
 
     Where a statement has many parameters, all its lists are written so.
     """
@@ -265,7 +265,7 @@ async def written(statements: Sequence[Compiled]) -> Sequence[Compiled]:
 
 
 def has_long_list(statement: Compiled) -> bool:
-    """Whether the statement has a list whose writing down takes long."""
+    """Whether the statement has a list that takes long to encode."""
     least = _least_size(statement)
     for value in statement.parameters.values():
         if (type(value) is list and len(value) >= least) or (type(value) is Jsonb and _size(value) >= least):
@@ -286,12 +286,12 @@ def _lists_to_write(statement: Compiled) -> dict[str, object]:
 def _with_lists_written(statements: Sequence[Compiled]) -> list[Compiled]:
     known: dict[int, object] = {}  # the same list may stand in many statements
     written_ones = []
-    for one in statements:
-        long = _lists_to_write(one)
+    for statement in statements:
+        long = _lists_to_write(statement)
         for value in long.values():
             if id(value) not in known:
                 known[id(value)] = _as_written(value)
-        written_ones.append(one.bind(**{name: known[id(value)] for name, value in long.items()}))
+        written_ones.append(statement.bind(**{name: known[id(value)] for name, value in long.items()}))
     return written_ones
 
 

@@ -1,4 +1,4 @@
-"""Driver errors become the platform's own, in one place."""
+"""Translating the driver's errors into the platform's own."""
 
 from __future__ import annotations
 

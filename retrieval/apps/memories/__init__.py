@@ -1,4 +1,4 @@
-"""Memories of an assistant's projects: stored, found by what counts for them, forgotten."""
+"""Memories of an assistant's projects: store them, find them, forget them."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The engine of memories: retrieval by five signals or six, context as Markdown, timeline; and the formulas.
 
-Each formula is a signal of the platform with plain arguments. The design that the formulas come from gives examples
-beside two of its formulas which these do not fulfil: recency .7 after a week and .3 after a month, popularity .3, .5
-and .8 after none, one and ten accesses. The formulas hold: .61 and .12, 0, .15 and .52.
+Each formula is a signal of the platform with plain arguments. Two examples of the formulas' design contradict its
+formulas: recency .7 after a week and .3 after a month, and popularity .3, .5 and .8 after no, one and ten accesses. The
+formulas hold: .61 and .12; 0, .15 and .52.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from retrieval.apps.memories.requests import (
     start_of,
 )
 from retrieval.apps.memories.store import COLLECTION, MemoryStore, memories_collection
-from retrieval.collection import Collection
+from retrieval.collection import Collection, handle_of
 from retrieval.domain.checks import STORED_NOTE, named, provenance, quoted_block, shown_line
 from retrieval.domain.errors import EmptyQueryError
 from retrieval.domain.items.item import Item
@@ -63,7 +63,7 @@ ELLIPSIS = "..."
 
 _MAX_NESTING = 8
 _MARKS = re.compile(r"\\*(?:`{3,}|~{3,}|\*{2,}|_{2,}|#{2,}|<!--|-->)")
-"""The characters that begin a fence, a label, a heading or a comment, with those that undo a backslash before them."""
+"""The characters that begin a fence, a label, a heading or a comment, and backslashes before them."""
 
 
 def tokenize(text: str) -> frozenset[str]:
@@ -72,7 +72,7 @@ def tokenize(text: str) -> frozenset[str]:
 
 
 def shortened(text: str, most: int) -> str:
-    """The text, or its beginning with three dots: at most so many characters."""
+    """The text of at most ``most`` characters: whole, or its beginning with three dots."""
     if len(text) <= most:
         return text
     return text[: most - len(ELLIPSIS)].rstrip() + ELLIPSIS if most > len(ELLIPSIS) else ELLIPSIS[: max(most, 0)]
@@ -128,7 +128,7 @@ class ContextText:
     """The text that goes into a prompt."""
 
     text: str
-    """Markdown; empty where none of the memories fits, or not even the page that says that there are none."""
+    """Markdown; empty if no memory fits, or not even the note that there are none."""
     shown: tuple[RelevantMemory, ...]
     """The memories on the page."""
 
@@ -142,8 +142,8 @@ def context_text(
 ) -> ContextText:
     """The memories as Markdown, in their order, as many as the bounds allow; ``standings`` tell how each has fared.
 
-    What memories say stands behind ``>``, a line each, so that it passes for no line of the page.
-    The last one's content is shortened where only a part of it fits; what else stands of a memory is never cut.
+    Each line of a memory's content stands behind ``>``, so that it cannot pass for a line of the page. Only the content
+    of the last memory is shortened, if only a part of it fits.
     """
     blocks: list[str] = []
     for number, memory in enumerate(memories, 1):
@@ -159,7 +159,7 @@ def context_text(
 
 
 def _fitted(blocks: Sequence[str], block_of: Callable[[str], str], content: str, bounds: Bounds) -> list[str]:
-    """The memory with as much of its content as fits; none where that is next to nothing."""
+    """The memory with as much of its content as fits; empty where that is too little."""
     low, high = _LEAST_CONTENT - 1, len(content)
     while high - low > 1:
         middle = (low + high) // 2
@@ -220,7 +220,7 @@ def compute_entity_score(query_entities: Links, memory_entities: Links) -> float
 
 
 def compute_recency_score(happened_at: datetime, now: datetime) -> float:
-    """e^(-days / 14); 1 for what is still to come. Both times are aware."""
+    """e^(-days / 14); 1 for a time in the future. Both times have time zones."""
     return Recency(weight=1.0, decay_days=DECAY_DAYS).value(Facts(happened_at=happened_at), Question(now=now))
 
 
@@ -230,9 +230,9 @@ def compute_popularity_score(accesses: int) -> float:
 
 
 def compute_hybrid_score(facts: Facts, asked: Question, profile: Profile = SEED_PROFILE) -> float:
-    """The sum of the profile's signals, each times its weight, in the profile's order.
+    """The weighted sum of the profile's signals, in the profile's order.
 
-    A signal to which the question gives nothing to compare takes no part: the others share its weight.
+    A signal that the question gives nothing to compare with takes no part: the others share its weight.
     """
     return sum(signal.weight * signal.value(facts, asked) for signal in profile.taking_part(asked).signals)
 
@@ -247,10 +247,10 @@ MatchEntities = Literal["filter", "prefer"]
 
 
 class RetrievalEngine:
-    """Finds the memories of a project. Every memory that it gives for a question or a task counts one access.
+    """Finds the memories of a project, and counts an access of each memory that it gives for a question or a task.
 
     ``db`` is an open platform; the collection is made on first use. ``count_accesses=False`` is for trials and
-    measurements, which nobody asked for: they change no memory's popularity.
+    measurements, which change no memory's popularity.
     """
 
     def __init__(self, db: Platform, collection: str = COLLECTION, *, count_accesses: bool = True) -> None:
@@ -279,14 +279,13 @@ class RetrievalEngine:
     ) -> list[RelevantMemory]:
         """The project's most relevant memories, best first, each with its ``computed_relevance_score``.
 
-        A signal to which the call gives nothing to compare, such as words without a ``query``, takes no part, and the
-        others share its weight. ``interaction_types``: only those. ``entity_ids``, by type: only
-        memories that are linked to at least one of them, and more of them count for more; with
-        ``match_entities="prefer"`` they count and leave nothing out. Nothing in a list, or no list, filters nothing.
-        ``limit``: 1 to 1000. ``min_score``: 0 to 1. ``strategy`` is one of ``PROFILES``, ``profile`` another one with
-        signals. ``as_of`` (aware): only what had happened by then, and recency as it was then.
-        ``include_history``: each memory's ``history`` holds its superseded versions, which no search finds.
-        Raises ``InvalidRequestError`` or one of its kind for what cannot be asked.
+        A signal that the call gives nothing to compare with, such as words without a ``query``, takes no part: the
+        others share its weight. ``interaction_types``: only those. ``entity_ids``, by type: only memories that are
+        linked to at least one of them; more links raise the score. With ``match_entities="prefer"`` links only raise
+        the score. An empty list, or none, filters nothing. ``limit``: 1 to 1000. ``min_score``: 0 to 1. ``strategy`` is
+        one of ``PROFILES``, ``profile`` another one with signals. ``as_of`` (with a time zone): only memories of events
+        before then, and recency as of then. ``include_history``: each memory's ``history`` holds its superseded
+        versions, which no search finds. Raises ``InvalidRequestError`` or a subclass for wrong arguments.
         """
         result = await self._get_candidate_memories(
             project_id,
@@ -324,11 +323,10 @@ class RetrievalEngine:
         """Markdown for a prompt: the memories of related types that help with a task of this type.
 
         ``current_entities`` are preferred, and leave nothing out. The text keeps to ``max_characters`` and to
-        ``max_tokens`` (four characters a token, unless ``count_tokens`` counts), shows at most
-        ``content_characters`` of a memory's content, and cuts only the last one's. What memories say stands behind
-        ``>`` and cannot become headings, labels or fences of the page; who added each and how it fared stands with it.
-        Only the memories that it shows count an access. Raises as
-        ``retrieve_relevant_memories`` does.
+        ``max_tokens`` (four characters a token, unless ``count_tokens`` counts), shows at most ``content_characters``
+        of a memory's content, and cuts only the last one's. The content of memories stands behind ``>`` and cannot
+        become headings, labels or fences of the page; each has a line with its author and its verdicts. Only the
+        memories that it shows count an access. Raises as ``retrieve_relevant_memories`` does.
         """
         checked_length("content_characters", content_characters)
         bounds = Bounds(max_characters=max_characters, max_tokens=max_tokens, count_tokens=count_tokens)
@@ -352,9 +350,9 @@ class RetrievalEngine:
     async def retrieve_timeline(
         self, project_id: str, hours: float = TIMELINE_HOURS, limit: int = TIMELINE_LIMIT
     ) -> list[RelevantMemory]:
-        """The project's memories of the last hours, the latest first; looking at them counts no access.
+        """The project's memories of the last hours, the latest first; this counts no access.
 
-        ``hours``: above 0. ``limit``: 1 to 1000. What is still to come is not among them.
+        ``hours``: above 0. ``limit``: 1 to 1000. Memories of future events are not among them.
         """
         now = self._db.now
         where = {"project_id": checked_project(project_id), "occurred_at": {"gte": start_of(hours, now), "lte": now}}
@@ -397,14 +395,14 @@ class RetrievalEngine:
         return result
 
     def _tell(self, notes: Sequence[str]) -> None:
-        """Log what an answer went without, such as vectors where nothing embeds; the same once."""
+        """Log what an answer lacks, such as vectors without an embedder; each note once."""
         for note in notes:
             if note not in self._told:
                 _log.warning("memories of collection %r: %s", self._name, note)
                 self._told.add(note)
 
     async def _memories_of(self, result: SearchResult) -> list[RelevantMemory]:
-        """The hits with what else is known of them; one that was forgotten meanwhile is left out."""
+        """The hits as memories with their stored details; a memory that was forgotten meanwhile is left out."""
         if not result.hits:
             return []
         known = await self._store.get_memories([hit.item_id for hit in result])
@@ -421,7 +419,8 @@ class RetrievalEngine:
 
     async def _count_accesses(self, memories: Sequence[RelevantMemory]) -> None:
         if memories and self._is_counting:
-            await (await self._opened()).count_accesses([memory.memory_id for memory in memories])
+            handle = handle_of(await self._opened())
+            handle.count_accesses([memory.memory_id for memory in memories])
 
     def _get_related_types(self, task_type: str) -> tuple[str, ...]:
         """See ``related_types``."""

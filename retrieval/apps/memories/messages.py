@@ -1,8 +1,8 @@
-"""The messages of a conversation, the facts that a language model finds in them, and what becomes of each. Pure.
+"""The messages of a conversation, the facts that a language model finds in them, and the decisions on each. Pure.
 
-Messages and stored memories are data in a prompt: lines of JSON between marks that nothing in them can end. Of the
-answer only facts with their turns are taken, and for each fact one decision about the memories that it was shown with;
-no answer can name another memory, another project or another call.
+Messages and stored memories are data in a prompt: lines of JSON, which cannot end the tags around them. Only facts with
+their turns are taken from an answer, and one decision on each fact about the memories that it was shown with; no answer
+can name another memory, another project or another call.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from retrieval.domain.checks import clean_text, text_fault
+from retrieval.domain.checks import clean_text, is_whole, text_fault
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.memory import FactOutcome, checked_ids, checked_name, words
 from retrieval.domain.search.signals import STOP_WORDS
@@ -25,7 +25,7 @@ FACT = "fact"
 """The interaction type of memories that are made from messages, unless a call names another."""
 
 RECEIPT = "messages"
-"""The interaction type of the archived memory that says which messages were remembered."""
+"""The interaction type of receipts: archived memories that say which messages were remembered."""
 
 MOST_MESSAGES = 500
 MOST_CHARACTERS = 200_000
@@ -36,13 +36,13 @@ GROUNDED_SHARE = 0.5
 """The least share of a fact's words that its turns hold, stop words apart."""
 
 _STEM = 4
-"""Two words agree where so many of their first characters do: *moved* and *moving*."""
+"""The number of first characters in which two words agree, such as *moved* and *moving*."""
 
 _READ = ("user", "assistant", "human", "ai")
 """The roles of people and of the assistant."""
 
 _UNREAD = frozenset({"system", "developer", "tool", "function"})
-"""The roles of messages that nobody said: they keep their numbers, and no fact comes from them."""
+"""The roles of messages that are not read: they keep their numbers, and no fact comes from them."""
 
 _REASON_CHARACTERS = 200
 
@@ -64,7 +64,7 @@ class Conversation:
     turns: tuple[Turn, ...]
     """The turns with a text, of people and of the assistant."""
     messages: int
-    """All messages, those too that are not read."""
+    """The number of all messages, those too that are not read."""
 
     def source(self, number: int) -> str:
         """The id under which a memory is linked to the turn of that number: ``session/number``."""
@@ -98,7 +98,7 @@ class RememberedFact(Told):
     superseded_id: str | None = None
     """The memory whose place it took."""
     reason: str = ""
-    """Why it took another's place, as the language model said; or why it was refused."""
+    """Why it superseded another memory, as the language model said; or why it was refused."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,9 +110,9 @@ class RememberReport(Told):
     messages: int
     """The messages that were given."""
     remembered_at: datetime | None = None
-    """When the same messages were remembered before; nothing was changed then. None: they are new."""
+    """When the same messages were remembered before, so that nothing was changed; None: they are new."""
     notes: tuple[str, ...] = ()
-    """Notes on what was done otherwise than wanted, such as vectors that are still to come."""
+    """Notes for the caller, such as on vectors that are still to come."""
 
     def of(self, outcome: FactOutcome | str) -> list[RememberedFact]:
         """The facts with that outcome: ``added``, ``same``, ``superseded`` or ``refused``."""
@@ -126,7 +126,7 @@ def checked_conversation(messages: object, session: object, first_turn: object) 
     """
     if not isinstance(messages, Sequence) or isinstance(messages, str | bytes):
         raise InvalidRequestError(f"messages come in a list such as {_SUCH}, not {messages!r:.80}")
-    if isinstance(first_turn, bool) or not isinstance(first_turn, int) or first_turn < 0:
+    if not is_whole(first_turn, 0):
         raise InvalidRequestError(f"first_turn is {first_turn!r:.80}; it must be a whole number of at least 0")
     if len(messages) > MOST_MESSAGES:
         raise InvalidRequestError(
@@ -151,7 +151,7 @@ _SUCH = '[{"role": "user", "content": "I moved to Munich"}]'
 
 
 def _turn(number: int, message: object) -> Turn | None:
-    """The message as a turn; None: nobody said it, or it has no text."""
+    """The message as a turn; None for a role that is not read, and for a message without text."""
     if not isinstance(message, Mapping) or not isinstance(message.get("role"), str):
         raise InvalidRequestError(f"message {number} is {message!r:.80}; it must have a role and a content: {_SUCH}")
     if message["role"] in _UNREAD:
@@ -164,7 +164,7 @@ def _turn(number: int, message: object) -> Turn | None:
     text = _text(number, message.get("content"))
     name = message.get("name")
     speaker = name if isinstance(name, str) and name.strip() else message["role"]
-    # A turn is shown to a language model and kept nowhere: characters that could hide something are taken out.
+    # A turn is only shown to a language model: characters that could hide something are taken out.
     text = clean_text(text).strip()
     return Turn(number, clean_text(speaker, is_line=True).strip(), text) if text else None
 
@@ -252,7 +252,7 @@ def found_facts(answer: Mapping[str, Any], conversation: Conversation) -> tuple[
 
 
 def _fault(text: str, numbers: Sequence[int], turns: Sequence[Turn]) -> str:
-    """Why the fact is refused; empty: it is not."""
+    """The reason why the fact is refused; empty if it is not."""
     if not words(text) or len(text) > FACT_CHARACTERS:
         return f"a fact has words, and at most {FACT_CHARACTERS} characters"
     if fault := text_fault(text, is_line=True):
@@ -345,14 +345,14 @@ _OUTCOMES = {"same": FactOutcome.SAME, "supersedes": FactOutcome.SUPERSEDED, "ne
 
 
 def decision_prompt(questions: Iterable[FactQuestion]) -> str:
-    """Gives the prompt that asks what becomes of each fact; memories are shown by number, never by their ids."""
+    """The prompt for the decision on each fact; memories are shown by number, never by their ids."""
     lines = (
         {
             "fact": number,
-            "text": one.fact,
-            "memories": [{"memory": place, "text": known.text} for place, known in enumerate(one.near, 1)],
+            "text": question.fact,
+            "memories": [{"memory": place, "text": known.text} for place, known in enumerate(question.near, 1)],
         }
-        for number, one in enumerate(questions, 1)
+        for number, question in enumerate(questions, 1)
     )
     return _DECISION.format(facts=_data(lines))
 
@@ -360,12 +360,12 @@ def decision_prompt(questions: Iterable[FactQuestion]) -> str:
 def decided(answer: Mapping[str, Any], questions: Sequence[FactQuestion]) -> list[FactDecision]:
     """The decisions in a model's answer, by question; of several on a fact the first counts.
 
-    A fact without a decision is new, and so is one whose decision names a memory that it was not shown with: that loses
-    nothing.
+    A fact without a decision is new, and so is one whose decision names a memory that it was not shown with, so that no
+    fact is lost.
     """
     said: dict[int, Mapping[str, Any]] = {}
-    for one in answer["decisions"]:
-        said.setdefault(one["fact"], one)
+    for decision in answer["decisions"]:
+        said.setdefault(decision["fact"], decision)
     return [_decision(said.get(number), question) for number, question in enumerate(questions, 1)]
 
 
@@ -377,6 +377,6 @@ def _decision(said: Mapping[str, Any] | None, question: FactQuestion) -> FactDec
 
 
 def _data(lines: Iterable[Mapping[str, Any]]) -> str:
-    """JSON, a line each, in which nothing is a mark."""
+    """JSON lines without a character that could end a tag."""
     said = "\n".join(json.dumps(line, ensure_ascii=False) for line in lines)
     return said.replace("<", "\\u003c").replace(">", "\\u003e")

@@ -49,7 +49,7 @@ SEED_PROFILE = _union(
     Popularity(weight=0.15),
     EntityOverlap(weight=0.10),
 )
-"""The hybrid: words, time, use, links and base relevance. It needs no vectors."""
+"""The hybrid profile: words, time, use, links and base relevance, without vectors."""
 
 SEMANTIC_PROFILE = _union(
     ("dense", "lexical", "recent", "popular", "relevant", "linked"),
@@ -60,7 +60,7 @@ SEMANTIC_PROFILE = _union(
     EntityOverlap(weight=0.07),
     VectorSimilarity(weight=0.30),
 )
-"""The hybrid's weights times .7, and .3 for how near the meaning is."""
+"""The hybrid's weights times .7, and .3 for the similarity of meaning."""
 
 STRATEGIES: Mapping[str, Profile] = MappingProxyType(
     {
@@ -82,7 +82,7 @@ TIMELINE_PROFILE = Profile(
     signals=(Recency(weight=1.0, decay_days=DECAY_DAYS),),
     recording=Recording(rate=0.0),
 )
-"""The latest; nothing was asked that could be answered well or badly, so it is not recorded."""
+"""The latest memories, unrecorded: there is no question that could be answered well or badly."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

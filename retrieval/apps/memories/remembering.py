@@ -1,4 +1,4 @@
-"""Remembering a conversation: a language model finds its facts, each is compared with what is known, all are stored."""
+"""Remembering a conversation: a language model finds facts, which are compared with known memories and stored."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ from retrieval.domain.search.profile import Profile
 from retrieval.services.memories import DecidedFact, MemoryRecords, MemoryWriter, Near
 
 MOST = 20
-"""Memories that are compared with a new one, of each way to find them; those that have expired are among them."""
+"""The memories that a new one is compared with, from each way to find them, expired ones among them."""
 
 _QUERY_CHARACTERS = 2000
-"""The number of characters of a text that are searched for; all of them are compared."""
+"""The characters of a text that are searched for; the whole text is compared."""
 
 
 async def near_memories(
@@ -65,9 +65,9 @@ async def near_memories(
 ) -> list[Near]:
     """The memories of its project whose similarity is at least the threshold, the most alike first.
 
-    They are looked up by words and, with the memory's ``vector``, by meaning too. They may have expired. With
-    ``joins`` only those of the same user and type, which it may join: others would take their places. ``alike`` gives
-    the similarity of two texts and the cosine of their vectors.
+    They are looked up by words and, with the memory's ``vector``, by meaning too. They may have expired. With ``joins``
+    only those of the same user and type, which the memory may join. ``alike`` gives the similarity of two texts and the
+    cosine of their vectors.
     """
     item = memory.item()
     if not item.text:
@@ -87,8 +87,8 @@ async def near_memories(
         )
         hits |= {hit.item_id: hit for hit in found}
     compared = {hit.item_id: alike(hit.body, item.body, _cosine(hit, item)) for hit in hits.values()}
-    near = [Near(key, one, hits[key].body) for key, one in compared.items() if one >= threshold]
-    return sorted(near, key=lambda one: (-one.similarity, one.memory_id))
+    near = [Near(key, cosine, hits[key].body) for key, cosine in compared.items() if cosine >= threshold]
+    return sorted(near, key=lambda near: (-near.similarity, near.memory_id))
 
 
 def topical(one: str, other: str, cosine: float | None = None) -> float:
@@ -116,7 +116,7 @@ SEARCHES_AT_ONCE = 4
 
 
 class FactsOf(NamedTuple):
-    """The owner of the facts of one call, their interaction type, and when they were said."""
+    """The owner of the facts of one call, their interaction type, and the time of the messages."""
 
     project_id: str
     user_id: str | None
@@ -149,7 +149,7 @@ class Remembering:
 
     @cached_property
     def receipt(self) -> NewMemory:
-        """The archived memory that says that the messages were remembered. Raises ``InvalidRequestError``."""
+        """The receipt: an archived memory which says that messages were remembered. Raises ``InvalidRequestError``."""
         whose = self.facts_of
         return whose.memory(
             self.conversation.key(whose.project_id, whose.user_id, whose.interaction_type),
@@ -220,7 +220,7 @@ class _Asking:
     async def decisions(self, facts: Sequence[NewMemory], now: datetime) -> list[FactDecision]:
         """The decision on each fact.
 
-        It is new where nothing is near, and the same where the words are; of the others the language model decides.
+        A fact is new if no memory is near, and the same if the words are; the language model decides on the others.
         """
         near = await self._near(facts, now)
         decisions = [_plain_decision(fact, known) for fact, known in zip(facts, near, strict=True)]
@@ -243,9 +243,9 @@ class _Asking:
                 return await near_memories(self.collection, facts[place], vector, NEAR_FROM, joins=True, alike=topical)
 
         found = await asyncio.gather(*map(near, range(len(facts))))
-        known = await self.records.read(sorted({one.memory_id for each in found for one in each}))
+        known = await self.records.read(sorted({memory.memory_id for each in found for memory in each}))
         current = {key for key, memory in known.items() if not has_expired(memory, now)}
-        return [[one for one in each if one.memory_id in current] for each in found]
+        return [[memory for memory in each if memory.memory_id in current] for each in found]
 
     async def _answer(self, prompt: str, schema: Any, system: str) -> Any:
         return await handle_of(self.collection).parts.llm_calls.json(self.llm, prompt, schema, system=system)
@@ -253,14 +253,14 @@ class _Asking:
 
 def _plain_decision(fact: NewMemory, near: Sequence[Near]) -> FactDecision | None:
     """The decision on a fact that needs no language model; None: it needs one."""
-    same = next((one for one in near if normalised(one.text) == normalised(fact.content)), None)
+    same = next((memory for memory in near if normalised(memory.text) == normalised(fact.content)), None)
     if same is not None:
         return FactDecision(FactOutcome.SAME, same)
     return None if near else NEW
 
 
 def _decided(memory: NewMemory, decision: FactDecision) -> DecidedFact:
-    """The fact to be stored, which keeps the reason why it takes another's place."""
+    """The fact to be stored, with the reason why it supersedes another memory."""
     if decision.outcome is FactOutcome.SUPERSEDED and decision.reason:
         memory = replace(memory, metadata={"reason": decision.reason})
     return DecidedFact(memory, decision.outcome, decision.near)

@@ -1,4 +1,4 @@
-"""The requests to the memories, checked where they come in and turned into a filter. Pure."""
+"""The arguments of memories' calls: their checks, and the filter that they make. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any, TypeGuard
 
 from retrieval.apps.memories.ranking import PROFILES
-from retrieval.domain.checks import fault_of
+from retrieval.domain.checks import fault_of, is_whole
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.memory import Links, checked_links, checked_name
 from retrieval.domain.search.profile import FusionKind, LegName, Profile
@@ -23,7 +23,7 @@ TokenCounter = Callable[[str], int]
 
 
 def estimated_tokens(text: str) -> int:
-    """The tokens of a text where nobody counts them: one for four characters, rounded up."""
+    """The tokens of a text by estimate: one for four characters, rounded up."""
     return -(-len(text) // CHARACTERS_A_TOKEN)
 
 
@@ -66,7 +66,7 @@ def checked_length(name: str, length: object) -> int:
 
 
 def _is_length(value: object) -> TypeGuard[int]:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
+    return is_whole(value, 1)
 
 
 UNBOUNDED = Bounds()
@@ -98,9 +98,9 @@ RELATED_TYPES: Mapping[str, tuple[str, ...]] = MappingProxyType(
 )
 """The types worth reading before a task of each type, its own first.
 
-Insights build on what was found, summed up and sorted out before; a summary on earlier ones, what was found and what is
-planned; sorting out on how it was done before and why; a protocol on protocols, the plans that use them and the papers
-that were sorted out; a plan on plans, experiments, the protocols at hand and what was found; an experiment on the same.
+Insights build on earlier insights, summaries and triage; a summary on summaries, insights and plans; triage on earlier
+triage and insights; a protocol on protocols, plans and triage; a plan on plans, experiments, protocols and insights; an
+experiment on the same.
 """
 
 _OTHER_NAMES = MappingProxyType({name: names[0] for names in (_PROTOCOLS, _PLANS, _EXPERIMENTS) for name in names})
@@ -138,7 +138,7 @@ def checked_types(interaction_types: object) -> list[str]:
 
 
 def start_of(hours: object, now: datetime) -> datetime:
-    """The moment so many hours before ``now``; the first there is, where they reach further.
+    """The moment ``hours`` before ``now``, or the earliest possible one.
 
     Raises ``InvalidRequestError`` for anything but a number above 0.
     """
@@ -190,14 +190,14 @@ def checked_match(match_entities: object) -> bool:
 def conditions(
     project_id: str, interaction_types: Sequence[str], entities: Links | None, as_of: datetime | None
 ) -> dict[str, Any]:
-    """The filter: the project's memories of these types, linked to one of the entities, that had happened by then.
+    """The filter: the project's memories of these types, linked to one of the entities, of events before then.
 
     Nothing in a list filters nothing.
     """
     where: dict[str, Any] = {"project_id": checked_project(project_id)}
     if interaction_types:
         where["kind"] = list(interaction_types)
-    if links := sorted(f"{entity_type}:{one}" for entity_type, one in entity_set(entities)):
+    if links := sorted(f"{entity_type}:{entity_id}" for entity_type, entity_id in entity_set(entities)):
         where["links"] = links
     if as_of is not None:
         where["occurred_at"] = {"lte": as_of}

@@ -13,7 +13,7 @@ from retrieval.apps.memories.ranking import SEED_PROFILE
 from retrieval.apps.memories.remembering import FactsOf, Remembering, checked_llm, near_memories
 from retrieval.apps.memories.requests import checked_project, checked_types
 from retrieval.collection import Collection
-from retrieval.domain.checks import check_flags, fault_of
+from retrieval.domain.checks import check_flags, fault_of, is_whole
 from retrieval.domain.errors import (
     InvalidLimitError,
     InvalidRequestError,
@@ -51,9 +51,9 @@ async def memories_collection(platform: Platform, name: str = COLLECTION) -> Col
 
 
 async def existing_store(platform: Platform, name: str = COLLECTION) -> MemoryStore:
-    """The store of a collection of memories that there is; none is made, and no other becomes one.
+    """The store of an existing collection of memories; none is made.
 
-    Such a collection declares what a store of memories looks up by, whether or not it holds any. Raises
+    Such a collection declares the attributes that a store of memories looks up by, even while it is empty. Raises
     ``UnknownCollectionError``, and ``InvalidRequestError`` for a collection of other items.
     """
     collection = await platform.collection(name, create=False)
@@ -99,8 +99,8 @@ async def list_page(
     limit: int,
     after: str | None,
 ) -> MemoryPage:
-    """A page of at most ``limit`` memories behind ``after``. One more is read, to know whether another page follows."""
-    if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MOST_LISTED:
+    """A page of at most ``limit`` memories after ``after``. One more is read, to know whether another page follows."""
+    if not is_whole(limit, 1, MOST_LISTED):
         raise InvalidLimitError(f"limit is {limit!r:.80}; it must be 1 to {MOST_LISTED}")
     found = await records.page(
         checked_project(project_id),
@@ -131,7 +131,7 @@ def _place(after: str) -> tuple[datetime, str]:
 
 
 UNCHANGED: Any = object()
-"""Stands for what an update leaves as it is."""
+"""Stands for an argument that an update leaves as it is."""
 
 
 class MemoryStore:
@@ -179,11 +179,11 @@ class MemoryStore:
         ``content`` is a text or any other JSON value, which is kept as it is; its text is searched (``extract_text``).
         ``linked_paper_ids=[...]`` links to the type ``papers``, and so for any other type (see ``entity_type``);
         ``links`` takes any, by its name. ``occurred_at`` is when it happened; left out: now. ``expires_at`` is when it
-        is to be forgotten. ``memory_id`` is the application's own key; left out: a new one. Stored under a key that is
-        known, it replaces what is there, and keeps its access count.
-        ``duplicates``: ``report`` (stored, and those that say nearly the same are named), ``merge`` (it joins the most
-        alike one of its project, user and type, see ``retrieval.domain.items.memory.merged``), ``keep`` (stored,
-        nobody looks). Raises ``InvalidRequestError`` for what cannot be stored.
+        is to be forgotten. ``memory_id`` is the application's own key; left out: a new one. A memory with a known key
+        replaces the stored one, and keeps its access count. ``duplicates``: ``report`` (stored, and near-duplicates are
+        named), ``merge`` (it joins the most similar one of its project, user and type, see
+        ``retrieval.domain.items.memory.merged``), ``keep`` (stored without a look at others). Raises
+        ``InvalidRequestError`` for what cannot be stored.
         """
         how = duplicates_named(duplicates)
         given = {"linked_question_ids": linked_question_ids, "linked_hypothesis_ids": linked_hypothesis_ids}
@@ -208,8 +208,8 @@ class MemoryStore:
         """Store many, given as the arguments of ``store_memory`` by name; with ``keep``, many in each transaction.
 
         With ``report`` or ``merge`` they are stored one after the other, and merged ones count as changed. If one of
-        them is no memory, nothing is stored; an error of the database leaves the batches of 2,000 before it, or with
-        ``report`` and ``merge`` the memories before it, stored.
+        them is invalid, nothing is stored. An error of the database leaves the earlier batches of 2,000 stored, or with
+        ``report`` and ``merge`` the earlier memories.
         """
         how = duplicates_named(duplicates)
         if not isinstance(memories, Iterable):
@@ -234,7 +234,7 @@ class MemoryStore:
         return found[memory_id]
 
     async def get_memories(self, memory_ids: Sequence[str]) -> dict[str, Memory]:
-        """The memories of those ids that there are and that have not expired, by id, in the order asked for."""
+        """The memories of those ids that exist and have not expired, by id, in the given order."""
         found = await self._read(memory_ids)
         now = self._platform.now
         return {
@@ -319,7 +319,7 @@ class MemoryStore:
             raise UnknownItemError(f"there is no memory {memory_id!r:.80} in collection {self._name!r}")
 
     async def supersede(self, old_id: str, new: str | Mapping[str, Any]) -> str:
-        """Let a memory take another's place, and give its id: the old one stays readable and is found no more.
+        """Let a memory supersede another, and give its id: the old one stays readable, and searches do not find it.
 
         ``new`` is the id of one that is stored, or the arguments of ``store_memory`` by name; then both happen in one
         transaction, and duplicates are not looked for. Both are of one project, and neither has expired. Raises
@@ -349,10 +349,10 @@ class MemoryStore:
         A message has a ``role``, a ``content`` and perhaps a ``name``; those of systems and tools are not read. A turn
         is a message's number, counted from ``first_turn`` on; a memory is linked to its turns under the type ``turns``
         as ``session/number``. A fact that a memory of the same project, user and type says already adds its turns to
-        that one; a fact that contradicts such a memory takes its place (see ``history``); a fact that does not come
-        from its turns is refused. All is stored in one transaction, or nothing; the same messages of the same session
-        a second time change nothing; with ``again`` they are read again, as after another language model was
-        configured. ``occurred_at`` is when they were said; left out: now.
+        that memory; a fact that contradicts such a memory supersedes it (see ``history``); a fact that its turns do not
+        say is refused. All facts are stored in one transaction. The same messages of the same session change nothing a
+        second time; with ``again`` they are read again, for example by another language model. ``occurred_at`` is the
+        time of the messages; left out: now.
 
         The messages, and memories that resemble their facts, are sent to ``platform.llm``, in two calls at most. Raises
         ``NoLanguageModelError`` without a language model, ``LLMUnavailableError`` or ``LLMRejectedError`` where it
@@ -375,9 +375,9 @@ class MemoryStore:
     async def history(self, memory_id: str) -> tuple[Memory, ...]:
         """The versions of a memory, newest first: the current one, then those that were superseded.
 
-        Each tells when it was said (``occurred_at``) and stored (``created_at``), from which turns (``sources``), and
-        in its metadata, where a language model decided it, the ``reason`` why it took the place of the one before; the
-        ``updated_at`` of a superseded one is when it lost its place, unless it was changed later. Raises
+        Each has the times when it was said (``occurred_at``) and stored (``created_at``), its turns (``sources``), and
+        in its metadata the ``reason`` why it superseded the one before, if a language model decided that.
+        ``updated_at`` of a superseded one is when it was superseded, unless it was changed later. Raises
         ``UnknownItemError`` if there is no such memory, or it expired.
         """
         found = await (await self._records()).histories(checked_item_ids([memory_id]), self._platform.now)
@@ -390,7 +390,7 @@ class MemoryStore:
         return await (await self._records()).histories(checked_item_ids(memory_ids), self._platform.now)
 
     async def forget(self, memory_id: str) -> None:
-        """Forget a memory: nothing of it is left, and what was recorded of it bears a pseudonym.
+        """Forget a memory: it is deleted with everything made of it, and records of it bear a pseudonym.
 
         Raises ``UnknownItemError`` if there is none.
         """
@@ -404,7 +404,7 @@ class MemoryStore:
 
         Raises ``InvalidRequestError`` for anything but a name.
 
-        What the user searched for bears the user's name still: ``platform.pseudonymise`` takes that out.
+        Recorded searches still bear the user's name: ``platform.pseudonymise`` takes it out.
         """
         checked_name("user_id", user_id)
         await self._platform.recorded()

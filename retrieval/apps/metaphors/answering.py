@@ -1,4 +1,4 @@
-"""One answer of metaphors: how it comes about, what it holds, and its figures."""
+"""One answer of metaphors: its sources, its contents and its figures."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from retrieval.apps.metaphors.ranking import (
     untried_score,
     why_generate,
 )
-from retrieval.collection import Collection
+from retrieval.collection import Collection, handle_of
 from retrieval.domain.errors import InvalidRequestError, UnknownItemError
 from retrieval.domain.learning.arm import Expectation
 from retrieval.domain.records.search_record import score_spread
@@ -30,6 +30,7 @@ from retrieval.domain.search.hit import Contribution, Explanation, Hit, SearchRe
 from retrieval.domain.search.profile_parts import Combination, Learned
 from retrieval.domain.told import Told
 from retrieval.engine.collection_handle import FRESH_SECONDS
+from retrieval.engine.learning import count_verdicts, is_trained
 from retrieval.engine.stages import Clock
 
 
@@ -47,7 +48,7 @@ class RetrievalMetrics(Told):
     score_spread: float = 0.0
     """The first score minus the fifth, or the last where there are fewer; 0 without any."""
     generation_triggered: bool = False
-    """True if candidates were called for: a model was asked, or its earlier suggestions were looked at."""
+    """True if candidates were wanted: a model was asked, or its earlier suggestions were used."""
     backtrack_count: int = 0
     """The number of times that the caller came back with this problem."""
 
@@ -113,18 +114,18 @@ class RetrievalModel:
         self._corpus = corpus
 
     async def is_trained(self) -> bool:
-        """True if a model is in use; before, counts alone say something of a metaphor, and nothing of a problem."""
-        return await self._corpus.collection.is_trained()
+        """True if a model is in use; without one, predictions follow from a metaphor's counts alone."""
+        return await is_trained(handle_of(self._corpus.collection))
 
     async def predict(self, problem: Problem, metaphor: Metaphor) -> float:
-        """The reward to be expected of the metaphor, 0 to 1. Raises ``UnknownItemError`` for one of no corpus."""
+        """The expected reward of the metaphor, 0 to 1. Raises ``UnknownItemError`` for one of no corpus."""
         return (await self._expectation(problem, metaphor)).mean
 
     async def get_uncertainty(self, problem: Problem, metaphor: Metaphor) -> float:
         """Gives the error to expect of that prediction, 0 to 0.5. Raises ``UnknownItemError`` for one of no corpus.
 
-        See ``Expectation.uncertainty``: no use raises it. The simple estimate, the inverse of the uses of (domain,
-        metaphor), is infinite for what was never tried; this one is on the scale of the reward.
+        See ``Expectation.uncertainty``: no use raises it. The simple estimate, 1 / uses of (domain, metaphor), is
+        infinite for an untried metaphor; this one is on the scale of the reward.
         """
         return (await self._expectation(problem, metaphor)).uncertainty
 
@@ -172,7 +173,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Searches:
-    """The corpus's collection, asked with and without a record."""
+    """Searches of the corpus's collection, recorded and unrecorded."""
 
     collection: Collection
     actor: str = ""
@@ -182,7 +183,7 @@ class Searches:
         return await self._of_corpus(self.collection, asked)
 
     async def look(self, asked: MetaphorSearch) -> SearchResult:
-        """The best of the corpus, unrecorded: perhaps the answer holds more than these."""
+        """The best of the corpus, unrecorded: the answer may hold others too."""
         return await self._of_corpus(await self._unrecorded(), asked)
 
     async def similar(self, asked: MetaphorSearch, status: str = ACTIVE) -> list[Entry]:
@@ -200,20 +201,20 @@ class Searches:
         return entries(found)
 
     async def candidates(self, asked: MetaphorSearch) -> list[Entry]:
-        """The candidates that no use has proved yet, by 0.9 × similarity, whatever is preferred."""
+        """The untried candidates, by 0.9 × similarity, without preferences."""
         plain = replace(asked, preference=type(asked.preference)())
         return [
             Entry(
-                metaphor=one.metaphor,
-                score=untried_score(one.score),
-                relevance=one.score,
-                explanation=untried_explanation(one.score, rank),
+                metaphor=entry.metaphor,
+                score=untried_score(entry.score),
+                relevance=entry.score,
+                explanation=untried_explanation(entry.score, rank),
             )
-            for rank, one in enumerate(await self.similar(plain, CANDIDATE), 1)
+            for rank, entry in enumerate(await self.similar(plain, CANDIDATE), 1)
         ]
 
     async def _unrecorded(self) -> Collection:
-        """The collection as it is known now: a handle that was made earlier would not hear of a new model."""
+        """The collection, read anew: an older handle would not use a new model."""
         await self.collection.refresh(older_than_seconds=FRESH_SECONDS)
         return self.collection.unrecorded()
 
@@ -241,7 +242,7 @@ def entries(found: Sequence[Hit]) -> list[Entry]:
 
 
 def relevance_of(hit: Hit) -> float:
-    """The part of its score that what was learned has no part in, 0 to 1."""
+    """The part of the score without the learned reward, 0 to 1."""
     learned = [part for part in hit.explanation.contributions if part.leg == _LEARNED]
     if not learned:
         return hit.score
@@ -250,7 +251,7 @@ def relevance_of(hit: Hit) -> float:
 
 
 RELEVANCE_MAX = 1 + 1e-6
-"""The most that rounding makes of a cosine of 1."""
+"""The largest cosine after rounding."""
 
 
 def relevance_of_each(found: Iterable[Entry]) -> dict[str, float]:
@@ -261,15 +262,15 @@ def relevance_of_each(found: Iterable[Entry]) -> dict[str, float]:
             "the profile of the corpus's collection gives scores outside 0 to 1, which nothing learned can be "
             "weighed against; set METAPHORS_PROFILE, or one of your own with the leg dense alone and the fusion union"
         )
-    return {key: min(1.0, one) for key, one in relevance.items()}
+    return {key: min(1.0, value) for key, value in relevance.items()}
 
 
 def learned_entries(
     metaphors: Iterable[Metaphor], expected: Mapping[str, Expectation], relevance: Mapping[str, float]
 ) -> list[Entry]:
-    """The metaphors by the reward that is expected of them; those of which nothing is known are left out."""
+    """The metaphors by their expected rewards; those without one are left out."""
     known = [metaphor for metaphor in metaphors if metaphor.id in expected]
-    best = sorted(known, key=lambda one: (-expected[one.id].mean, one.id))
+    best = sorted(known, key=lambda entry: (-expected[entry.id].mean, entry.id))
     return [
         _entry(metaphor, relevance.get(metaphor.id, 0.0), [_part("learned", rank, expected[metaphor.id].mean)])
         for rank, metaphor in enumerate(best, 1)
@@ -293,12 +294,12 @@ def explored_entries(base: Sequence[Entry], expected: Mapping[str, Expectation],
         for entry in base
         for key in [entry.metaphor.id]
     ]  # fmt: skip
-    return sorted(found, key=lambda one: (-one.score, one.metaphor.id))
+    return sorted(found, key=lambda entry: (-entry.score, entry.metaphor.id))
 
 
 def explored_items(shown: Sequence[Entry], base: Sequence[Entry]) -> list[ShownItem]:
-    """The items as they are recorded: an item shown for its uncertainty alone is there to learn about it."""
-    usual = {one.metaphor.id for one in base[: len(shown)]}
+    """The items as they are recorded: one that is shown for its uncertainty alone is an explored one."""
+    usual = {entry.metaphor.id for entry in base[: len(shown)]}
     return [
         ShownItem(
             item_id=entry.metaphor.id,
@@ -320,7 +321,7 @@ def _part(leg: str, rank: int, raw: float, weight: float = 1.0) -> Contribution:
 
 
 TRIED = 3
-"""The best of the corpus, so many, are told to the model as not fitting well, before what is excluded."""
+"""The number of the corpus's best that the prompt names as not fitting well, before the excluded ones."""
 
 NO_MODEL = "nothing was generated: there is no language model; give the retriever one, such as platform.llm"
 
@@ -329,10 +330,10 @@ LATE = "nothing was generated: the time that a batch waits for suggestions is us
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """The rules by which candidates are generated, and the time that is waited for them."""
+    """The rules for generating candidates, and the time to wait for them."""
 
     below: float
-    """Top score, 0 to 1, under which they are."""
+    """The top score, 0 to 1, below which candidates are generated."""
     after_backtracks: int
     seconds: float
 
@@ -349,7 +350,7 @@ class Answers:
     clock: Clock
 
     async def answer(self, asked: MetaphorSearch) -> Retrieved:
-        """The best of the corpus; together with candidates, if that is called for and there are any, or may be."""
+        """The best of the corpus, with candidates if they are wanted and there are any, or a model may suggest some."""
         started = self.clock()
         if not await self._may_generate(asked):
             return self._of_corpus(asked, await self.searches.answer(asked))
@@ -363,7 +364,7 @@ class Answers:
         self, asked: MetaphorSearch, shown: Sequence[Entry], items: Sequence[ShownItem], *, origin: str, started: float,
         why_generated: str | None = None, notes: Sequence[str] = (),
     ) -> Retrieved:  # fmt: skip
-        """An answer that no search gave as it is; recorded all the same."""
+        """Record an answer that combines several searches."""
         milliseconds = (self.clock() - started) * 1e3
         context = asked.context(actor=self.searches.actor, is_generated=why_generated is not None)
         retrieval_id = await self.corpus.collection.record_answer(
@@ -398,9 +399,9 @@ class Answers:
         return why
 
     async def _top_score(self, asked: MetaphorSearch, found: SearchResult) -> float:
-        """The best score of the corpus for the problem itself.
+        """The best score of the corpus for the problem itself, without moves and preferences.
 
-        A question that was moved away from it scores lower, and what is preferred scores high however little it fits.
+        A question that was moved away scores lower, and a preference raises scores without a better fit.
         """
         if asked.moved is not None or asked.preference != DirectionPreference():
             found = await self.searches.look(replace(asked, moved=None, preference=DirectionPreference(), limit=1))
@@ -409,9 +410,9 @@ class Answers:
     async def _with_candidates(self, asked: MetaphorSearch, corpus: list[Entry], why: str, started: float) -> Retrieved:
         suggested = await self._suggested(asked, corpus, why)
         candidates = await self.searches.candidates(asked)
-        # What use has proved is of the corpus from the next retrieval on: this one has looked at it already.
+        # Candidates that use has proved belong to the corpus from the next retrieval on.
         await self.corpus.settle_all()
-        best = sorted([*corpus, *candidates], key=lambda one: (-one.score, one.metaphor.id))[: asked.limit]
+        best = sorted([*corpus, *candidates], key=lambda entry: (-entry.score, entry.metaphor.id))[: asked.limit]
         return await self.composed(
             asked,
             best,
@@ -423,7 +424,7 @@ class Answers:
         )
 
     async def _suggested(self, asked: MetaphorSearch, corpus: Sequence[Entry], why: str) -> Suggested:
-        """New suggestions; none where the model made some for this text that are still to be tried."""
+        """New suggestions; none if earlier ones for this text are still untried."""
         if self.generator is None:
             return Suggested(notes=(NO_MODEL,))
         if await self.generator.still_untried(asked.problem, asked.exclude):
@@ -464,15 +465,15 @@ def retrieved(
 
 
 async def unusual_domain(collection: Collection, domain: str) -> str:
-    """The domain, if it is unusual; empty where it is not, or none is stated."""
+    """The domain, if it is unusual; empty if it is not, or if there is none."""
     if not domain:
         return ""
-    verdicts = await collection.count_verdicts(at_most=KNOWN_FROM_VERDICTS)
+    verdicts = await count_verdicts(handle_of(collection), at_most=KNOWN_FROM_VERDICTS)
     if verdicts < KNOWN_FROM_VERDICTS or await _is_a_metaphors(collection, domain):
         return ""
     told = is_unusual(
         verdicts=verdicts,
-        verdicts_of_domain=await collection.count_verdicts(domain=domain, at_most=1),
+        verdicts_of_domain=await count_verdicts(handle_of(collection), domain=domain, at_most=1),
         is_a_metaphors_domain=False,
     )
     return domain if told else ""

@@ -1,4 +1,4 @@
-"""The corpus of metaphors: the curated ones, those that were added, and those that are nearly the same."""
+"""The corpus of metaphors: curated and added ones, and near-duplicates."""
 
 from __future__ import annotations
 
@@ -56,26 +56,26 @@ DUPLICATE_FROM = 0.52
 """The cosine from which on two are near-duplicates: measured with MiniLM, see docs/decisions/0024-metaphors.md."""
 
 MOST = 20
-"""Metaphors compared by meaning: the nearest."""
+"""The nearest metaphors that are compared by meaning."""
 
 _BY_MEANING = Profile(legs={"dense": 1.0})
 
 
 async def near_duplicates(collection: Collection, metaphor: Metaphor, above: float) -> list[tuple[Metaphor, float]]:
-    """Gives those with the same name, at 1, and those whose cosine is at least ``above``; best first, then by id.
+    """The metaphors with the same name, at 1, and those whose cosine is at least ``above``; best first, then by id.
 
     The metaphor's own id is left out. Rejected ones are compared by name: archived, they have no vector.
     """
     found = {namesake.id: (namesake, 1.0) async for namesake in _namesakes(collection, metaphor)}
-    for one, cosine in await _nearest(collection, metaphor):
+    for other, cosine in await _nearest(collection, metaphor):
         if cosine >= above:
-            found.setdefault(one.id, (one, cosine))
+            found.setdefault(other.id, (other, cosine))
     found.pop(metaphor.id, None)
     return sorted(found.values(), key=lambda pair: (-pair[1], pair[0].id))
 
 
 async def text_vector(collection: Collection, metaphor: Metaphor) -> Vector:
-    """The vector that the metaphor has once it is stored. Raises as ``Collection.vectors_of``."""
+    """The vector that the metaphor will have once it is stored. Raises as ``Collection.vectors_of``."""
     vector: Vector = (await collection.vectors_of([embedded_text(metaphor)], role=TextRole.DOCUMENT))[0]
     return vector
 
@@ -127,9 +127,9 @@ class MetaphorCorpus:
     ) -> Self:
         """The corpus of that name, made if missing, with the static metaphors stored; unchanged ones cost nothing.
 
-        A static one that was stored before and is not given any more is archived. An id that was added by ``add`` stays
-        what it is, and is not among the static ones. Candidates whose use has decided meanwhile are settled. A corpus
-        that was opened before with others goes on to name those until it is opened again: give all the same list.
+        A stored static metaphor that is not given any more is archived. A metaphor that ``add`` stored under an id of
+        ``static`` stays as it is. Candidates that use has decided on are settled. A corpus that was opened earlier with
+        other static metaphors keeps naming those: give the same list everywhere.
         """
         if not isinstance(platform, Platform):
             raise InvalidRequestError(f"platform is {platform!r:.80}; give an open one, as `async with connect()` does")
@@ -169,7 +169,7 @@ class MetaphorCorpus:
         return [metaphor_of(item) async for item in self._stored(CANDIDATE)]
 
     async def get(self, ids: Sequence[str]) -> dict[str, Metaphor]:
-        """The metaphors of those ids that there are, by id, in that order; candidates and rejected ones too."""
+        """The existing metaphors of those ids, by id, in that order; candidates and rejected ones too."""
         return {key: metaphor_of(item) for key, item in (await self._items(ids)).items()}
 
     async def origins(self, ids: Sequence[str]) -> dict[str, Origin]:
@@ -186,10 +186,10 @@ class MetaphorCorpus:
 
     async def embeddings(self, ids: Sequence[str]) -> dict[str, tuple[float, ...]]:
         """The stored vectors of those metaphors that have one, by id: shape (dimensions,), of length 1."""
-        return {key: tuple(map(float, one)) for key, one in (await self._collection.embeddings(ids)).items()}
+        return {key: tuple(map(float, vector)) for key, vector in (await self._collection.embeddings(ids)).items()}
 
     async def embed(self, metaphor: Metaphor) -> Metaphor:
-        """The metaphor with its vector: as given, as stored if it says what is stored, else made of its text.
+        """The metaphor with its vector: its own, or that of the same stored metaphor, or else one of its text.
 
         Raises the embedder's errors, and ``InvalidRequestError`` for a collection without an embedding space.
         """
@@ -244,7 +244,7 @@ class MetaphorCorpus:
             _log.warning("metaphor %r: %s", metaphor.id, note)
 
     async def add_candidate(self, metaphor: Metaphor, provenance: Mapping[str, Any] | None = None) -> None:
-        """Keep a generated metaphor until use or a person settles what becomes of it.
+        """Store a generated metaphor as a candidate, on which use or a person decides.
 
         Raises ``InvalidRequestError`` for one that ``validate_metaphor`` finds invalid, and for an id that is taken.
         """
@@ -254,12 +254,12 @@ class MetaphorCorpus:
         await self.add(metaphor, GENERATED, provenance, status=CANDIDATE)
 
     async def accept(self, metaphor_id: str) -> None:
-        """A person lets a candidate, or one that was rejected, into the corpus. Raises ``UnknownItemError``."""
+        """Accept a candidate, or a rejected metaphor, into the corpus. Raises ``UnknownItemError``."""
         await self._item(metaphor_id)
         await set_status(handle_of(self._collection), metaphor_id, ACTIVE)
 
     async def reject(self, metaphor_id: str) -> None:
-        """A person takes a candidate, or a dynamic metaphor, out; it is kept, so that it is not suggested again.
+        """Reject a candidate or a dynamic metaphor; it stays stored, so that it is not suggested again.
 
         Raises ``UnknownItemError``, and ``InvalidRequestError`` for a static one.
         """
@@ -269,10 +269,10 @@ class MetaphorCorpus:
         await set_status(handle_of(self._collection), metaphor_id, REJECTED)
 
     async def settle(self, metaphor_id: str) -> str:
-        """Let a candidate's use decide; gives the status that it has then: ``active``, ``candidate`` or ``archived``.
+        """Let a candidate's use decide, and give its status: ``active``, ``candidate`` or ``archived``.
 
         It comes into the corpus from 3 verdicts on with (successes + 1) / (verdicts + 2) of at least .6, and is
-        rejected from 5 on with less than .3. What is no candidate stays what it is. Raises ``UnknownItemError``.
+        rejected from 5 on with less than .3. Other metaphors keep their status. Raises ``UnknownItemError``.
         """
         item = await self._item(metaphor_id)
         standing = (await self._collection.standings([metaphor_id])).get(metaphor_id)
@@ -285,17 +285,17 @@ class MetaphorCorpus:
         return (await self._item(metaphor_id)).status
 
     async def settle_all(self) -> dict[str, str]:
-        """Let use decide about every candidate; gives the status of those that it settled, by id.
+        """Let use decide on every candidate; gives the status of the settled ones, by id.
 
-        ``open`` does it, and so does a retrieval that looks at candidates: verdicts may come by any way.
+        ``open`` does it, and so does a retrieval with candidates, because verdicts may come by any door.
         """
         waiting = [candidate.id for candidate in await self.candidates()]
         known = await self._collection.standings(waiting) if waiting else {}
-        due = [key for key, one in known.items() if probation(one.uses, one.successes) in _BECOMES]
+        due = [key for key, standing in known.items() if probation(standing.uses, standing.successes) in _BECOMES]
         return {key: await self.settle(key) for key in due}
 
     async def near_duplicates(self, metaphor: Metaphor, above: float = DUPLICATE_FROM) -> list[tuple[Metaphor, float]]:
-        """The metaphors, candidates too, that say nearly the same, with their similarity, the most alike first.
+        """The near-duplicates of the metaphor, candidates too, with their similarities, the most similar first.
 
         The same name without case, punctuation and articles makes 1, of rejected ones too; else it is the cosine of
         the vectors, at least ``above`` (0 to 1); the metaphor's own ``embedding`` goes before its text.
@@ -315,7 +315,7 @@ class MetaphorCorpus:
         return vector
 
     async def _store_static(self) -> None:
-        """Bring the stored static metaphors to what is given."""
+        """Make the stored static metaphors equal to the given ones."""
         wanted = {metaphor.id: metaphor_item(metaphor) for metaphor in self.static}
         stored = await self._collection.get(list(wanted))
         for key in [key for key, item in stored.items() if item.source != STATIC]:
@@ -346,10 +346,10 @@ def _checked(static: Sequence[Metaphor]) -> list[Metaphor]:
     if not all(isinstance(metaphor, Metaphor) for metaphor in metaphors):
         raise InvalidRequestError("static is no list of Metaphor(id=..., name=...)")
     seen: set[str] = set()
-    for one in metaphors:
-        if one.id in seen:
-            raise InvalidRequestError(f"static holds metaphor {one.id!r:.80} twice; give each id once")
-        seen.add(one.id)
+    for metaphor in metaphors:
+        if metaphor.id in seen:
+            raise InvalidRequestError(f"static holds metaphor {metaphor.id!r:.80} twice; give each id once")
+        seen.add(metaphor.id)
     return metaphors
 
 

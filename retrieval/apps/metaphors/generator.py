@@ -1,7 +1,7 @@
-"""Metaphors that a language model suggests: asked for, and made items.
+"""Metaphors that a language model suggests: the prompt, the answer, and the candidates.
 
-What comes from outside stands in the prompt as JSON strings in which nothing can end the marks around them. Of the
-answer only short, printable texts are taken; they become a metaphor's texts and nothing else.
+Texts from outside are JSON strings in the prompt, which cannot end the tags around them. Only short, printable texts of
+the answer are taken; they become a metaphor's texts and nothing else.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ LOOKED_AT = 20
 """The most suggestions of an answer that are looked at."""
 
 PROMPT_VERSION = "metaphors 1"
-"""Names the prompt, in what is kept with a suggestion."""
+"""The version of the prompt, which is stored with a suggestion."""
 
 PROBLEM_LENGTH_MAX = 2000
 FAILURE_LENGTH_MAX = 500
@@ -78,8 +78,9 @@ NAMES_MAX = 10
 NAME_LENGTH_MAX = 80
 TEXT_LENGTH_MAX = 600
 EFFECT_LENGTH_MAX = 200
-"""Characters of a name or domain, of a description or an example, and of an effect. A longer name is none; the others
-are cut."""
+"""Characters of a name or domain, of a description or an example, and of an effect. A longer name is refused; the
+others are cut.
+"""
 
 OPERATIONS_MAX, EFFECTS_MAX, EXAMPLES_MAX = 8, 4, 4
 
@@ -131,7 +132,7 @@ T = TypeVar("T")
 
 _WORD = re.compile(r"[^\W_]")
 _NO_SLUG = re.compile(r"[^a-z0-9]+")
-# They have no meaning that everybody knows.
+# Private and unassigned characters.
 _UNKNOWN = frozenset({"Co", "Cn"})
 
 
@@ -176,7 +177,7 @@ def _metaphor(said: Mapping[str, Any], problem: Problem) -> Metaphor | None:
         return None
     description = _text(said.get("description"), TEXT_LENGTH_MAX)
     operations = _each(said.get("operations"), _operation, OPERATIONS_MAX)
-    examples = _each(said.get("examples"), lambda one: _text(one, TEXT_LENGTH_MAX), EXAMPLES_MAX)
+    examples = _each(said.get("examples"), lambda text: _text(text, TEXT_LENGTH_MAX), EXAMPLES_MAX)
     concreteness = said.get("concreteness")
     if isinstance(concreteness, bool) or not isinstance(concreteness, int | float):
         concreteness = None
@@ -195,7 +196,7 @@ def _operation(said: object) -> Operation | None:
     name = _name(said.get("name")) if isinstance(said, Mapping) else ""
     if not name or not isinstance(said, Mapping):
         return None
-    effects = _each(said.get("effects"), lambda one: _text(one, EFFECT_LENGTH_MAX), EFFECTS_MAX)
+    effects = _each(said.get("effects"), lambda text: _text(text, EFFECT_LENGTH_MAX), EFFECTS_MAX)
     return Operation(name=name, effects=tuple(effects), description=_text(said.get("description"), TEXT_LENGTH_MAX))
 
 
@@ -242,7 +243,7 @@ AGAIN_AFTER = timedelta(minutes=10)
 """Time in which the same is not asked again after an answer without anything usable."""
 
 REFUSED_MAX = 1000
-"""The most of these that a retriever remembers."""
+"""The most such requests that a retriever remembers."""
 
 _log = logging.getLogger(__name__)
 
@@ -296,7 +297,7 @@ class Generator:
         return await self._within(None, wanted)
 
     async def in_time(self, wanted: Wanted, seconds: float) -> Suggested:
-        """The suggestions if they come so soon, or why there are none; what was asked in vain is not asked at once."""
+        """The suggestions if they come in time, or why there are none; a failed request is not repeated at once."""
         when, why = self.refused.get(prompt_of(wanted), (None, ""))
         if when is not None and self.now() - when < AGAIN_AFTER:
             return Suggested(notes=(f"nothing was generated: {why} (asked {AGAIN_AFTER} ago at most)",))
@@ -308,12 +309,12 @@ class Generator:
             return Suggested(notes=(f"nothing was generated: {plain_error(error)}",))
 
     async def still_untried(self, problem: Problem, exclude: Collection[str]) -> bool:
-        """True if the model already suggested metaphors for this problem's text, of which one is not excluded."""
+        """True if earlier suggestions for this problem's text exist that are not excluded."""
         where = {"kind": KIND, "status": [ACTIVE, CANDIDATE], SUGGESTED_FOR: problem_hash(problem)}
         return any([item.item_id not in exclude async for item in self.corpus.collection.scan(where)])
 
     async def _within(self, seconds: float | None, wanted: Wanted) -> Suggested:
-        """The suggestions, of one call for all who ask for the same now; who stops waiting leaves it to go on."""
+        """The suggestions, from one call for all that want the same now; it goes on if a caller stops waiting."""
         collection = self.corpus.collection
         key = (id(self.llm), collection.name, PROMPT_VERSION, wanted.problem.description)
         found: Suggested = await handle_of(collection).parts.llm_calls.result(key, lambda: self._made(wanted), seconds)
@@ -326,7 +327,7 @@ class Generator:
         except TimeoutError:
             raise LLMUnavailableError(f"{self.name} gave no metaphors within {LONGEST_SECONDS:g} s") from None
         kept, notes, names = list[Metaphor](), list[str](), set[str]()
-        # What is alike must not be looked for by two at once, and then be kept by both.
+        # Under a lock: two at once would not see each other's suggestions as duplicates.
         async with handle_of(self.corpus.collection).parts.llm_calls.lock(("metaphors", self.corpus.collection.name)):
             for metaphor in offered:
                 is_repeated = metaphor.name.casefold() in names
@@ -362,7 +363,7 @@ class Generator:
             raise LLMUnavailableError(f"{self.name} failed: {said}") from error
 
     async def _keep(self, metaphor: Metaphor, wanted: Wanted) -> str | None:
-        """Store the metaphor, unless it is there; gives why it cannot be used, or None: it can."""
+        """Store the metaphor, unless it exists; gives the reason why it cannot be used, or None."""
         valid, issues = validate_metaphor(metaphor)
         if not valid:
             return ", ".join(issues)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, cast
 
+from retrieval.domain.checks import is_number
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.item import Item
 from retrieval.domain.search.hit import Hit
@@ -120,7 +121,7 @@ class Metaphor:
 
 
 def _check_share(name: str, value: object) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+    if not is_number(value, 0, 1):
         raise InvalidRequestError(f"{name} is {value!r:.80}; it must be a number from 0 to 1")
 
 

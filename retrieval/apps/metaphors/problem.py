@@ -16,6 +16,7 @@ from retrieval.apps.metaphors.metaphor import (
     checked_texts,
 )
 from retrieval.apps.metaphors.ranking import DirectionPreference
+from retrieval.domain.checks import is_number, is_whole
 from retrieval.domain.errors import InvalidLimitError, InvalidRequestError
 from retrieval.domain.items.embedding import Vector
 from retrieval.domain.learning.context import MAX_NAME_LENGTH, Context
@@ -104,7 +105,7 @@ def checked_metaphors(name: str, metaphors: Sequence[object]) -> list[Metaphor]:
 
 def checked_limit(limit: object) -> int:
     """A number from 1 to 1000. Raises ``InvalidLimitError`` for anything else."""
-    if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= LIMIT_MAX:
+    if not is_whole(limit, 1, LIMIT_MAX):
         raise InvalidLimitError(f"limit is {limit!r:.80}; it must be a whole number from 1 to {LIMIT_MAX}")
     return limit
 
@@ -125,7 +126,7 @@ def checked_context(context: object) -> str:
 
 def checked_count(name: str, number: object) -> int:
     """A whole number of at least 0. Raises ``InvalidRequestError`` for anything else."""
-    if isinstance(number, bool) or not isinstance(number, int) or number < 0:
+    if not is_whole(number, 0):
         raise InvalidRequestError(f"{name} is {number!r:.80}; it must be a whole number of at least 0")
     return number
 
@@ -139,14 +140,14 @@ def checked_flag(name: str, value: object) -> bool:
 
 def checked_share(name: str, number: object) -> float:
     """A number from 0 to 1. Raises ``InvalidRequestError`` for anything else."""
-    if isinstance(number, bool) or not isinstance(number, int | float) or not 0 <= number <= 1:
+    if not is_number(number, 0, 1):
         raise InvalidRequestError(f"{name} is {number!r:.80}; it must be a number from 0 to 1")
     return float(number)
 
 
 def checked_rate(rate: Any) -> float:
     """A number from 0 to 1e6. Raises ``InvalidRequestError`` for anything else."""
-    if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 <= rate <= RATE_MAX:
+    if not is_number(rate, 0, RATE_MAX):
         raise InvalidRequestError(f"exploration_rate is {rate!r:.80}; it must be a number from 0 to {RATE_MAX:g}")
     return float(rate)
 

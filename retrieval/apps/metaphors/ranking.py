@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from retrieval.apps.metaphors.metaphor import Metaphor
+from retrieval.domain.checks import is_number
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.embedding import Vector
 from retrieval.domain.search.hit import Contribution, Explanation
@@ -51,12 +52,12 @@ def combine_scores(
 
 
 def _is_weight(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= sys.float_info.max
+    return is_number(value, 0, sys.float_info.max)
 
 
 def ranked(scored: Iterable[Scored]) -> list[Scored]:
     """Best first; equal scores are ordered by id."""
-    return sorted(scored, key=lambda one: (-one[1], one[0].id))
+    return sorted(scored, key=lambda pair: (-pair[1], pair[0].id))
 
 
 def untried_score(similarity: float) -> float:

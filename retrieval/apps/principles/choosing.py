@@ -1,10 +1,10 @@
 """The choice of a session's principles: the best for its tags, and explored ones. Pure, light to import.
 
-What a principle is worth is believed to be Beta(successes + 1, failures + 1) distributed. A draw of each, and those
-with the highest ones are shown (Thompson 1933). How probable that is has no closed form, so some rows of draws are
-made and one of them, by chance, decides: given the rows, a principle's probability is the share of rows that have it
-on top, which is exact for what was done. Over the rows as well it is an estimate, of which one that is on top in none
-has no part: an average weighted by inverse propensities leans towards those that are often on top.
+The value of a principle is taken to be distributed as Beta(successes + 1, failures + 1). Each principle gets a draw,
+and those with the highest draws are shown (Thompson 1933). The probability of that has no closed form, so several rows
+of draws are made, and one of them, at random, decides: given the rows, a principle's probability is the share of rows
+that have it on top, which is exact. Over the rows it is an estimate: a principle on top in no row has probability 0, so
+averages weighted by inverse propensities lean towards principles that are often on top.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def normalised_tags(tags: Sequence[str] | None) -> tuple[str, ...]:
 
 
 def frequent_tags(tags_of_each: Iterable[Iterable[str]], most: int) -> list[str]:
-    """The ``most`` tags that most of them bear, the most frequent first, then those that came first."""
+    """The ``most`` most frequent tags, the most frequent first, equal ones in their order."""
     counts = Counter(tag for tags in tags_of_each for tag in dict.fromkeys(tags))
     return [tag for tag, _ in counts.most_common(most)]
 
@@ -55,13 +55,13 @@ def frequent_tags(tags_of_each: Iterable[Iterable[str]], most: int) -> list[str]
 FEWER_USES_THAN: Final = 5
 YOUNGER_THAN: Final = timedelta(days=7)
 SLOTS: Final = 2
-"""Principles that are explored at once, unless somebody asks for another number."""
+"""The default number of principles that are explored at once."""
 
 ROWS: Final = 100
-"""Rows of draws, unless somebody asks for another number: a propensity is a multiple of one part in so many."""
+"""The default number of rows of draws: a propensity is a multiple of 1 / rows."""
 
 MOST_DRAWN: Final = 300
-"""The most candidates that compete, drawn uniformly of more: it bounds the cost of a call."""
+"""The most candidates that compete, drawn uniformly from more: it bounds the cost of a call."""
 
 
 class Tried(NamedTuple):
@@ -84,7 +84,7 @@ class Pick(NamedTuple):
 
 
 def is_eligible(uses: int, successes: int, created_at: datetime, now: datetime) -> bool:
-    """True if little is known of it: fewer than 5 uses, or younger than 7 days. One that has failed is not eligible."""
+    """True if it has fewer than 5 uses or is younger than 7 days. An archived principle is not eligible."""
     is_new = uses < FEWER_USES_THAN or now - created_at < YOUNGER_THAN
     return is_new and probation(uses, successes) is not ProbationVerdict.FAILED
 
@@ -97,12 +97,12 @@ def thompson(
     *,
     fitting: Collection[str] = frozenset(),
 ) -> list[Pick]:
-    """The ``count`` candidates on top of a draw from Beta(successes + 1, failures + 1) each, the highest first.
+    """The ``count`` candidates with the highest draws from Beta(successes + 1, failures + 1), the highest first.
 
-    All of them where there are no more. Of the ids in ``fitting`` the best have half of the places, the first ones, of
-    an odd number one more or less by chance; for the other places all compete. The propensities add up to how many are
-    picked, over all that compete. The same candidates and the same state of ``rng`` give the same picks. ``rows``: at
-    least 1; with a few, propensities are coarse.
+    All of them where there are no more. The best of the ids in ``fitting`` have the first half of the places (of an odd
+    number one more or less, by chance); all compete for the other places. The propensities of all competitors add up to
+    the number of places. The same candidates and the same state of ``rng`` give the same picks. ``rows``: at least 1;
+    with a few, propensities are coarse.
     """
     picked = min(count, len(candidates))
     if picked < 1:
@@ -127,14 +127,14 @@ def _top(candidates: Sequence[Tried], count: int, fitting: Collection[str], rng:
     ranked = [name for _, name in sorted(drawn, reverse=True)]
     if not fitting:
         return ranked[:count]
-    # An odd place belongs to either as often.
+    # An odd place goes to either group equally often.
     places = count // 2 + (count % 2 == 1 and rng.random() < 1 / 2)
     first = [name for name in ranked if name in fitting][:places]
     return [*first, *(name for name in ranked if name not in first)][:count]
 
 
 MAX_PRINCIPLES: Final = 10
-"""Principles that a session is started with, the explored ones among them."""
+"""The principles that a session starts with, the explored ones among them."""
 
 TAG_BOOST: Final = 0.1
 """The addition to the score for each tag that a principle shares with the session."""
@@ -173,15 +173,15 @@ def choose(
     min_score: float = MIN_PRINCIPLE_SCORE,
     rows: int = ROWS,
 ) -> list[Chosen]:
-    """Chooses at most ``most`` principles: the best by score and tags, then up to ``slots`` that are explored.
+    """Choose at most ``most`` principles: the best by score and tags, then up to ``slots`` explored ones.
 
-    The explored ones have their places within ``most``, so that a store full of good principles still learns of new
-    ones. They are of the ``rivals``: half of the places go to those that share a tag with the session, since a verdict
-    says more where a principle fits, and for the others all compete, since one that never fits would not be judged
-    otherwise (see ``exploration.thompson``). Where there are fewer than ``slots``, the best by score have the places.
+    The explored ones have their places within ``most``, so that a store full of good principles still tries new ones.
+    They are chosen from the ``rivals``: half of the places go to those that share a tag with the session, where a
+    verdict says more; all compete for the other half, so that every principle may be judged. If there are fewer than
+    ``slots``, the best by score have the places.
     """
     every = list(principles)
-    unsure = {one.id: one for one in rivals(every, tags, now=now, most=most, slots=slots, min_score=min_score)}
+    unsure = {rival.id: rival for rival in rivals(every, tags, now=now, most=most, slots=slots, min_score=min_score)}
     near = frozenset(rival.id for rival in unsure.values() if any(tag in tags for tag in rival.tags))
     picks = thompson([_tried(rival) for rival in unsure.values()], min(slots, most), rng, rows, fitting=near)
     picked = {pick.id for pick in picks}
@@ -199,7 +199,7 @@ def rivals(
     slots: int = SLOTS,
     min_score: float = MIN_PRINCIPLE_SCORE,
 ) -> list[Principle]:
-    """Gives the competitors to be explored: little known, not shown by their score; candidates too."""
+    """The principles that compete to be explored: eligible ones that are not shown by their score; candidates too."""
     ranked = best(principles, tags, min_score=min_score)
     sure = {principle.principle.id for principle in ranked[: max(0, most - slots)]}
     return [principle for principle in principles if principle.id not in sure and _may_be_explored(principle, now)]
@@ -208,18 +208,18 @@ def rivals(
 def best(principles: Sequence[Principle], tags: Collection[str], *, min_score: float) -> list[Chosen]:
     """The active ones with at least that score, the best by score and tags first; then the latest, then by id."""
     fit = [principle for principle in principles if principle.status == ACTIVE and principle.score >= min_score]
-    fit.sort(key=lambda one: (-boosted(one, tags), -one.created_at.timestamp(), one.id))
+    fit.sort(key=lambda principle: (-boosted(principle, tags), -principle.created_at.timestamp(), principle.id))
     return [Chosen(rival, boosted(rival, tags)) for rival in fit]
 
 
-def _explored(one: Principle, pick: Pick, tags: Collection[str]) -> Chosen:
-    return Chosen(one, boosted(one, tags), True, pick.propensity, pick.rank_propensity)  # noqa: FBT003 - it is its slot
+def _explored(principle: Principle, pick: Pick, tags: Collection[str]) -> Chosen:
+    return Chosen(principle, boosted(principle, tags), True, pick.propensity, pick.rank_propensity)  # noqa: FBT003 - it is its slot
 
 
-def _may_be_explored(one: Principle, now: datetime) -> bool:
-    is_there = one.status in (ACTIVE, CANDIDATE)
-    return is_there and is_eligible(one.use_count, one.success_count, one.created_at, now)
+def _may_be_explored(principle: Principle, now: datetime) -> bool:
+    is_there = principle.status in (ACTIVE, CANDIDATE)
+    return is_there and is_eligible(principle.use_count, principle.success_count, principle.created_at, now)
 
 
-def _tried(one: Principle) -> Tried:
-    return Tried(one.id, one.use_count, one.success_count)
+def _tried(principle: Principle) -> Tried:
+    return Tried(principle.id, principle.use_count, principle.success_count)

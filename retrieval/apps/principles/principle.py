@@ -1,4 +1,4 @@
-"""A principle: a lesson that an agent is given, with what became of it; as an item of its collection, and back."""
+"""A principle: a lesson for an agent with its statistics, as an item of its collection, and back."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from retrieval.domain.learning.arm import Standing
 from retrieval.domain.search.hit import Hit
 
 CANDIDATE, ACTIVE = "candidate", "active"
-"""A candidate has to prove itself; the others are given wherever their score suffices."""
+"""The statuses: a candidate has to prove itself; an active one is given wherever its score suffices."""
 
 _EPOCH = datetime.fromtimestamp(0, UTC)
 
@@ -51,16 +51,16 @@ class Principle:
 KIND = "principle"
 
 IN_USE = (ACTIVE, CANDIDATE)
-"""The statuses of what can be shown; what failed is archived."""
+"""The statuses of principles that can be shown; one that failed is archived."""
 
 _SLUG_CHARACTERS = 40
 _HASH_CHARACTERS = 8
 
 
 def principle_id_for(title: str, body: str) -> str:
-    """An id that can be read and typed: words of the title, and a hash of what is said.
+    """A readable id: words of the title, and a hash of the text.
 
-    The same words have the same, whatever their case and the blanks and line ends between them.
+    Texts that differ only in case and white space have the same id.
     """
     said = f"{_in_one_line(title)}\n{_in_one_line(body)}".casefold()
     words = re.sub(r"[^a-z0-9]+", "-", title.casefold()).strip("-")[:_SLUG_CHARACTERS].strip("-")
@@ -96,7 +96,7 @@ def principle_item(
 
 
 def principle_of(item: Item | Hit, standing: Standing | None) -> Principle:
-    """The principle that an item, or a hit, is, with what became of it."""
+    """The principle of an item or a hit, with its statistics."""
     created_at = item.occurred_at or (standing.created_at if standing else None)
     return Principle(
         id=item.item_id,

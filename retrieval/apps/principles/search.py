@@ -1,4 +1,4 @@
-"""One search for principles: what is asked, how it is ranked, what is found, and some that are explored."""
+"""One search for principles: its arguments, its ranking, its answer, and the explored ones."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from retrieval.apps.principles.choosing import FEWER_USES_THAN, SLOTS, TAG_BOOST
 from retrieval.apps.principles.principle import ACTIVE, IN_USE, KIND, Principle, principle_of
 from retrieval.apps.probation import FAILED_BELOW
 from retrieval.collection import Collection, handle_of
-from retrieval.domain.checks import fault_of
+from retrieval.domain.checks import fault_of, is_number, is_whole
 from retrieval.domain.errors import InvalidLimitError, InvalidRequestError
 from retrieval.domain.items.item import Item
 from retrieval.domain.learning.arm import Standing
@@ -36,8 +36,8 @@ def principles_profile(similarity_weight: float = SIMILARITY_WEIGHT, *, has_vect
     """principle score + 0.1 × each matching tag + ``similarity_weight`` × similarity of meaning.
 
     The principle score is (successes + 1) / (uses + 2). Where there are no vectors, the share of the question's words
-    that a principle has takes the place of its similarity. What is learned beyond that does not count: the score is
-    the formula's.
+    that a principle has takes the place of its similarity. The learned reward does not count: the score is the
+    formula's.
     """
     likeness: Signal = VectorSimilarity(weight=similarity_weight)
     if not has_vectors:
@@ -60,9 +60,9 @@ WORDS_PROFILE = principles_profile(has_vectors=False)
 
 
 def relevance_only(profile: Profile) -> Profile:
-    """The profile without what use says of a principle: for who is to be explored, where little of it is known.
+    """The profile without the principle score, for the choice of principles to explore.
 
-    One that goes by use alone says nothing of relevance: then words and tags do.
+    A profile without any other signal ranks by words and tags instead.
     """
     legs = {leg: weight for leg, weight in profile.legs.items() if leg != "rated"}
     signals = tuple(signal for signal in profile.signals if not isinstance(signal, Rating))
@@ -137,7 +137,7 @@ TimeRange = tuple[datetime | None, datetime | None]
 
 def checked_count(name: str, count: object) -> int:
     """The number. Raises ``InvalidLimitError`` for anything but a whole number from 1 to 1000."""
-    if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MOST_FOUND:
+    if not is_whole(count, 1, MOST_FOUND):
         raise InvalidLimitError(f"{name} is {count!r:.80}; it must be 1 to {MOST_FOUND}")
     return count
 
@@ -154,7 +154,7 @@ def proven(tags: Sequence[str], min_score: object) -> dict[str, Any]:
 
     Raises ``InvalidRequestError`` for anything but a score from 0 to 1.
     """
-    if isinstance(min_score, bool) or not isinstance(min_score, int | float) or not 0 <= min_score <= 1:
+    if not is_number(min_score, 0, 1):
         raise InvalidRequestError(f"min_principle_score is {min_score!r:.80}; it must be a number from 0 to 1")
     where: dict[str, Any] = {"kind": KIND, "status": ACTIVE, "verdict_rating": {"gte": float(min_score)}}
     return where | _tagged(tags)
@@ -193,7 +193,9 @@ ORIGIN = "principles-search"
 """The recorded origin of answers with explored principles."""
 
 MOST_ELIGIBLE = 30
-"""The number of little-known candidates, most relevant first, that are drawn from: a verdict is to say something."""
+"""The number of eligible principles, the most relevant first, that exploration draws from: a verdict on an irrelevant
+one says little.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,8 +224,8 @@ class PrincipleSearch:
         return FoundPrinciples(found=found, retrieval_id=result.retrieval_id, notes=result.notes)
 
     async def with_explored(self, question: PrincipleQuestion) -> FoundPrinciples:
-        """The best by score, then up to two that are explored; recorded as an answer of one's own."""
-        # What is not recorded goes by what the collection's own handle has read.
+        """The best by score, then up to two explored ones; recorded as an answer of the application."""
+        # An unrecorded collection shares what the collection's handle has read.
         await self.collection.refresh(older_than_seconds=FRESH_SECONDS)
         quiet = self.collection.unrecorded()
         result = await self._search(quiet, question)
@@ -248,13 +250,13 @@ class PrincipleSearch:
         return [principle_of(item, standings.get(item.item_id)) for item in every]
 
     async def pick(self, count: int) -> list[Principle]:
-        """Picks so many to explore, whatever the question: drawn among all of which little is known."""
+        """Pick ``count`` principles to explore, whatever the question, among all eligible ones."""
         picks = thompson(await self._eligible(little_known((), self.now)), count, self.chance, rows=1)
         items = await self.collection.get([pick.id for pick in picks])
         return await self.principles([items[pick.id] for pick in picks if pick.id in items])
 
     async def all(self, where: Where) -> list[Principle]:
-        """Every principle that the filter lets through, by id."""
+        """Every principle that passes the filter, by id."""
         return await self.principles([item async for item in self.collection.scan(where)])
 
     async def _search(self, collection: Collection, question: PrincipleQuestion) -> SearchResult:
@@ -268,7 +270,7 @@ class PrincipleSearch:
         )
 
     async def _picks(self, question: PrincipleQuestion, shown: Sequence[str]) -> list[Pick]:
-        """Picks some to explore: of the most relevant that are not shown anyway, those on top of a draw."""
+        """Pick principles to explore: of the most relevant that are not shown anyway, those with the highest draws."""
         where = {**little_known(question.tags, self.now), "item_id": {"nin": list(shown)}}
         if question.words is None and not question.tags:
             rivals = await self._eligible(where)
@@ -283,15 +285,15 @@ class PrincipleSearch:
             )
             standings = await self.collection.standings([hit.item_id for hit in hits])
             rivals = _tried(standings[hit.item_id] for hit in hits if hit.item_id in standings)
-        # An answer has no more than so many, whoever is in it.
+        # An answer has no more places than that.
         return thompson(rivals, min(SLOTS, MOST_FOUND - len(shown)), self.chance)
 
     async def _eligible(self, where: Where) -> list[Tried]:
-        """All that the filter lets through, by id: what they say is read of those that are picked."""
+        """All principles that pass the filter, by id; texts are read of the picked ones alone."""
         return _tried(await standings_where(handle_of(self.collection), where))
 
     async def _scored(self, question: PrincipleQuestion, picks: Sequence[Pick]) -> SearchResult:
-        """The picked ones as the profile scores them, so that theirs can be compared with the others' scores."""
+        """The picked principles with the profile's scores, which can be compared with the others'."""
         wanted = [pick.id for pick in picks]
         return await self.collection.unrecorded().search(
             question.words, tags=question.tags, where={"item_id": wanted}, limit=len(wanted), syntax=False
@@ -300,8 +302,8 @@ class PrincipleSearch:
     async def _found(self, hits: Iterable[Hit]) -> list[FoundPrinciple]:
         every = list(hits)
         return [
-            FoundPrinciple(principle=one, score=hit.score, explanation=hit.explanation)
-            for one, hit in zip(await self.principles(every), every, strict=True)
+            FoundPrinciple(principle=principle, score=hit.score, explanation=hit.explanation)
+            for principle, hit in zip(await self.principles(every), every, strict=True)
         ]
 
 
@@ -319,13 +321,13 @@ def _tried(standings: Iterable[Standing]) -> list[Tried]:
     return [Tried(standing.item_id, standing.uses, standing.successes) for standing in standings]
 
 
-def _shown(one: FoundPrinciple) -> ShownItem:
-    parts = one.explanation.contributions if one.explanation else ()
+def _shown(principle: FoundPrinciple) -> ShownItem:
+    parts = principle.explanation.contributions if principle.explanation else ()
     return ShownItem(
-        item_id=one.principle.id,
-        score=one.score,
+        item_id=principle.principle.id,
+        score=principle.score,
         signals={part.leg: part.raw_score for part in parts},
-        slot=Slot.EXPLORE if one.is_exploratory else Slot.EXPLOIT,
-        propensity=one.propensity,
-        rank_propensity=one.rank_propensity,
+        slot=Slot.EXPLORE if principle.is_exploratory else Slot.EXPLOIT,
+        propensity=principle.propensity,
+        rank_propensity=principle.rank_propensity,
     )

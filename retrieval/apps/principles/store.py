@@ -1,6 +1,6 @@
-"""The store of principles: what is added and changed, figures at a glance, and verdicts.
+"""The store of principles: additions, changes, verdicts and figures.
 
-A verdict is feedback, and a candidate's may settle what becomes of it.
+A verdict is feedback; verdicts on a candidate may make it active or archive it.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class PrincipleUsage:
     session: str = ""
     trace_id: str | None = None
     retrieval_id: UUID | str | None = None
-    """The answer that showed it; None: the session's latest answer that did."""
+    """The answer that showed the principle; None: the session's latest answer that did."""
     note: str = ""
     actor: str = ""
 
@@ -78,10 +78,10 @@ class PrincipleUsage:
             item_id=self.principle_id,
             helpful=self.was_helpful,
             note=noted,
-            # One actor's verdicts without a session would be taken for changes of one mind.
+            # Without a session, a later verdict of the same actor would replace the earlier one.
             session=stands_for or ("" if told_apart or not self.actor else f"usage {uuid4()}"),
             actor=self.actor,
-            # Who comes back to an earlier verdict means it: without a time it would be a repetition of that one.
+            # With a time, a return to an earlier verdict is a new event, and no repetition of the earlier one.
             at=now if told_apart else None,
             of_session=True,
         )
@@ -108,20 +108,20 @@ async def settle(search: PrincipleSearch, principle_id: str) -> Principle:
     return await settled(search, await _known(search, principle_id))
 
 
-async def settled(search: PrincipleSearch, one: Principle) -> Principle:
+async def settled(search: PrincipleSearch, principle: Principle) -> Principle:
     """The principle after its probation: a candidate that proved itself becomes active, one that failed is archived.
 
-    Of those who see it at once, one changes it; a principle that is no candidate any more stays what it is.
+    Of several callers at once one changes it; a principle that is no candidate any more keeps its status.
     """
-    if one.status != CANDIDATE:
-        return one
+    if principle.status != CANDIDATE:
+        return principle
     from retrieval.services.items import set_status
 
-    becomes = _BECOMES.get(probation(one.use_count, one.success_count))
+    becomes = _BECOMES.get(probation(principle.use_count, principle.success_count))
     if becomes is None:
-        return one
-    await set_status(handle_of(search.collection), one.id, becomes, was=CANDIDATE)
-    return await _known(search, one.id)
+        return principle
+    await set_status(handle_of(search.collection), principle.id, becomes, was=CANDIDATE)
+    return await _known(search, principle.id)
 
 
 async def _latest_that_showed(search: PrincipleSearch, principle_id: str, session: str) -> UUID | None:
@@ -236,12 +236,12 @@ class PrincipleStore:
         status: str = ACTIVE,
         actor: str = "",
     ) -> Principle:
-        """Store a principle and give it as it is then.
+        """Store a principle and give the stored one.
 
-        ``status``: ``active``, or ``candidate`` for one that has to prove itself by use first. ``principle_id``: one's
-        own key; stored under a key that is known, it replaces what is said and the status, and keeps what its use says
-        and its age. Left out: a key is made from the text, and of the same text the principle that is there is given,
-        unchanged, even if it failed. ``actor`` is who says it. Raises ``InvalidRequestError``.
+        ``status``: ``active``, or ``candidate`` for one that has to prove itself by use first. ``principle_id``: the
+        application's own key; a known key replaces texts and status, and keeps verdicts and age. Left out: the key is
+        made from the text, and the same text gives the stored principle, unchanged, even if it failed. ``actor`` is its
+        author. Raises ``InvalidRequestError``.
         """
         key = principle_id_for(title, body) if principle_id is None else principle_id
         item = principle_item(
@@ -256,7 +256,7 @@ class PrincipleStore:
         return (await self.get([key]))[key]
 
     async def get(self, principle_ids: Sequence[str]) -> dict[str, Principle]:
-        """The principles of those ids that there are, by id, in the order asked for; also those that failed."""
+        """The existing principles of those ids, by id, in the given order; archived ones too."""
         search = await self._search()
         found = await search.collection.get(principle_ids)
         wanted = [
@@ -312,13 +312,13 @@ class PrincipleStore:
         actor: str = "",
         api_key: ApiKey | None = None,
     ) -> Principle:
-        """Say whether a principle helped, and give it as it is then; a candidate may have proved itself, or failed.
+        """Store a verdict on a principle, and give the principle; it may make a candidate active, or archive it.
 
         One verdict of a session (or a trace, where no session is named) counts, the latest; without either, each call
         counts. The verdict is one on the answer ``retrieval_id``, or else on the latest of the session's last 20
-        answers that showed the principle; where there is none, on the principle itself. On an answer that did not show
-        it, it does not count, and neither beyond the cap of the ``api_key`` that it came by. Raises
-        ``UnknownItemError`` where there is no such principle, ``UnknownRetrievalError``, and ``InvalidRequestError``.
+        answers that showed the principle; where there is none, on the principle itself. A verdict on an answer that did
+        not show the principle does not count, nor one beyond the cap of its ``api_key``. Raises ``UnknownItemError``
+        where there is no such principle, ``UnknownRetrievalError``, and ``InvalidRequestError``.
         """
         usage = PrincipleUsage(
             principle_id=principle_id,
@@ -332,18 +332,18 @@ class PrincipleStore:
         return await record_usage(self._platform, await self._search(), usage, api_key)
 
     async def settle(self, principle_id: str) -> Principle:
-        """Let what its use says decide on a candidate, and give the principle as it is then.
+        """Let its verdicts decide on a candidate, and give the principle.
 
-        ``record_usage`` does that itself: it is for verdicts that came by ``platform.feedback``. Raises
+        ``record_usage`` does that itself; this is for verdicts that came by ``platform.feedback``. Raises
         ``UnknownItemError``.
         """
         return await settle(await self._search(), principle_id)
 
     async def get_exploratory_principles(self, count: int = 2) -> list[Principle]:
-        """Gives so many principles of which little is known: fewer than 5 uses or younger than 7 days, candidates too.
+        """``count`` principles to explore, with fewer than 5 uses or younger than 7 days, candidates too.
 
-        Each gets a draw from Beta(successes + 1, failures + 1); those with the highest ones are given (see
-        ``exploration.thompson``). One that failed is never among them. ``count`` is 1 to 1000.
+        Each eligible principle gets a draw from Beta(successes + 1, failures + 1); those with the highest draws are
+        given. Archived ones are never among them. ``count`` is 1 to 1000.
         """
         checked_count("count", count)
         return await (await self._search()).pick(count)
@@ -351,7 +351,10 @@ class PrincipleStore:
     async def get_principle_scores(self) -> list[PrincipleScore]:
         """Every active principle with its score, the best first; then by id."""
         every = await (await self._search()).all({"kind": KIND, "status": ACTIVE})
-        return [PrincipleScore(one, one.score) for one in sorted(every, key=lambda one: (-one.score, one.id))]
+        return [
+            PrincipleScore(principle, principle.score)
+            for principle in sorted(every, key=lambda principle: (-principle.score, principle.id))
+        ]
 
     async def list_tags(self) -> list[ValueCount]:
         """The tags of the principles in use, with how many have each, the most frequent first."""
@@ -359,12 +362,12 @@ class PrincipleStore:
         return await (await self._collection()).value_counts("tags", where=where)
 
     async def stats(self) -> PrincipleStats:
-        """The principles at a glance, those that failed too."""
+        """Figures about the principles, archived ones too."""
         where = {"kind": KIND, "status": [*IN_USE, "archived"]}
         return stats_of(await (await self._search()).all(where))
 
     async def loaded(self, session_id: str) -> FoundPrinciples:
-        """Gives the principles of a session, as last started, in the order shown; none if nobody recorded it.
+        """The principles that a session was last started with, in their order; none if the start was not recorded.
 
         Those that were removed meanwhile are left out. Raises ``InvalidRequestError`` for an empty session.
         """
@@ -397,10 +400,10 @@ class PrincipleStore:
         trace_id: str | None = None,
         session: str = "",
     ) -> Trace:
-        """Store what became of a session: ``success``, ``failure`` or another word, and what it was about.
+        """Store the trace of a session: its outcome (``success``, ``failure`` or another word) and its tags.
 
-        ``at`` is when it ended, with a time zone; left out: now. Stored under a ``trace_id`` that is known, it replaces
-        what is there; left out: a new one. Raises ``InvalidRequestError``.
+        ``at`` is when it ended, with a time zone; left out: now. A known ``trace_id`` replaces the stored trace; left
+        out: a new one. Raises ``InvalidRequestError``.
         """
         return await self._traces.add(title, tags, outcome, at, note=note, trace_id=trace_id, session=session)
 
@@ -414,11 +417,11 @@ class PrincipleStore:
         return await self._traces.search(limit, time_range, status)
 
     async def recent_tags(self, days: float = 7, most: int = 10) -> list[str]:
-        """The tags that most of the latest 20 traces of so many days bear that went well, the most frequent first."""
+        """The most frequent tags of the latest 20 successful traces of so many days, the most frequent first."""
         return await self._traces.recent_tags(days, most)
 
     async def _known_else_added(self, item: Item) -> Principle | None:
-        """The principle that somebody else has stored under that id meanwhile; None: this one is stored now."""
+        """Store the principle under a new id; gives the one that another caller stored meanwhile, or None."""
         from retrieval.services.items import add_new
 
         try:

@@ -1,4 +1,4 @@
-"""The collections of principles and traces; traces: what became of each session, and what good ones were about."""
+"""The collections of principles and traces, and traces: the outcomes and tags of sessions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ COLLECTION = "principles"
 """The collection of a store that names no other."""
 
 _NEW, _BY_MEANING, _BY_WORDS = "the default", "the default with vectors", "by words alone"
-"""The notes of profiles that nobody chose."""
+"""The notes of the default profiles."""
 
 LATEST_PROFILE = Profile(
     legs={"recent": 1.0},
@@ -32,7 +32,7 @@ LATEST_PROFILE = Profile(
     signals=(Recency(weight=1.0, decay_days=7.0),),
     recording=Recording(rate=0.0),
 )
-"""Traces by time; nothing was asked that could be answered well or badly, so it is not recorded."""
+"""The latest traces, unrecorded: there is no question that could be answered well or badly."""
 
 
 def traces_name(name: str) -> str:
@@ -44,7 +44,7 @@ async def principles_collection(platform: Platform, name: str = COLLECTION) -> C
     """The collection of that name; made if missing, ranked by what use, tags and meaning say."""
     collection = await platform.collection(name, profile=PRINCIPLES_PROFILE)
     has_vectors = await collection.space() is not None
-    # As they are stored, where signals have no order; a profile that somebody chose stays.
+    # Compared as stored, without the order of signals; a profile that was chosen stays.
     stored = collection.profile.as_dict(), handle_of(collection).stored.profile_note
     if has_vectors and stored == (WORDS_PROFILE.as_dict(), _BY_WORDS):
         await collection.set_profile(PRINCIPLES_PROFILE, note=_BY_MEANING)
@@ -138,15 +138,15 @@ def outcome_of(outcome: Outcome | str, note: str) -> Outcome:
     return outcome if isinstance(outcome, Outcome) else Outcome(status=outcome, note=note)
 
 
-def trace_of(one: Hit) -> Trace:
+def trace_of(hit: Hit) -> Trace:
     """The trace that a hit of the collection of traces is."""
-    given = one.attributes
+    given = hit.attributes
     return Trace(
-        id=one.item_id,
-        title=one.title,
-        tags=normalised_tags(one.tags),
+        id=hit.item_id,
+        title=hit.title,
+        tags=normalised_tags(hit.tags),
         outcome=Outcome(status=str(given.get(OUTCOME) or FAILURE), note=str(given.get(NOTE) or "")),
-        at=one.occurred_at or _EPOCH,
+        at=hit.occurred_at or _EPOCH,
         session=str(given.get(SESSION) or ""),
     )
 

@@ -1,4 +1,4 @@
-"""The values of recall: one remembered thing, an answer of several, and the times that bind it. Pure."""
+"""The values of recall: an entity, an answer of several, and ranges of time. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any, Self
 from uuid import UUID
 
-from retrieval.domain.checks import STORED_NOTE, named, provenance, quoted, quoted_block
+from retrieval.domain.checks import STORED_NOTE, is_whole, named, provenance, quoted, quoted_block
 from retrieval.domain.errors import InvalidItemError, InvalidRequestError
 from retrieval.domain.items.item import Item
 from retrieval.domain.learning.arm import Standing
@@ -23,7 +23,7 @@ TimeRange = tuple[datetime | None, datetime | None]
 """From the first moment on, and before the second; None: without an end on that side."""
 
 TOLD_LATER = timedelta(days=1)
-"""The time after a date in which something is still told of it: measured, see decision 0020."""
+"""The time after an event in which people still tell of it: measured, see decision 0020."""
 
 
 class TimeExpressions(StrEnum):
@@ -32,7 +32,7 @@ class TimeExpressions(StrEnum):
     FILTER = "filter"
     """Only what happened then is found."""
     PREFER = "prefer"
-    """Items of that time rank higher, items that may tell of it later a little higher; nothing is left out."""
+    """Items of that time rank higher, later items that may tell of it a little higher; nothing is left out."""
     OFF = "off"
     """They are words like any others."""
 
@@ -59,10 +59,10 @@ def checked_time_range(time_range: object) -> tuple[datetime, datetime] | None:
 
 
 def preferred_ranges(time: TimeExpression, now: datetime) -> tuple[TimeRange, ...]:
-    """Gives the range in which it happened, and the range after it in which it may be told; none for vague times.
+    """The range of the event, and the range after it in which people may tell of it; none for vague times.
 
-    What is counted back from now ("last week") may have been told until now, a date ("in May 2023") until the day
-    after. Sources of conversations date what is told, not what is told about.
+    An event counted back from now ("last week") may have been told of until now, one with a date ("in May 2023") until
+    the day after. Conversations date the telling, not the event.
     """
     if time.certainty is Certainty.VAGUE:
         return ()
@@ -89,7 +89,7 @@ _UNNAMED = "(new)"
 
 @dataclass(frozen=True, slots=True)
 class Entity:
-    """A remembered thing: made to be stored, or as a search found it.
+    """A remembered thing, to be stored, or found by a search.
 
     Raises ``InvalidItemError`` for one that is made without a name, or that no item could hold (see ``Item``).
     """
@@ -101,7 +101,7 @@ class Entity:
     entity_type: str = NOTE
     """The type of thing."""
     id: str = ""
-    """Its key. If none is given it follows from all else that is: what is stored twice is there once."""
+    """Its key. If none is given it is a hash of the other fields, so that the same entity is stored once."""
     event_time: datetime | None = None
     """The time when it happened, with a time zone."""
     attributes: Mapping[str, Any] = field(default_factory=dict)
@@ -125,7 +125,7 @@ class Entity:
         return cls(hit.title, hit.body, hit.kind, hit.item_id, hit.occurred_at, hit.attributes, hit)
 
     def as_item(self) -> Item:
-        """The item that it is stored as; what was found keeps its tags, status and source."""
+        """The item that it is stored as; a found entity keeps its tags, status and source."""
         return self._item(self.id)
 
     @property
@@ -166,7 +166,7 @@ class Recalled(list[Entity]):
     time: TimeExpression | None
     """The time that the question names; None: none, or it was not read."""
     time_range: TimeRange | None
-    """The range that event times were bound to or preferred in, start and end; None: neither."""
+    """The range that bound or preferred event times, start and end; None: there was none."""
     notes: tuple[str, ...]
     """Notes for the caller."""
     retrieval_id: UUID | None
@@ -219,12 +219,12 @@ def merged_by_rrf(lists: Sequence[Sequence[Entity]], k: int) -> list[Entity]:
     Best first, equal scores by id; what a list holds twice counts where it stands first. Raises
     ``InvalidRequestError`` for a ``k`` that is no whole number from 1 to ``K_MAX``, and for lists of anything else.
     """
-    if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= K_MAX:
+    if not is_whole(k, 1, K_MAX):
         raise InvalidRequestError(f"k is {_said(k)}; it must be a whole number from 1 to {K_MAX:,} (60 is customary)")
     rankings = {}
     entities: dict[str, Entity] = {}
-    for number, one in enumerate(lists, 1):
-        first = _by_id(one)
+    for number, listed in enumerate(lists, 1):
+        first = _by_id(listed)
         entities = first | entities
         name = f"list:{number}"
         rankings[name] = [

@@ -1,4 +1,4 @@
-"""The retriever of recall: fast search, rewriting where it helps, fusion; and an assistant's memory in one object."""
+"""The retriever of recall: fast search, rewrites where they help, fusion; and ``Memory``, which stores and finds."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from retrieval.apps.recall.entity import (
 )
 from retrieval.apps.recall.rewriter import Rewriter, Rewritten, deep_triggers
 from retrieval.collection import Collection
+from retrieval.domain.checks import is_whole
 from retrieval.domain.errors import EmptyQueryError, InvalidLimitError, InvalidRequestError, RetrievalError
 from retrieval.domain.learning.context import Context
 from retrieval.domain.llm import LLM, is_llm
@@ -39,28 +40,28 @@ SEARCH_LIMIT_MAX = 100
 
 
 def check_parts(storage: object, llm: object, seed: object, profile: object) -> None:
-    """Raises ``InvalidRequestError``, saying what a retriever is made of."""
+    """Raise ``InvalidRequestError`` for arguments that no retriever can be made of."""
     if not callable(getattr(storage, "search", None)):
         raise InvalidRequestError(
             f"storage is {storage!r:.80}; give a collection, such as await platform.collection('recall')"
         )
     if llm is not None and not is_llm(llm):
         raise InvalidRequestError(f"llm is {llm!r:.80}; give a language model, such as platform.llm, or None")
-    if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int)):
+    if seed is not None and not is_whole(seed):
         raise InvalidRequestError(f"seed is {seed!r:.80}; it must be a whole number, or None")
     if profile is not None and not isinstance(profile, Profile):
         raise InvalidRequestError(f"profile is {profile!r:.80}; give a Profile, or None for the collection's own")
 
 
 def check_query(query: object) -> None:
-    """Raises ``EmptyQueryError`` for no words, ``InvalidRequestError`` for what is no text."""
+    """Raise ``EmptyQueryError`` for a query without words, ``InvalidRequestError`` for one that is no text."""
     if not checked_words(query):
         raise EmptyQueryError("the query is empty; give some words")
 
 
 def check_limit(limit: object) -> None:
-    """Raises ``InvalidLimitError`` for what is no number from 1 to ``SEARCH_LIMIT_MAX``."""
-    if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= SEARCH_LIMIT_MAX:
+    """Raise ``InvalidLimitError`` for anything but a whole number from 1 to ``SEARCH_LIMIT_MAX``."""
+    if not is_whole(limit, 1, SEARCH_LIMIT_MAX):
         raise InvalidLimitError(f"limit is {limit!r:.80}; it must be a whole number from 1 to {SEARCH_LIMIT_MAX}")
 
 
@@ -74,14 +75,14 @@ def checked_moment(as_of: Any) -> datetime | None:
 
 
 def checked_seconds(seconds: Any) -> float:
-    """Checks the seconds to wait for rewrites, above 0."""
+    """The seconds to wait for rewrites. Raises ``InvalidRequestError`` for anything but a number above 0."""
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds < math.inf:
         raise InvalidRequestError(f"rewrite_timeout_seconds is {seconds!r:.80}; it must be a number above 0")
     return float(seconds)
 
 
 def checked_mode(mode: str) -> TimeExpressions:
-    """Checks the treatment of times in questions."""
+    """The treatment of times in questions. Raises ``InvalidRequestError`` for an unknown one."""
     try:
         return TimeExpressions(mode)
     except ValueError:
@@ -134,11 +135,11 @@ class DualRetriever:
         - ``seed``: the same seed gives the same rewrites and so the same results; under another one the model is told
           to vary them, and its answers are kept apart.
         - ``profile``: None for the collection's own.
-        - ``rewrite_timeout_seconds``: how long rewrites are waited for before a search goes without, above 0.
-        - ``time_expressions``: ``filter``, ``prefer`` or ``off``: what becomes of "last week" in a question.
-        - ``clock``: the moment and the time zone in which a question is read.
+        - ``rewrite_timeout_seconds``: the seconds that a search waits for rewrites, above 0; then it goes without them.
+        - ``time_expressions``: the effect of "last week" in a question: ``filter``, ``prefer`` or ``off``.
+        - ``clock``: gives the present moment, in the time zone in which questions are read.
 
-        Raises ``InvalidRequestError``, naming what cannot be.
+        Raises ``InvalidRequestError`` for a wrong argument.
         """
         check_parts(storage, llm, seed, profile)
         self._storage = storage
@@ -162,11 +163,11 @@ class DualRetriever:
     ) -> Recalled:
         """The entities for a question, best first, each once.
 
-        With ``deep_search`` a question that ``needs_deep_search`` is searched in its rewrites too, in one search with
-        it; if they do not come in time or cannot be used, it is searched as it stands, and ``degraded`` says why.
-        ``time_range`` bounds the event time: from the first moment on, before the second; it goes before what the
-        question itself says of time. ``where`` filters as in ``Collection.search``; ``as_of`` is the moment that the
-        question is asked at (default: the clock's). The question is plain text: quotes and a minus mean nothing.
+        With ``deep_search`` the rewrites of a question that ``needs_deep_search`` are searched together with it. If
+        they do not come in time or cannot be used, the question alone is searched, and ``degraded`` says why.
+        ``time_range`` bounds the event time: from the first moment on, before the second; it takes precedence over a
+        time in the question. ``where`` filters as in ``Collection.search``; ``as_of`` is the moment of the question
+        (default: now). The question is plain text: quotes and a minus have no meaning.
 
         Raises ``EmptyQueryError``, ``InvalidLimitError`` (1 to ``SEARCH_LIMIT_MAX``), ``InvalidRequestError`` for times
         without a zone or in the wrong order, and what ``Collection.search`` raises.
@@ -207,7 +208,7 @@ class DualRetriever:
         return context_text(entities, standings)
 
     def needs_deep_search(self, query: str) -> bool:
-        """True if the question holds a word that makes other wordings worth their while (see ``deep_triggers``).
+        """True if the question holds a word that makes rewrites worthwhile (see ``deep_triggers``).
 
         Raises ``EmptyQueryError``, and ``InvalidRequestError`` for what is no text.
         """
@@ -217,8 +218,8 @@ class DualRetriever:
     async def rewrite_query(self, query: str) -> list[str]:
         """Two to three other wordings of the question, different from it and from one another.
 
-        The question alone where there is no model, where it does not answer in time, and where it fails; why stands in
-        the log then. Raises ``EmptyQueryError``, and ``InvalidRequestError`` for what is no text.
+        Without a model, or if the model fails or does not answer in time, the question alone is given, and the log says
+        why. Raises ``EmptyQueryError``, and ``InvalidRequestError`` for what is no text.
         """
         check_query(query)
         rewritten = await self._rewritten(query)
@@ -234,7 +235,7 @@ class DualRetriever:
         return merged_by_rrf(result_lists, k)
 
     def reset(self) -> None:
-        """Return to the state that the seed began with, the language model's too where it has one."""
+        """Return to the initial state of the seed, also of a language model that has one."""
         reset: Any = getattr(self._llm, "reset", None)
         if callable(reset):
             reset()
@@ -262,7 +263,7 @@ def _bounded(condition: Filter | None, time: _Time) -> Filter | None:
 
 
 def _checked_answer(entities: list[Entity], limit: int) -> list[Entity]:
-    """Checks what is promised of every answer, whatever the storage is."""
+    """Check the contract of every answer, whatever the storage is."""
     if len(entities) > limit:
         raise RetrievalError(f"the storage gave {len(entities)} hits for a limit of {limit}; it is no Collection")
     if len({entity.id for entity in entities}) < len(entities):
@@ -297,7 +298,7 @@ class Memory:
         )
 
     async def store(self, entity: Entity) -> Entity:
-        """Store it in place of what has its ``id``, and give it back; what is there as it is costs nothing.
+        """Store the entity in place of the one with its ``id``, and give it back; an unchanged one costs nothing.
 
         Raises ``InvalidRequestError`` for what is no entity, and what ``Collection.add`` raises.
         """

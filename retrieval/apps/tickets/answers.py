@@ -1,4 +1,4 @@
-"""Tickets as they are answered, their values, and candidates weighed anew: what moves by it and why. Pure."""
+"""The answers about tickets, the values of their signals, and rankings under other weights. Pure."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class TicketSearch:
 
 
 def asked_of(request: RetrievalRequest, config: RetrievalConfig) -> TicketSearch:
-    """The search that a request means; what it does not say is the configuration's.
+    """The search of a request; options that it does not give are the configuration's.
 
     Raises ``ProcessingError`` when there is nothing to search for, or fewer tickets are to be scored than found.
     """
@@ -118,7 +118,7 @@ TIME = ResolutionTime.name
 
 
 def response_of(hits: Sequence[Hit], asked: TicketSearch, now: datetime, index_total: int) -> RetrievalResponse:
-    """The response to a search; ``now`` is the moment that its signals took as now."""
+    """The response to a search; ``now`` is the moment of its signals."""
     moment = Question(now=now)
     tickets = [similar_ticket(hit, hit.score, values_of(hit, asked.profile, moment), asked.as_of) for hit in hits]
     scores = [ticket.similarity_score for ticket in tickets]
@@ -150,7 +150,7 @@ def cosine_of(hit: Hit) -> float | None:
 def similar_ticket(hit: Hit, score: float, values: Mapping[str, float], as_of: datetime | None) -> SimilarTicket:
     """The ticket of a hit, with its score and the signals' values.
 
-    ``as_of``: hours and resolution are told only of one that is known to have been resolved by then.
+    ``as_of``: hours and resolution are given only for a ticket that was resolved by then.
     """
     attributes = hit.attributes
     resolved_at = resolved_at_of(hit.occurred_at, attributes)
@@ -197,13 +197,13 @@ class Weighed:
 def weighed(hits: Sequence[Hit], profile: Profile, now: datetime, as_of: datetime | None) -> list[Weighed]:
     """The candidates under the profile's signals, best first; equal scores are ordered by ticket id.
 
-    ``now`` is the moment that the signals take as now.
+    ``now`` is the moment of the signals.
     """
     moment = Question(now=now)
     valued = [(hit, values_of(hit, profile, moment)) for hit in hits]
     scored = [(sum(profile.weights[name] * value for name, value in values.items()), hit, values)
               for hit, values in valued]  # fmt: skip
-    scored.sort(key=lambda one: (-one[0], one[1].item_id))
+    scored.sort(key=lambda entry: (-entry[0], entry[1].item_id))
     return [
         Weighed(
             similar_ticket(hit, score, values, as_of),
@@ -214,7 +214,7 @@ def weighed(hits: Sequence[Hit], profile: Profile, now: datetime, as_of: datetim
     ]
 
 
-# The hours that a ticket is given with are known, whenever it was resolved.
+# The given hours of a ticket count, whenever it was resolved.
 _AT_ANY_TIME = Question(now=datetime.max.replace(tzinfo=UTC))
 
 
@@ -228,13 +228,13 @@ def rescored(
     """The tickets with ``similarity_score`` and ``metadata_score``, the highest score first, equal ones by id.
 
     The score is that of ``tickets_profile``, and so are weights that are not given. A ticket has a
-    ``vector_similarity`` (negative counts as 0), and may have a ``priority`` and ``resolution_time_hours``. What is
-    given stays as it is. Raises ``ProcessingError`` for a ticket without a similarity and for weights that make no
+    ``vector_similarity`` (negative counts as 0), and may have a ``priority`` and ``resolution_time_hours``. The given
+    mappings are not changed. Raises ``ProcessingError`` for a ticket without a similarity and for weights that make no
     score, and ``InvalidProfileError`` for hours that are not above 0.
     """
     profile = tickets_profile(vector_weight, metadata_weight, priority_weights, time_normalization_hours)
     scored = [_rescored(ticket, profile, place) for place, ticket in enumerate(tickets, 1)]
-    return sorted(scored, key=lambda one: (-one["similarity_score"], str(one.get("ticket_id", ""))))
+    return sorted(scored, key=lambda entry: (-entry["similarity_score"], str(entry.get("ticket_id", ""))))
 
 
 def _rescored(ticket: Mapping[str, Any], profile: Profile, place: int) -> dict[str, Any]:
@@ -257,7 +257,7 @@ def _cosine(ticket: Mapping[str, Any], place: int) -> float:
 
 _NAMES = {VECTOR: "similarity", WORTH: "priority", TIME: "resolution time"}
 _NOTHING = 5e-4
-"""A change that three digits do not show."""
+"""The least change that counts: three digits do not show a smaller one."""
 
 
 def compared(
@@ -317,7 +317,7 @@ def _moved(now: Weighed, before: Weighed, changes: dict[str, float], usual: Mapp
 
 
 def _why(now: Weighed, before: Weighed, changes: Mapping[str, float], against: Mapping[str, float]) -> str:
-    """``up 3, from 4 to 1: priority adds 0.300 (+0.120; on average +0.050)``: what speaks most for it goes first."""
+    """``up 3, from 4 to 1: priority adds 0.300 (+0.120; on average +0.050)``: the strongest reason goes first."""
     moved = before.rank - now.rank
     if moved == 0:
         return f"stays at {now.rank}"

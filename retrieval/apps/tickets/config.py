@@ -1,7 +1,7 @@
-"""The service's settings and errors, and the hybrid score of tickets: weights, the worth of priorities, the profile.
+"""The service's settings and errors, and the hybrid score of tickets: weights, priorities and the profile.
 
-A value of a request or of the configuration that is outside its range is pydantic's ``ValidationError``, as it is
-everywhere where pydantic reads: it is a ``ValueError``, and so is ``ProcessingError``.
+A value outside its range, in a request or in the configuration, raises pydantic's ``ValidationError``, which is a
+``ValueError``; so is ``ProcessingError``.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ TIME_SHARE = 0.4
 """metadata_score = 0.6 × priority + 0.4 × time."""
 
 UNKNOWN_HOURS = 24.0
-"""The hours that a ticket counts as and is told with, where nobody knows how long its resolution took."""
+"""The hours of a ticket with an unknown time of resolution, in its score and in answers."""
 
 Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 """0 to 1."""
@@ -52,11 +52,11 @@ class Weights(NamedTuple):
 DEFAULT_WEIGHTS = Weights(VECTOR_WEIGHT, METADATA_WEIGHT)
 
 _DIGITS = 12
-"""The digits of a complement: 1 - .8 is .2, and not what binary numbers make of it."""
+"""The digits to which a complement is rounded, so that 1 - .8 is .2."""
 
 
 def weights_of(vector: float | None, metadata: float | None) -> Weights:
-    """Both weights: the defaults without any, beside one alone its complement, and two as they are.
+    """Both weights: the defaults if none is given, a single one with its complement, and two as they are.
 
     Raises ``ProcessingError`` as ``check_weights`` does.
     """
@@ -66,7 +66,7 @@ def weights_of(vector: float | None, metadata: float | None) -> Weights:
 
 
 def with_complement(given: Mapping[str, Any], *, prefix: str = "") -> dict[str, Any]:
-    """Gives the weights, and where one of the two is given alone, the other: 1 minus it.
+    """The weights; if only one of the two is given, the other is 1 minus it.
 
     A weight that is no number from 0 to 1 has no complement: ``check_weights`` refuses it. ``prefix`` is what the names
     of the weights begin with.
@@ -96,7 +96,7 @@ def check_weights(weights: Weights, *, prefix: str = "") -> Weights:
 
 
 def _share(value: Any) -> float | None:
-    """The number from 0 to 1, written as a text too, as the environment has it; None for anything else."""
+    """The number from 0 to 1, which may be a text, as in the environment; None for anything else."""
     try:
         number = float(value) if isinstance(value, int | float | str) else math.nan
     except (ValueError, OverflowError):
@@ -139,7 +139,7 @@ def preset(name: str) -> Preset:
 
 
 UNKNOWN = 0.5
-"""The value of a priority that is missing or not named: the middle, as Medium."""
+"""The value of a missing or unknown priority: that of Medium."""
 
 ALIASES: Mapping[str, str] = MappingProxyType(
     {
@@ -151,12 +151,13 @@ ALIASES: Mapping[str, str] = MappingProxyType(
         "Trivial": "Low",
     }
 )
-"""Jira's other names, older and newer, each with the name whose weight it has. Major is what Jira gives to a ticket
-that nobody judged, so it stands in the middle; Critical, High, Medium and Low are themselves."""
+"""Jira's older and newer names of priorities, each with the name whose weight it has. Jira gives Major to tickets that
+nobody has judged, so it counts as Medium.
+"""
 
 
 class PriorityWeights(BaseModel):
-    """The weight of each priority, 0 to 1. Any further name may be given one: ``PriorityWeights(Blocker=1.0)``.
+    """The weight of each priority, 0 to 1. Other names may have weights too: ``PriorityWeights(Blocker=1.0)``.
 
     Names are compared whatever their case. One of ``ALIASES`` that is not given has the weight of its model; any
     other is worth 0.5, and so is a ticket without a priority.
@@ -190,8 +191,8 @@ def tickets_profile(
 
     time = max(0, 1 - resolution hours / ``time_normalization_hours``); hours that are not known count as 24. The
     formula and its numbers are those of the tickets' design. Without weights they are .7 and .3, and beside one alone
-    the other is 1 minus it. The nearest ``candidates`` tickets are scored, 1 to 1000. What was learned from feedback
-    does not count: the score is the formula's.
+    the other is 1 minus it. The nearest ``candidates`` tickets are scored, 1 to 1000. The learned reward does not
+    count: the score is the formula's.
 
     Raises ``ProcessingError`` for weights that are no numbers from 0 to 1 or both 0, and ``InvalidProfileError`` for
     hours that are not above 0.
@@ -231,7 +232,7 @@ Candidates = Annotated[int, Field(ge=1, le=MAX_DEPTH)]
 
 
 class RetrievalConfig(BaseSettings):
-    """Each as ``RETRIEVAL_<NAME>`` in the environment; a name that is not here is ignored.
+    """The settings of the service, each as ``RETRIEVAL_<NAME>`` in the environment; unknown names are ignored.
 
     The tickets lie in a collection: the paths of index files that a FAISS configuration names mean nothing here.
     Raises pydantic's ``ValidationError`` for values outside their range and for weights that are both 0.
@@ -249,7 +250,7 @@ class RetrievalConfig(BaseSettings):
     default_time_normalization_hours: Hours = NORMALIZATION_HOURS
     """Hours from which on a resolution earns nothing."""
     embedding_dimensions: Annotated[int, Field(ge=1)] = 3072
-    """The vectors' length. The collection's own counts; where this is set, another length is an error."""
+    """The length of the vectors. The collection's own applies; if this is set, another length is an error."""
 
     @property
     def weights(self) -> Weights:

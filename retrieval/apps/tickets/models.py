@@ -30,7 +30,7 @@ _NUMBER = re.compile(r"\s*[+-]?[0-9]*\.?[0-9]*\s*")
 
 
 def _no_number(value: Any) -> Any:
-    """A number, or a text of digits, would be taken for seconds since 1970: "2024" for half past midnight of then."""
+    """Refuse numbers and texts of digits, which pydantic would take for seconds since 1970."""
     if isinstance(value, int | float) or (isinstance(value, str) and _NUMBER.fullmatch(value)):
         raise ValueError("give a time with a time zone, such as 2024-05-31T12:00:00Z")
     return value
@@ -58,11 +58,13 @@ class SimilarTicket(BaseModel):
     """The priority as it is stored; empty where it has none."""
     labels: list[str]
     resolution_time_hours: float
-    """24, which is what it counts as, where it is not known, or was not at the time asked about."""
+    """The hours until its resolution; 24, which its score uses, where they are unknown, or were at the time of
+    ``as_of``.
+    """
     domain: str
     """The domain as it is stored; empty where it has none."""
     resolution: str | None = None
-    """The resolution; None where there is none, or was none at the time asked about."""
+    """The resolution; None where there is none, or was none at the time of ``as_of``."""
     resolution_time_known: bool = True
     """True if the hours are the ticket's own."""
 
@@ -81,7 +83,7 @@ class SearchMetadata(BaseModel):
     top_similarity: float
     """The highest of their scores; 0 without any."""
     index_total: int
-    """Vectors in the index, whatever the filter; of many, as they were counted a moment ago."""
+    """Vectors in the index, whatever the filter; of a large index the number may be some seconds old."""
 
 
 class RetrievalResponse(BaseModel):
@@ -92,7 +94,7 @@ class RetrievalResponse(BaseModel):
     similar_tickets: list[SimilarTicket]
     search_metadata: SearchMetadata
     config_used: dict[str, Any]
-    """The parameters that answered: the four that every search has, and whatever else was not as usual."""
+    """The parameters of the search: four that every search has, and those that were not the defaults."""
 
 
 class RetrievalRequest(BaseModel):
@@ -131,7 +133,7 @@ class RetrievalRequest(BaseModel):
     """Above 0; the configuration's where it is not given."""
 
     as_of: Moment | None = None
-    """Search as one would have then: tickets that existed before, and of resolutions only those that were known."""
+    """Search as of that time: only tickets that existed before, and only resolutions that were known."""
     exclude_ids: list[str] = Field(default_factory=list)
     """Tickets to leave out."""
     exclude_self: str | None = None
@@ -179,7 +181,7 @@ CUSTOM = "custom"
 
 
 class Weighting(BaseModel):
-    """One way to weigh the candidates. Raises pydantic's ``ValidationError`` as ``RetrievalRequest`` does."""
+    """A weighting of the candidates. Raises pydantic's ``ValidationError`` as ``RetrievalRequest`` does."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -235,7 +237,7 @@ class PreviewConfig(BaseModel):
     @classmethod
     def _by_name(cls, given: Any) -> Any:
         if isinstance(given, Mapping):
-            given = [{"name": name, **_weights_in(name, one)} for name, one in given.items()]
+            given = [{"name": name, **_weights_in(name, weighting)} for name, weighting in given.items()]
         elif isinstance(given, str):
             given = [given]
         elif not isinstance(given, Sequence):
@@ -266,7 +268,7 @@ class PreviewConfig(BaseModel):
     def chosen(self, own: Weights) -> list[Weighting]:
         """The weightings to compare; ``own`` are the weights of a request that gives none."""
         default = Weighting(name="default", vector_weight=own.vector, metadata_weight=own.metadata)
-        base = next((Weighting.of_preset(name) for name, one in PRESETS.items() if one.weights == own), default)
+        base = next((Weighting.of_preset(name) for name, known in PRESETS.items() if known.weights == own), default)
         if self.weightings and not self._has_custom:
             return self.weightings
         if not self._has_custom:
@@ -282,7 +284,7 @@ class PreviewConfig(BaseModel):
 
 
 class MovedTicket(BaseModel):
-    """A ticket under one weighting, and how it stands against the first."""
+    """A ticket under one weighting, compared with the first weighting."""
 
     model_config = ConfigDict(frozen=True)
 

@@ -10,7 +10,6 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
-from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from retrieval import Collection, Hit, Platform, connect
@@ -26,11 +25,12 @@ from retrieval.engine.collection_handle import FRESH_SECONDS
 from retrieval.engine.reading import count_vectors
 
 _TRUSTED_A_SECOND = 20_000
-"""Vectors for each second that a count is trusted: counting 100,000 takes some 30 ms, and happens every 5 s at most."""
+"""The vectors for each second that a count is reused: counting 100,000 takes some 30 ms, and happens every 5 s at most.
+"""
 
 
 class VectorCount:
-    """Remembers a count for a time that grows with it; a small one is as good as new."""
+    """Remembers a count of vectors, the longer the larger it is."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -52,7 +52,7 @@ class VectorCount:
 _log = logging.getLogger(__name__)
 
 _TRIED = "health"
-"""The word whose vector a health check asks for."""
+"""The word that a health check embeds."""
 
 _Answer = TypeVar("_Answer")
 
@@ -76,9 +76,7 @@ class RetrievalService:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
     async def aclose(self) -> None:
@@ -136,10 +134,10 @@ class RetrievalService:
             return {
                 ticket_id: {
                     "added_by": items[ticket_id].source,
-                    "use_count": one.uses,
-                    "success_rate": one.successes / one.uses if one.uses else None,
+                    "use_count": standing.uses,
+                    "success_rate": standing.successes / standing.uses if standing.uses else None,
                 }
-                for ticket_id, one in known.items()
+                for ticket_id, standing in known.items()
                 if ticket_id in items
             }
 
@@ -155,8 +153,8 @@ class RetrievalService:
         """One search, ranked under several weightings, with what moved against the first of them and why.
 
         ``config``: see ``PreviewConfig``; a list names presets, a text one. The candidates are those of ``process``,
-        and so is each ranking. The search is not recorded: nobody will act on it. Raises what ``process`` raises, and
-        pydantic's ``ValidationError`` for a configuration that cannot be.
+        and so is each ranking. The search is not recorded. Raises what ``process`` raises, and pydantic's
+        ``ValidationError`` for a configuration that cannot be.
         """
         wanted = _preview_config(config)
         top_k = wanted.top_k or self.config.default_top_k
@@ -173,8 +171,7 @@ class RetrievalService:
     async def health_check(self) -> dict[str, Any]:
         """``status`` is ``healthy``, or ``unhealthy`` with an ``error``; never raises a ``RetrievalError``.
 
-        Healthy is what can search by words: tickets have vectors, and a word gets one, which is embedded once and then
-        cached.
+        It is healthy if it can search by meaning: tickets have vectors, and a word can be embedded, which is cached.
         ``error_type`` is the name of the error's class, where there was one.
         """
         about = {"component": "retrieval", "collection": self.config.collection}
@@ -212,7 +209,7 @@ class RetrievalService:
             domain=asked.where.get(DOMAIN),
             candidates=len(hits),
             baseline=weightings[0].name,
-            previews=[compared(one, ranked, before, asked.top_k) for one, ranked in rankings],
+            previews=[compared(weighting, ranked, before, asked.top_k) for weighting, ranked in rankings],
         )
 
     async def _weighed(self, hits: Sequence[Hit], asked: TicketSearch, weighting: Weighting) -> list[Weighed]:
@@ -239,7 +236,7 @@ class RetrievalService:
             self._checked = None
         collection = self._collection
         stored = await collection.refresh(older_than_seconds=FRESH_SECONDS)
-        # It may have been made anew, or been given another space, since the last call.
+        # The collection may have been made anew, or have moved to another space, since the last call.
         now = stored.collection_id, stored.space
         if now != self._checked:
             self._check_dimensions(collection, stored.space.space if stored.space else None)
@@ -276,7 +273,7 @@ async def _search(collection: Collection, asked: TicketSearch, limit: int) -> Se
             as_of=asked.as_of,
         )
     except UnknownFieldError:
-        # The only attribute that is asked for is the domain, and no ticket has one.
+        # The domain is the only attribute in the statement: no ticket has one.
         _log.warning("no ticket of collection %r has a domain; nothing was found for the filter", collection.name)
         return ()
 
@@ -298,8 +295,8 @@ async def index_stats(collection: Collection) -> dict[str, Any]:
     """
     counts, space = await asyncio.gather(_by_domain(collection), collection.space())
     distribution: Counter[str] = Counter()
-    for one in counts:
-        distribution[one.value] += one.items
+    for count in counts:
+        distribution[count.value] += count.items
     return {
         "total_vectors": sum(count.vectors for count in counts),
         "dimension": space.dimensions if space else None,

@@ -37,7 +37,7 @@ TICKET_FIELDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         RESOLVED_AT: (RESOLVED_AT, "resolved"),
     }
 )
-"""The parts of a ticket's item, and what each may be called in a file; an earlier name goes before a later one."""
+"""The parts of a ticket's item, each with its possible names in a file, the preferred one first."""
 
 TICKET_FILTERABLE: Mapping[str, str] = MappingProxyType(
     {DOMAIN: "text", PRIORITY: "text", HOURS: "number", RESOLVED_AT: "time"}
@@ -56,10 +56,10 @@ def ticket_item(record: Mapping[str, Any]) -> Item:
     """The item of a ticket that is written as ``ticket_id``, ``title``, ``description``, ``priority`` and so on.
 
     Names are those of ``TICKET_FIELDS``, whatever their case, with spaces and hyphens as underscores; they may stand in
-    ``metadata`` too, as in the ingest format. Whatever else there is becomes an attribute. A text without anything but
-    spaces is a value that is missing, and labels may be one text, as in a CSV file. A record of nothing but texts, such
-    as ``csv.DictReader`` gives, becomes the item that the row of the file becomes: numbers in other columns are
-    numbers. Raises ``InvalidItemError``.
+    ``metadata`` too, as in the ingest format. Everything else becomes an attribute. A text of spaces counts as a
+    missing value, and labels may be one text, as in a CSV file. A record of nothing but texts, such as
+    ``csv.DictReader`` gives, becomes the item that the row of the file becomes: numbers in other columns are numbers.
+    Raises ``InvalidItemError``.
     """
     if not isinstance(record, Mapping):
         raise InvalidItemError(f"a ticket is written as a dictionary with a 'ticket_id', not as {record!r:.80}")
@@ -87,8 +87,8 @@ def ticket_item(record: Mapping[str, Any]) -> Item:
 def as_ticket(item: Item) -> Item:
     """The same item with a ticket's attributes typed: domain, priority and resolution are texts.
 
-    Spaces around them are left out, and hours that are written as a text become a number. Of when it happened, when
-    it was resolved and the hours between, the one that is missing follows from the others.
+    Spaces around them are left out, and hours that are written as a text become a number. Of the time of the ticket,
+    the time of its resolution and the hours between, a missing one follows from the other two.
 
     Raises ``InvalidItemError`` for hours that are no number.
     """
@@ -101,7 +101,7 @@ def as_ticket(item: Item) -> Item:
 
 
 def with_ticket_parts(item: Item) -> Item:
-    """The item, and where it is a ticket's, its hours and its time of resolution under the names that are read.
+    """The item; that of a ticket has its hours and its time of resolution under the attributes that signals read.
 
     A ticket has hours until it was resolved, or a priority and a time of resolution, by any of ``TICKET_FIELDS``. No
     attribute is taken away.
@@ -158,7 +158,7 @@ def _resolved(created: datetime | None, attributes: Mapping[str, Any]) -> dict[s
 
 
 def _text(value: Any) -> Any:
-    """Gives what CSV took for a number or a boolean, as a text."""
+    """The text of a value that CSV took for a number or a boolean."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str):

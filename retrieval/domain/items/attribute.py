@@ -21,7 +21,7 @@ class AttributeType(StrEnum):
     TIME = "time"
 
 
-# What the database takes for a time too (sql/items/attributes.sql).
+# Texts that the database takes for a time too (sql/items/attributes.sql).
 _ISO_TIME = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
     r"([T ]([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9]([.,][0-9]+)?)?(Z|[+-][0-9]{2}(:?[0-9]{2})?)?)?"
@@ -34,7 +34,7 @@ Filterable = tuple[tuple[str, AttributeType], ...]
 def checked_filterable(declared: Mapping[str, str]) -> Filterable:
     """Attributes and the names of their types as they are stored.
 
-    Raises ``InvalidRequestError`` for a type that there is not, or a name that no attribute can have.
+    Raises ``InvalidRequestError`` for an unknown type, or a name that no attribute can have.
     """
     if not isinstance(declared, Mapping):
         raise InvalidRequestError(f'filterable must be a mapping such as {{"priority": "text"}}, not {declared!r:.80}')
@@ -78,7 +78,7 @@ def typed_value(kind: AttributeType, value: object) -> str | float | datetime | 
 
 
 def instant(text: str) -> datetime | None:
-    """The instant that an ISO 8601 text says, in UTC where it names no zone; None for any other text."""
+    """The instant of an ISO 8601 text, in UTC where it names no zone; None for any other text."""
     try:
         return _with_zone(datetime.fromisoformat(text)) if _ISO_TIME.fullmatch(text) else None
     except ValueError:

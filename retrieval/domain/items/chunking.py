@@ -11,12 +11,12 @@ from itertools import groupby, pairwise
 from types import MappingProxyType
 from typing import Any
 
-from retrieval.domain.checks import clean_text
+from retrieval.domain.checks import clean_text, is_whole
 from retrieval.domain.errors import InvalidItemError, InvalidRequestError
 from retrieval.domain.items.item import MAX_KEY_BYTES, Item
 
 CountTokens = Callable[[Sequence[str]], Sequence[int]]
-"""How many tokens of its model each text has, with what the embedder puts around each."""
+"""Counts each text's tokens for its model, with those that the embedder puts around it."""
 
 CHUNK = "chunk"
 """The kind of an item that is a chunk."""
@@ -29,13 +29,13 @@ BETWEEN_HEADINGS = " › "
 _PARAGRAPHS = "\n\n"
 _LEAST_LIMIT = 8
 _TITLE_SHARE = 4
-"""Title and headings take at most one part in so many of a chunk."""
+"""Title and headings take at most this fraction (one part in so many) of a chunk."""
 _SMALL_SHARE = 4
 """A section, or a paragraph of a long one, is joined with the next if it has less than one part in so many of a chunk.
 
 A quarter finds more than a half: docs/decisions/0032-documents.md."""
 _CHARACTERS_A_TOKEN = 16
-"""A longer token is no word: some tokenizers take a line without spaces for one token, whatever its length."""
+"""A longer token is no word; some tokenizers take a line without spaces for one token, whatever its length."""
 
 DEFAULT_TOKENS = 256
 DEFAULT_OVERLAP = 32
@@ -47,7 +47,7 @@ class Chunking:
     """How documents are cut. Raises ``InvalidRequestError`` for a number outside its range."""
 
     max_tokens: int = DEFAULT_TOKENS
-    """Tokens of a chunk with its title, 32 to 32,768; never more than the model reads."""
+    """The most tokens of a chunk with its title, 32 to 32,768; never more than the model reads."""
     overlap: int = DEFAULT_OVERLAP
     """Tokens that a chunk repeats of the one before where a paragraph is cut; 0 to a quarter of ``max_tokens``."""
 
@@ -56,7 +56,7 @@ class Chunking:
         _check_whole("overlap", self.overlap, 0, self.max_tokens // 4)
 
     def within(self, most: int | None) -> Chunking:
-        """The same for a model that reads at most so many tokens (None: any number)."""
+        """The settings for a model that reads at most so many tokens (None: any number)."""
         if most is None or self.max_tokens <= most:
             return self
         tokens = max(most, 32)
@@ -64,13 +64,13 @@ class Chunking:
 
 
 def _check_whole(name: str, value: object, low: int, high: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+    if not is_whole(value, low, high):
         raise InvalidRequestError(f"{name} is {value!r:.40}; it must be a whole number from {low} to {high:,}")
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A paragraph, a heading, a list, a table or a piece of code, as it stands in its document."""
+    """A paragraph, a heading, a list, a table or a piece of code of a document."""
 
     text: str
     headings: tuple[str, ...] = ()
@@ -79,7 +79,7 @@ class Block:
     """The page's number, from 1; None where the document has no pages."""
     is_heading: bool = False
     is_lines: bool = False
-    """Whether it is cut between lines, as code and tables are, and not between sentences."""
+    """Whether the block is cut between lines, as code and tables are, and not between sentences."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,11 +87,11 @@ class Document:
     """A text with its structure. Raises ``InvalidItemError`` for an id that no document can have."""
 
     document_id: str
-    """1 to 480 bytes; a document of a folder has its path from there."""
+    """1 to 480 bytes; of a document in a folder, its path below the folder."""
     title: str = ""
     blocks: tuple[Block, ...] = ()
     attributes: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
-    """The document's attributes, which each of its chunks has too."""
+    """The document's attributes, which each of its chunks gets."""
 
     def __post_init__(self) -> None:
         key = self.document_id
@@ -106,7 +106,7 @@ class Chunk:
     number: int
     """The chunk's number, from 0, in the order of the document."""
     title: str
-    """The document's title and the headings, as far as they have room."""
+    """The document's title and the headings, as far as there is room."""
     body: str
     headings: tuple[str, ...] = ()
     overlap: int = 0
@@ -121,9 +121,9 @@ class Chunk:
 
 
 def chunks_of(document: Document, chunking: Chunking, count: CountTokens) -> list[Chunk]:
-    """The document's chunks, in order; together they have all of its text.
+    """The document's chunks, in order; together they hold all of its text.
 
-    A chunk is a section where that has room in one. A longer section is cut between its parts, else between paragraphs;
+    A section that fits into one chunk becomes one. A longer section is cut between its parts, else between paragraphs;
     a longer paragraph between sentences, words or characters, and then each chunk begins with the end of the one
     before. Short sections and short paragraphs are joined.
     """
@@ -146,7 +146,7 @@ def chunks_of(document: Document, chunking: Chunking, count: CountTokens) -> lis
 
 
 def _sizes(texts: Sequence[str], count: CountTokens) -> list[int]:
-    """The tokens of each text by itself, without what stands around it."""
+    """The tokens of each text by itself, without those that are put around it."""
     around = count([""])[0]
     return [
         max(number - around, -(-len(text) // _CHARACTERS_A_TOKEN))
@@ -155,13 +155,13 @@ def _sizes(texts: Sequence[str], count: CountTokens) -> list[int]:
 
 
 def _titles(document: Document, blocks: Sequence[Block], most: int, count: CountTokens) -> dict[tuple[str, ...], str]:
-    """The title of a chunk under those headings, of at most so many tokens, for every beginning of their paths."""
+    """The title of a chunk, of at most so many tokens, for each beginning of the headings' paths."""
     paths = {block.headings[:depth] for block in blocks for depth in range(len(block.headings) + 1)}
     return {path: _title(document.title, path, most, count) for path in paths}
 
 
 def _title(title: str, headings: Sequence[str], most: int, count: CountTokens) -> str:
-    parts = [part for part in (clean_text(one, is_line=True).strip() for one in (title, *headings)) if part]
+    parts = [part for part in (clean_text(line, is_line=True).strip() for line in (title, *headings)) if part]
     parts = [part for place, part in enumerate(parts) if part not in parts[:place]]
     while len(parts) > 1 and _sizes([BETWEEN_HEADINGS.join(parts)], count)[0] > most:
         # The innermost heading says most about the chunk, and the title names its document.
@@ -185,7 +185,7 @@ class _Piece:
 
 
 _Cut = tuple[list[_Piece], str]
-"""The pieces of a chunk, and what of the chunk before stands in front of them."""
+"""The pieces of a chunk, and the end of the chunk before that is repeated in front of them."""
 
 
 def _cut(blocks: Sequence[Block], limit: int, overlap: int, count: CountTokens) -> Iterator[_Cut]:
@@ -202,7 +202,7 @@ _Sized = tuple[Block, int]
 
 
 def _is_told_below(run: Sequence[_Sized], following: Sequence[_Sized]) -> bool:
-    """Whether the run is of headings alone that stand in the path of what follows."""
+    """Whether the run has only headings, all in the path of the text that follows."""
     if not following or not all(block.is_heading for block, _ in run):
         return False
     path = run[-1][0].headings
@@ -210,7 +210,7 @@ def _is_told_below(run: Sequence[_Sized], following: Sequence[_Sized]) -> bool:
 
 
 def _runs(blocks: list[_Sized], depth: int, limit: int) -> Iterator[list[_Sized]]:
-    """The blocks by the sections that have room in a chunk; of a longer section its parts, where it has any."""
+    """The blocks by the sections that fit into a chunk; of a longer section by its parts, where it has any."""
     if sum(size for _, size in blocks) <= limit or all(len(block.headings) <= depth for block, _ in blocks):
         yield blocks
         return
@@ -227,14 +227,14 @@ def _runs(blocks: list[_Sized], depth: int, limit: int) -> Iterator[list[_Sized]
 
 
 def _sections(blocks: Sequence[_Sized], depth: int) -> Iterator[list[_Sized]]:
-    """The blocks, divided where the heading of that depth changes."""
+    """The blocks, divided where the heading at that depth changes."""
     numbers, number = [], 0
     for place, (block, _) in enumerate(blocks):
         before = blocks[place - 1][0].headings[: depth + 1] if place else block.headings[: depth + 1]
         begins = block.is_heading and len(block.headings) == depth + 1
         number += place > 0 and (begins or block.headings[: depth + 1] != before)
         numbers.append(number)
-    for _, section in groupby(zip(numbers, blocks, strict=True), key=lambda one: one[0]):
+    for _, section in groupby(zip(numbers, blocks, strict=True), key=lambda pair: pair[0]):
         yield [block for _, block in section]
 
 
@@ -258,20 +258,20 @@ def sentences(text: str) -> list[str]:
 
 
 def _pieces(block: Block, size: int, most: int, count: CountTokens) -> list[_Piece]:
-    """The block as pieces of at most so many tokens: lines or sentences; of a longer one its words, and characters."""
+    """The block as pieces of at most so many tokens: lines or sentences, else words, else characters."""
     text = block.text.strip("\n").rstrip() if block.is_lines else block.text.strip()
     if block.is_heading and size <= most:
         return [_Piece(text + _PARAGRAPHS, size, block, is_first=True)]
     parts = _LINE.findall(text) if block.is_lines else sentences(text)
     sized = zip(parts, _sizes(parts, count), strict=True)
-    short = [one for part, tokens in sized for one in _short(part, tokens, most, count)]
+    short = [piece for part, tokens in sized for piece in _short(part, tokens, most, count)]
     last, tokens = short[-1]
     short[-1] = last.rstrip() + _PARAGRAPHS, tokens
     return [_Piece(part, tokens, block, is_first=place == 0) for place, (part, tokens) in enumerate(short)]
 
 
 def _short(text: str, size: int, most: int, count: CountTokens) -> list[tuple[str, int]]:
-    """The text, or where it has more tokens than that its words, and of a longer word its characters, each measured."""
+    """The text if it fits, else its words, and of a word that is too long its characters; each measured."""
     if size <= most:
         return [(text, size)]
     step = max(most // 4, 1)
@@ -293,7 +293,7 @@ def _packed(pieces: Sequence[_Piece], limit: int, overlap: int, count: CountToke
     while start < len(pieces):
         end = _end(pieces, start, limit - held, limit // _SMALL_SHARE)
         yield list(pieces[start:end]), lead
-        # What is about something else would only blur the next chunk.
+        # Text on another subject would only blur the next chunk.
         is_cut = end < len(pieces) and not pieces[end].is_first
         lead, held = _lead(pieces[start:end], overlap, count) if is_cut else ("", 0)
         start = end
@@ -358,14 +358,16 @@ def _chunk(number: int, pieces: Sequence[_Piece], lead: str, titles: Mapping[tup
 def _common(paths: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
     """The headings that all of the paths begin with."""
     first, last = min(paths), max(paths)
-    depth = next((place for place, (one, other) in enumerate(zip(first, last, strict=False)) if one != other), None)
+    depth = next(
+        (place for place, (heading, other) in enumerate(zip(first, last, strict=False)) if heading != other), None
+    )
     return first[: min(len(first), len(last)) if depth is None else depth]
 
 
 def chunk_items(document: Document, chunks: Iterable[Chunk], fingerprint: str) -> list[Item]:
-    """The chunks as items, whose ids go by their text: a chunk that stays as it is keeps its id and its record.
+    """The chunks as items, whose ids follow from their text: an unchanged chunk keeps its id and its record.
 
-    The first one has the ``fingerprint`` of what the document was made of, so that it need not be read again. Raises
+    The first chunk has the ``fingerprint`` of the document's source, so that it need not be read again. Raises
     ``InvalidItemError``.
     """
     items: list[Item] = []

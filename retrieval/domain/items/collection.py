@@ -1,4 +1,4 @@
-"""A collection: its name, what there is to say about it, and the neighbours of its items. Pure."""
+"""A collection: its name, its settings, and the neighbours of its items. Pure."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Self
 
+from retrieval.domain.checks import is_whole
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.attribute import checked_name
 from retrieval.domain.notebook import facts_html
@@ -33,11 +34,11 @@ class IndexKind(StrEnum):
     """The part of each vector that a collection's HNSW index keeps."""
 
     AUTO = "auto"
-    """Full; a quantised one that is there stays while its bits find the nearest."""
+    """Full; an existing quantised index stays while its bits find the nearest items."""
     FULL = "full"
     """The vector, in half precision."""
     QUANTISED = "quantised"
-    """One bit a dimension; what the bits find is compared by the stored vectors."""
+    """One bit a dimension; the items that the bits find are compared by the stored vectors."""
 
 
 def checked_index(index: object) -> IndexKind:
@@ -58,11 +59,11 @@ MAX_OWN_WEIGHT = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Neighbours(Told):
-    """The setting by which the items of a collection are indexed together with those next to them.
+    """The setting by which the items of a collection are indexed together with their neighbours.
 
-    Words: an item is found by its own, each counted ``own_weight`` times, and by those of its neighbours' bodies; a
-    title belongs to its item alone. Vectors: the mean of its own, weighing ``own_weight``, and its neighbours', each of
-    length 1. Raises ``InvalidRequestError`` for a name that no attribute can have, or a number out of its range.
+    Words: an item is found by its own words, each counted ``own_weight`` times, and by those of its neighbours' bodies;
+    a title belongs to its item alone. Vectors: the mean of its own, weighing ``own_weight``, and its neighbours', each
+    of length 1. Raises ``InvalidRequestError`` for a name that no attribute can have, or a number out of its range.
     """
 
     sequence: str
@@ -70,7 +71,8 @@ class Neighbours(Told):
     has no neighbours."""
     order: str = OCCURRED_AT
     """The order of a sequence: ``occurred_at``, or an attribute that is a number or an ISO 8601 time. Items without it
-    come last; equals are in order of their keys."""
+    come last; items with equal values are in order of their keys.
+    """
     before: int = 2
     """The number of preceding items that an item is indexed with, 0 to 20."""
     after: int = 2
@@ -102,7 +104,7 @@ def checked_neighbours(neighbours: object) -> Neighbours | None:
 
 
 def _check(name: str, value: object, least: int, most: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+    if not is_whole(value, least, most):
         raise InvalidRequestError(f"{name} is a whole number from {least} to {most}, not {value!r:.80}")
 
 
@@ -143,7 +145,7 @@ COUNTED_FIELDS = ("tags", "kind", "status", "source")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValueCount:
-    """Items of a collection that have one value of an attribute, or one tag."""
+    """The items of a collection that have one value of an attribute, or one tag."""
 
     value: str
     """The value as text; empty: the items have none."""
@@ -156,7 +158,7 @@ class ValueCount:
 def counted_field(name: object) -> Field:
     """The field whose values are to be counted, named as in a filter: ``/a/b`` is what attribute ``a`` has under ``b``.
 
-    Raises ``InvalidRequestError`` for one whose values are not counted, and for no name.
+    Raises ``InvalidRequestError`` for a field whose values are not counted, and for an empty name.
     """
     field = parse_field(name)
     if not field.is_attribute and field.name not in COUNTED_FIELDS:

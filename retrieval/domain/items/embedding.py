@@ -1,4 +1,4 @@
-"""Embedding spaces and the role that fills them."""
+"""Embedding spaces, and the protocol of the embedders that fill them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MAX_DIMENSIONS = 4000
 
 
 MAX_LABEL_LENGTH = 500
-"""Characters of each text that tells an embedding space from others."""
+"""The most characters of each text that identifies an embedding space."""
 
 
 class TextRole(StrEnum):
@@ -74,7 +74,7 @@ class EmbeddingSpace:
         return f"{self.provider}/{self.model}{revision} ({self.dimensions})"
 
     def prefix(self, role: TextRole) -> str:
-        """Gives the prefix of texts in that role."""
+        """The prefix of texts in that role."""
         return self.query_prefix if role is TextRole.QUERY else self.document_prefix
 
 
@@ -89,10 +89,10 @@ def cache_key(space: EmbeddingSpace, role: TextRole, text: str) -> bytes:
 class Embedder(Protocol):
     """Turns texts into vectors of one space.
 
-    ``retrieval.testing.check_embedder`` is its conformance suite. One that has to load a model before its first vector
-    may say so by an attribute ``needs_loading``: searches wait longer then. One whose model reads only the beginning of
-    a long text may say so by ``max_tokens`` and ``count_tokens``, which ``TokenMeasure`` describes: documents are
-    chunked by it, and reports tell of texts that were cut.
+    ``retrieval.testing.check_embedder`` is its conformance suite. An embedder that has to load a model before its first
+    vector may have an attribute ``needs_loading``: searches wait longer then. An embedder whose model reads only the
+    beginning of a long text may have ``max_tokens`` and ``count_tokens``, which ``TokenMeasure`` describes: documents
+    are chunked by them, and reports name texts that were cut.
     """
 
     @property
@@ -115,14 +115,14 @@ class TokenMeasure:
     """How long texts are for an embedder's model."""
 
     count_tokens: Callable[[Sequence[str]], Sequence[int]]
-    """The tokens of each text as the model is given it, with the space's prefix and what stands around it."""
+    """The tokens of each text as the model gets it, with the space's prefix and what is put around it."""
     max_tokens: int | None = None
     """The most tokens of one text that the model reads; None: unknown, or no limit."""
     around: int = 0
-    """The most tokens that stand around a text, its prefix included."""
+    """The most tokens that are put around a text, its prefix included."""
 
     def number_cut(self, texts: Sequence[str]) -> int:
-        """How many of the texts are longer than what the model reads."""
+        """The number of texts that are longer than the model reads."""
         most = self.max_tokens
         if most is None:
             return 0

@@ -1,4 +1,4 @@
-"""An item: one retrievable thing of a collection, as it is given, stored and changed. Pure."""
+"""An item: one retrievable thing of a collection, new, stored or changed. Pure."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Item(Told):
     title: str = ""
     body: str = ""
     kind: str = ""
-    """The sort of thing that it is, in the application's words."""
+    """The sort of thing, in the application's words."""
     tags: tuple[str, ...] = ()
     attributes: Mapping[str, Any] = field(default_factory=lambda: _EMPTY)
     """JSON values by name; filterable."""
@@ -77,7 +77,7 @@ class Item(Told):
 
     @classmethod
     def as_stored(cls, *, item_id: str, tags: Sequence[str] = (), **fields: Any) -> Self:
-        """The item as a database holds it: nothing is checked, as it may be older than what is checked."""
+        """The item as a database holds it, without checks: it may be older than the checks."""
         item = object.__new__(cls)
         attributes = MappingProxyType(dict(fields.pop("attributes", _EMPTY)))
         known = {"item_id": item_id, "tags": tuple(tags), "attributes": attributes}
@@ -86,7 +86,7 @@ class Item(Told):
         return item
 
     def changed(self, **fields: Any) -> Self:
-        """The item with these fields, which the caller has checked, in place of its own, which are stored already."""
+        """The item with these fields replaced; the caller has checked them."""
         return self.as_stored(**{**{name: getattr(self, name) for name in self.__slots__}, **fields})
 
     @property
@@ -104,10 +104,10 @@ class Item(Told):
 
 _ENCODE = json.JSONEncoder(sort_keys=True, ensure_ascii=False).encode
 
-ITEM_FIELDS = tuple(one.name for one in fields(Item))
-"""The fields of an item, its id first: the columns, a hit's parts and what surfaces send and tell follow from them."""
+ITEM_FIELDS = tuple(each.name for each in fields(Item))
+"""The fields of an item, its id first; the columns, a hit's parts and what surfaces show follow from them."""
 
-_BLANK = {one.name: one.default for one in fields(Item) if one.default is not MISSING}
+_BLANK = {each.name: each.default for each in fields(Item) if each.default is not MISSING}
 
 
 def text_hash(text: str) -> bytes:
@@ -128,7 +128,7 @@ def _check_text(name: str, value: object, item_id: object, *, is_line: bool = Fa
 
 
 def check_key(name: str, value: object, item_id: object, *, is_line: bool = True) -> None:
-    """Raise ``InvalidItemError`` for what no key, kind, status, source or tag can be."""
+    """Raise ``InvalidItemError`` for a value that no key, kind, status, source or tag can have."""
     _check_text(name, value, item_id, is_line=is_line)
     if _has_more_bytes(str(value), MAX_KEY_BYTES):
         key = item_id if isinstance(item_id, str) else None
@@ -162,13 +162,13 @@ def _attribute_name(name: object, item_id: str) -> str:
 
 
 def _inner_name(name: object, item_id: str) -> str:
-    """A name within an attribute's value, which is data as the value is."""
+    """Check a name within an attribute's value, which is data as the value is."""
     check_key("a name within an attribute", name, item_id, is_line=False)
     return str(name)
 
 
 def json_value(value: object, item_id: str, name: str = "an attribute", depth: int = 0) -> Any:
-    """An attribute's value as JSON can say it; dates and times become ISO 8601 texts. Raises ``InvalidItemError``."""
+    """An attribute's value as JSON can hold it; dates and times become ISO 8601 texts. Raises ``InvalidItemError``."""
     if depth > MAX_NESTING:
         raise InvalidItemError(f"item {item_id!r}: {name} is nested deeper than {MAX_NESTING} levels", item_id=item_id)
     if isinstance(value, str):
@@ -210,10 +210,10 @@ def _check_time(value: object, item_id: str) -> None:
 
 
 ABSENT = ""
-"""Said for a version: only if there is no such item."""
+"""In place of a version: only if there is no such item."""
 
 ANY = "*"
-"""Said for a version: only if there is such an item, whatever its version."""
+"""In place of a version: only if there is such an item, whatever its version."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -231,23 +231,25 @@ class Became(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredItem(Told):
-    """An item, and since when it is as it is."""
+    """A stored item, with its version and the times of its changes."""
 
     untold = frozenset({"item", "became"})
 
     item: Item
     version: str
-    """Another one after every change, 16 letters, digits, ``-`` and ``_``; nothing can be read from it.
+    """16 letters, digits, ``-`` and ``_`` without a meaning, different after every change.
 
-    What ``change(keeps_time=True)`` puts back as it was has its former version again: neither content nor time differ.
+    An item that ``change(keeps_time=True)`` restores has its former version again, because neither content nor time
+    differ.
     """
     created_at: datetime
     updated_at: datetime
     """The time of the last change."""
     became: Became | None = None
-    """The effect of the call that gave it; None: it was only read.
+    """The effect of the call that returned it; None: it was only read.
 
-    Beside what was there when the call looked: of those who put the same new id at once, each may say ``added``.
+    It compares with what was stored when the call looked, so of callers that put the same new id at once, each may get
+    ``added``.
     """
 
     def as_dict(self) -> dict[str, Any]:
@@ -256,10 +258,10 @@ class StoredItem(Told):
 
 
 def version_of(content_hash: bytes, updated_at: datetime) -> str:
-    """The version of what has that hash since that moment.
+    """The version of content with that hash since that moment.
 
-    The moment makes that content which comes back after another one is another version too, unless the change back
-    kept the time.
+    By the moment, content that returns after other content has a version of its own, unless the change back kept the
+    time.
     """
     moment = (updated_at - _EPOCH) // _MICROSECOND
     mixed = blake2b(content_hash + moment.to_bytes(8, "big", signed=True), digest_size=_VERSION_BYTES)
@@ -269,8 +271,8 @@ def version_of(content_hash: bytes, updated_at: datetime) -> str:
 def check_version(item_id: str, found: str | None, wanted: str | None) -> None:
     """Raise ``VersionConflictError`` if the item is not as wanted.
 
-    ``found`` is its version, None where it is not there; ``wanted`` is a version, ``ANY``, ``ABSENT``, or None, which
-    takes it however it is. Raises ``InvalidRequestError`` for anything else.
+    ``found`` is its version, None where there is no such item; ``wanted`` is a version, ``ANY``, ``ABSENT``, or None,
+    which accepts every state. Raises ``InvalidRequestError`` for anything else.
     """
     if wanted is not None and not isinstance(wanted, str):
         raise InvalidRequestError(f"a version is the text that came with the item, not {wanted!r:.80}")
@@ -290,7 +292,7 @@ def check_version(item_id: str, found: str | None, wanted: str | None) -> None:
 def merged(target: object, patch: object, depth: int = 0) -> Any:
     """The target with the patch's members in place of its own, and without those that are null there.
 
-    A patch that is no object takes the target's place. Raises ``InvalidItemError`` for one beyond 64 levels.
+    A patch that is no object takes the target's place. Raises ``InvalidItemError`` for a patch of more than 64 levels.
     """
     if depth > MAX_NESTING:
         raise InvalidItemError(f"a change is nested deeper than {MAX_NESTING} levels; flatten it")

@@ -57,7 +57,7 @@ def links_of(links: Links | None, keywords: Mapping[str, Sequence[str]]) -> Link
 
 
 def checked_links(links: Links) -> Links:
-    """The links, each once, without types that have none. Raises ``InvalidRequestError`` for what cannot be one."""
+    """The links, each once, without empty types. Raises ``InvalidRequestError`` for links that cannot be."""
     if not isinstance(links, Mapping):
         raise InvalidRequestError(f"links are a mapping such as {{'questions': ['q1']}}, not {links!r:.80}")
     found = {}
@@ -79,9 +79,11 @@ def checked_ids(name: str, ids: object) -> tuple[str, ...]:
     return tuple(dict.fromkeys(ids))
 
 
-def united(one: Links, other: Links) -> Links:
+def united(links: Links, other: Links) -> Links:
     """The links of both."""
-    return checked_links({name: [*one.get(name, ()), *other.get(name, ())] for name in dict.fromkeys([*one, *other])})
+    return checked_links(
+        {name: [*links.get(name, ()), *other.get(name, ())] for name in dict.fromkeys([*links, *other])}
+    )
 
 
 def _check_key(name: str, value: object) -> None:
@@ -96,7 +98,7 @@ _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 def extract_text(content: Any) -> str:
-    """The searchable text of a content: a text as it stands; of another JSON value its values in order, a line each.
+    """The searchable text of a content: a text unchanged; of another JSON value its values in order, a line each.
 
     Each value of an object has its key before it, in words: ``{"nextSteps": ["a", "b"]}`` gives the lines
     ``next steps: a`` and ``next steps: b``. Nothing stands for null; true and false are ``yes`` and ``no``.
@@ -148,7 +150,7 @@ def fingerprint(project_id: str, text: str) -> str:
 
 
 PROJECT, USER, CONTENT, FINGERPRINT = "project_id", "user_id", "content", "fingerprint"
-"""The attributes that a memory keeps of itself; no metadata may be named so."""
+"""The attributes that a memory uses itself; no metadata may have these names."""
 
 OWN_ATTRIBUTES = frozenset({PROJECT, USER, CONTENT, FINGERPRINT})
 
@@ -159,25 +161,25 @@ _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 class Duplicates(StrEnum):
-    """The treatment of a new memory that says the same as another one of its project."""
+    """The treatment of a new memory that states the same as another memory of its project."""
 
     REPORT = "report"
-    """It is stored, and the others are named."""
+    """The memory is stored, and the others are named."""
     MERGE = "merge"
-    """It joins the one that is most alike, of the same user and type."""
+    """The memory joins the most alike one of the same user and type."""
     KEEP = "keep"
     """It is stored, and nobody looks."""
 
 
 class FactOutcome(StrEnum):
-    """The outcome for a fact that was to be remembered."""
+    """The outcome for a fact to remember."""
 
     ADDED = "added"
     """It is a memory of its own."""
     SAME = "same"
-    """A memory said it already, and is linked to its turns too."""
+    """A memory stated it already, and is now linked to its turns too."""
     SUPERSEDED = "superseded"
-    """It is a memory of its own, and took another one's place."""
+    """It is a memory of its own, and replaced another."""
     REFUSED = "refused"
     """Nothing was stored of it."""
 
@@ -209,12 +211,12 @@ class NewMemory:
     relevance_score: float = 1.0
     """0 to 1."""
     expires_at: datetime | None = None
-    """The time from which searches no longer find it, and after which it is forgotten; None: never."""
+    """The time from which searches no longer find the memory, and after which it is forgotten; None: never."""
     metadata: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
     """Further attributes, to filter by."""
     status: str = "active"
     text: str | None = None
-    """The text of a content that was stored before, whose keys may have changed their order; None: of the content."""
+    """The text of a content that was stored before, whose keys may have changed their order; None: it is extracted."""
 
     def __post_init__(self) -> None:
         for name in ("project_id", "interaction_type"):
@@ -283,7 +285,7 @@ class Memory:
     links: Links
     relevance_score: float
     accesses: int
-    """The number of retrievals, as far as they are counted."""
+    """The number of times that it was retrieved, where that is counted."""
     last_accessed_at: datetime | None
     occurred_at: datetime
     expires_at: datetime | None
@@ -297,7 +299,7 @@ class Memory:
 
     @property
     def sources(self) -> tuple[str, ...]:
-        """The turns of conversations that it comes from, as ``session/number``; none: it was stored otherwise."""
+        """The turns of conversations that it comes from, as ``session/number``; empty: it comes from none."""
         return tuple(self.links.get(TURNS, ()))
 
     def as_dict(self) -> dict[str, Any]:
@@ -310,7 +312,7 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class Duplicate:
-    """A memory of the same project that says nearly the same."""
+    """A memory of the same project that states nearly the same."""
 
     memory_id: str
     similarity: float
@@ -326,15 +328,15 @@ class StoredMemory:
     is_new: bool
     """True if there was no memory of that id before."""
     duplicates: tuple[Duplicate, ...] = ()
-    """The memories that say nearly the same, the most alike first; those known when it was stored."""
+    """The memories that state nearly the same when it was stored, the most alike first."""
     merged_into: str | None = None
-    """The memory that it joined; None: it is one of its own."""
+    """The memory that it joined; None: it is a memory of its own."""
     notes: tuple[str, ...] = ()
-    """The reason why it waits for its vector, if it does."""
+    """The reason why its vector is still missing, if it is."""
 
 
 def checked_relevance(score: object, name: str = "relevance_score") -> float:
-    """A relevance, or another share of that name. Raises ``InvalidRequestError`` for any but a number from 0 to 1."""
+    """A relevance, or another share of that name. Raises ``InvalidRequestError`` unless it is a number from 0 to 1."""
     is_number = isinstance(score, int | float) and not isinstance(score, bool) and math.isfinite(score)
     if not is_number or not 0 <= float(score) <= 1:  # type: ignore[arg-type]
         raise InvalidRequestError(f"{name} is {score!r:.80}; it must be a number from 0 to 1")
@@ -358,7 +360,7 @@ def duplicates_named(name: str) -> Duplicates:
 
 
 def content_of(item: Item) -> Any:
-    """Gives what was stored as the item's content."""
+    """The content that was stored with the item."""
     return item.attributes.get(CONTENT, item.body)
 
 
@@ -368,7 +370,7 @@ def _check_time(name: str, value: object) -> None:
 
 
 def to_store(memory: Memory) -> NewMemory:
-    """The memory as it would be stored again: as it is, but for characters that are refused of new ones."""
+    """The memory as it would be stored again: without characters that new memories may not have."""
     return NewMemory(
         memory_id=memory.memory_id,
         project_id=memory.project_id,
@@ -396,7 +398,7 @@ def changed(memory: Memory, changes: dict[str, Any]) -> NewMemory:
 
 
 def merged(known: Memory, other: NewMemory) -> NewMemory:
-    """One memory of two that say the same: the text of the known one, the links of both, and of the rest the greater.
+    """One memory of two that state the same: the text of the known one, the links of both, and of the rest the greater.
 
     It is as relevant as the more relevant one, happened when the later one did, and expires when the last one does. A
     summary, and metadata, that the known one has not, are the other's.
@@ -419,7 +421,7 @@ def has_expired(memory: Memory | NewMemory, now: datetime) -> bool:
 
 
 def check_current(memory: Memory | NewMemory, now: datetime) -> None:
-    """Raises ``UnknownItemError`` for a memory whose time is over, which is soon forgotten."""
+    """Raises ``UnknownItemError`` for an expired memory, which is soon forgotten."""
     if has_expired(memory, now):
         raise UnknownItemError(
             f"memory {memory.memory_id!r:.80} expired at {memory.expires_at}; store it anew to keep it"
@@ -436,7 +438,7 @@ def may_join(known: Memory, other: NewMemory, now: datetime) -> bool:
 def history_of(memory_id: str, known: Mapping[str, Memory]) -> tuple[Memory, ...]:
     """The versions of a memory, the current one first and then those before it, of the memories that are known.
 
-    What was superseded later comes first; of those that lost their place to the same memory, the latest change.
+    Later superseded versions come first; of those that the same memory replaced, the latest changed.
     """
     newest, passed = memory_id, {memory_id}
     while (successor := known[newest].superseded_by) in known and successor not in passed:
@@ -445,8 +447,8 @@ def history_of(memory_id: str, known: Mapping[str, Memory]) -> tuple[Memory, ...
     found = [known[newest]]
     taken = {newest}
     for version in found:  # which grows meanwhile
-        before = [one for one in known.values() if one.superseded_by == version.memory_id]
-        before.sort(key=lambda one: (one.updated_at, one.memory_id), reverse=True)
-        found += [one for one in before if one.memory_id not in taken]
-        taken |= {one.memory_id for one in before}
+        before = [memory for memory in known.values() if memory.superseded_by == version.memory_id]
+        before.sort(key=lambda memory: (memory.updated_at, memory.memory_id), reverse=True)
+        found += [memory for memory in before if memory.memory_id not in taken]
+        taken |= {memory.memory_id for memory in before}
     return tuple(found)

@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import Any, overload
 from uuid import UUID
 
-from retrieval.domain.checks import STORED_NOTE, named, quoted_block, shown_line
+from retrieval.domain.checks import STORED_NOTE, is_whole, named, quoted_block, shown_line
 from retrieval.domain.items.chunking import BETWEEN_HEADINGS
 from retrieval.domain.items.item import Item
 from retrieval.domain.search.hit import Hit
@@ -21,10 +21,10 @@ _MAX_HEADING = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Passage:
-    """Chunks of a document that stand one behind the other, as one text."""
+    """Consecutive chunks of a document as one text."""
 
     document: str
-    """The document's id; of an item that is no chunk its own."""
+    """The document's id; of an item that is no chunk, the item's id."""
     title: str
     """The document's title."""
     headings: tuple[str, ...] = ()
@@ -52,13 +52,13 @@ class Passages(Sequence[Passage]):
 
     passages: tuple[Passage, ...]
     text: str
-    """Markdown, each passage under a heading that names its document, and behind ``>``; empty without passages."""
+    """Markdown: each passage quoted (``>``) under a heading that names its document; empty without passages."""
     tokens: int
     """The number of tokens of ``text``."""
     left_out: int = 0
     """Hits that had no room."""
     retrieval_id: UUID | None = None
-    """Under which the search is recorded, for feedback; None: it is not."""
+    """The identifier of the recorded search, for feedback; None: it is not recorded."""
     notes: tuple[str, ...] = ()
 
     @overload
@@ -92,13 +92,13 @@ class Passages(Sequence[Passage]):
 def place_of(item: Hit | Item) -> Place | None:
     """The place of a chunk in its document; None for an item that is no chunk."""
     document, number = item.attributes.get("document"), item.attributes.get("chunk")
-    if isinstance(document, str) and isinstance(number, int) and not isinstance(number, bool):
+    if isinstance(document, str) and is_whole(number):
         return document, number
     return None
 
 
 def places_around(hits: Sequence[Hit], around: int) -> list[Place]:
-    """The chunks beside the hits, up to so many on each side: the nearest ones first, and those of better hits."""
+    """The chunks beside the hits, up to so many on each side: the nearest first, then those of better hits."""
     known = {place_of(hit) for hit in hits}
     wanted: dict[Place, None] = {}
     for distance in range(1, around + 1):
@@ -114,22 +114,22 @@ def passages_of(
 ) -> tuple[tuple[Passage, ...], str, int]:
     """The passages, their text and how many hits had no room.
 
-    The hits are taken in their order, as long as the text fits; what room is left goes to the chunks beside them, in
+    The hits are taken in their order, as long as the text fits; the remaining room goes to the chunks beside them, in
     the order of ``order``.
     """
     parts: list[Hit | Item] = []
     passages: tuple[Passage, ...] = ()
     left_out = 0
     candidates: list[Hit | Item] = [*hits, *(beside[place] for place in order if place in beside)]
-    for one in candidates:
-        if isinstance(one, Item) and not _is_beside(one, parts):
+    for candidate in candidates:
+        if isinstance(candidate, Item) and not _is_beside(candidate, parts):
             continue
-        joined = _joined([*parts, one])
+        joined = _joined([*parts, candidate])
         if fits(page_of(joined)):
-            parts.append(one)
+            parts.append(candidate)
             passages = joined
         else:
-            left_out += isinstance(one, Hit)
+            left_out += isinstance(candidate, Hit)
     return passages, page_of(passages), left_out
 
 
@@ -144,7 +144,7 @@ def _joined(parts: Sequence[Hit | Item]) -> tuple[Passage, ...]:
     places = {place: part for part in parts if (place := place_of(part)) is not None}
     passages = [_passage([part]) for part in parts if place_of(part) is None]
     ordered = sorted(places)
-    for _, run in groupby(enumerate(ordered), key=lambda one: (one[1][0], one[1][1] - one[0])):
+    for _, run in groupby(enumerate(ordered), key=lambda entry: (entry[1][0], entry[1][1] - entry[0])):
         passages.append(_passage([places[place] for _, place in run]))
     return tuple(sorted(passages, key=lambda passage: passage.rank))
 
@@ -172,7 +172,7 @@ def _headings(chunk: Hit | Item) -> tuple[str, ...]:
 
 
 def text_of(chunks: Sequence[Hit | Item]) -> str:
-    """The chunks' texts, what two of them share once; the heading of a chunk that has another than the one before."""
+    """The chunks' texts, with shared text once, and a heading where it differs from the chunk before."""
     text, path = chunks[0].body, _headings(chunks[0])
     for chunk in chunks[1:]:
         overlap = chunk.attributes.get("overlap", 0)
@@ -186,7 +186,7 @@ def text_of(chunks: Sequence[Hit | Item]) -> str:
 
 
 def page_of(passages: Sequence[Passage]) -> str:
-    """The passages as Markdown; stored text stands behind ``>``, so that it passes for no line of the page."""
+    """The passages as Markdown; stored text is quoted (``>``), so that it cannot pass for a line of the page."""
     return "\n\n".join([STORED_NOTE, *map(_block, range(1, len(passages) + 1), passages)]) if passages else ""
 
 

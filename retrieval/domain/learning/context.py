@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from retrieval.domain.checks import check_flags, is_finite
+from retrieval.domain.checks import check_flags, is_finite, is_whole
 from retrieval.domain.errors import InvalidRequestError
 
 MAX_NAME_LENGTH = 200
@@ -93,7 +93,7 @@ def _check_complexity(value: object) -> None:
 
 
 def _check_backtracks(value: object) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MAX_BACKTRACKS:
+    if not is_whole(value, 0, MAX_BACKTRACKS):
         raise InvalidRequestError(
             f"backtracks is {value!r:.40}; it must be a whole number of at least 0 and at most {MAX_BACKTRACKS}"
         )

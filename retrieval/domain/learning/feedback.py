@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from hashlib import sha1
 from uuid import UUID
 
-from retrieval.domain.checks import checked_list, fault_of
+from retrieval.domain.checks import checked_list, fault_of, is_number
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.item import MAX_KEY_BYTES
 from retrieval.domain.learning.context import MAX_NAME_LENGTH, Context
@@ -217,7 +217,7 @@ def _reward(reward: object, helpful: object) -> float:
 
 
 def _number(name: str, value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+    if not is_number(value, 0, 1):
         raise InvalidRequestError(f"{name} is {value!r:.80}; it must be a number from 0 to 1")
     return float(value) if value >= LEAST_NUMBER else 0.0
 

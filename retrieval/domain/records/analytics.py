@@ -1,4 +1,4 @@
-"""Figures about searches and feedback: what there is to ask, and what was answered."""
+"""Figures about searches and feedback: the views, the queries and their results."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any, overload
 from uuid import UUID
 
-from retrieval.domain.checks import fault_of
+from retrieval.domain.checks import fault_of, is_whole
 from retrieval.domain.errors import InvalidLimitError, InvalidRequestError
 from retrieval.domain.notebook import table_html, text_html
 from retrieval.domain.told import Told
@@ -37,7 +37,7 @@ class AnalyticsView(Told):
     about: str
     columns: tuple[AnalyticsColumn, ...]
     is_function: bool
-    """True if it sums up a period, which it takes as arguments; otherwise it is a list with a column of time."""
+    """True if the view sums up a period, given as arguments; False if it is a list with a column of time."""
 
     @property
     def time_column(self) -> AnalyticsColumn | None:
@@ -78,7 +78,7 @@ class ViewQuestion:
                 f"since, {self.since.isoformat()}, is after until, {self.until.isoformat()}; exchange them"
             )
         limit: object = self.limit
-        if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
+        if limit is not None and not is_whole(limit, 1):
             raise InvalidLimitError(f"limit is {limit!r:.80}; it must be a whole number of at least 1")
 
     def _check_begin(self) -> None:
@@ -89,9 +89,9 @@ class ViewQuestion:
                 raise InvalidRequestError(f"since is {self.since} before until, which is before all times") from None
 
     def begins(self, default: timedelta | None) -> datetime | timedelta | None:
-        """The time that the period begins at, or how long before now; ``default`` is its length where none is said.
+        """The beginning of the period, or its age; ``default`` is the length where none is given.
 
-        None: it is not said, and ends now or never.
+        None: the period is open.
         """
         since = self.since if self.since is not None or self.until is None else default
         if isinstance(since, timedelta) and self.until is not None:

@@ -1,4 +1,4 @@
-"""A recorded search as it is read and told: its record, and all that follows from the record. Pure."""
+"""A recorded search as it is read and shown: its record, and all that follows from the record. Pure."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Optional = Sequence[float | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedPool:
-    """A recorded search, as far as another policy needs it to answer the same. Columns follow ``item_ids``."""
+    """The part of a recorded search that another policy needs to answer it. Columns follow ``item_ids``."""
 
     retrieval_id: UUID
     retrieved_at: datetime
@@ -38,7 +38,7 @@ class RecordedPool:
     policy: str
     """Name and version of the exploration policy that ran."""
     origin: str = ""
-    """The part of an application that put the answer together; empty: a search."""
+    """The part of an application that composed the answer; empty: a search."""
     seed: int
     """The seed of everything random in the search."""
     item_ids: Sequence[str]
@@ -51,9 +51,9 @@ class RecordedPool:
     bests: Mapping[str, float] = field(default_factory=dict)
     """The score that a weighted sum takes as 1, by leg."""
     rerank: Optional = ()
-    """The reranker's scores; None for what it was not sent; empty: none answered."""
+    """The reranker's scores; None for items that it was not sent; empty: no reranker answered."""
     reranker: str = ""
-    """The reranker's name; empty: none answered."""
+    """The reranker's name; empty: no reranker answered."""
     learned: Optional = ()
     """The learned rewards; empty: nothing learned counted."""
     effective_sample_size: Optional = ()
@@ -253,12 +253,12 @@ class RetrievalSummary(Told):
     retrieved_at: datetime
     query: str
     origin: str
-    """The part of an application that put the answer together; empty: a search."""
+    """The part of an application that composed the answer; empty: a search."""
     actor: str
     session: str
     domain: str
     profile_version: int
-    """0: the call brought its own, or an application put the answer together."""
+    """0: the call brought its own profile, or an application composed the answer."""
     path: str
     hits: int
     top_score: float | None
@@ -274,7 +274,7 @@ class RecordedRetrieval(Told):
     retrieved_at: datetime
     collection: str
     origin: str
-    """The part of an application that put the answer together; empty: a search."""
+    """The part of an application that composed the answer; empty: a search."""
     query: str
     is_by_vector: bool
     """True if the caller gave a vector; otherwise the words were embedded."""
@@ -284,7 +284,7 @@ class RecordedRetrieval(Told):
     """The rest of what was asked, such as ``limit``, ``group_by`` and the call's own ``profile``."""
     context: Context
     profile_version: int
-    """0: the call brought its own, or an application put the answer together."""
+    """0: the call brought its own profile, or an application composed the answer."""
     model_version: int
     """The version of the learned reward; 0: nothing learned counted."""
     policy: str

@@ -24,9 +24,9 @@ DEFAULT_SCHEDULE: Mapping[str, str] = {
     "reindex": OFF,
     "doctor": OFF,
 }
-"""Cron expressions by job, in UTC, or ``off``. What is done often costs one look where there is nothing to do."""
+"""Cron expressions by job, in UTC, or ``off``. A frequent job costs one statement where there is nothing to do."""
 
 
 def schedule(changes: Mapping[str, str]) -> dict[str, str]:
-    """The cron expression of every job that has one, by name: the defaults with the changes put in."""
+    """The cron expression of every scheduled job, by name: the defaults with the changes."""
     return {job: cron for job, cron in {**DEFAULT_SCHEDULE, **changes}.items() if cron != OFF}

@@ -1,4 +1,4 @@
-"""A search as it is kept: what cannot be computed from the rest; and an answer of an application. Light to import."""
+"""A search as it is stored: what cannot be computed from the rest; and an answer of an application. Light to import."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ USUAL: Mapping[str, Any] = MappingProxyType(
         "min_relevance": None,
     }
 )
-"""The request's usual values, which are not kept; see ``retrieval.engine.record``."""
+"""The request's usual values, which are not stored; see ``retrieval.engine.record``."""
 
 
 def unusual(request: Mapping[str, Any]) -> dict[str, Any]:
-    """The members of a request that differ from the usual ones: a record keeps these alone."""
+    """The members of a request that differ from the usual ones; a record stores only these."""
     return {name: value for name, value in request.items() if name not in USUAL or value != USUAL[name]}
 
 
@@ -82,7 +82,7 @@ class SearchRecord:
     request: Mapping[str, Any]
     """The rest of what was asked: see ``retrieval.engine.record``; without what is as ``USUAL``."""
     profile_version: int
-    """0: the call brought its own, which stands in ``request``, or an application put the answer together."""
+    """0: the call brought its own profile, which stands in ``request``, or an application composed the answer."""
     model_version: int
     """0: nothing learned counted."""
     policy: str
@@ -143,7 +143,7 @@ class SearchRecord:
 
     @property
     def origin(self) -> str:
-        """The part of an application that put the answer together; empty: a search."""
+        """The part of an application that composed the answer; empty: a search."""
         return str(self.request.get("origin", ""))
 
 
@@ -218,8 +218,8 @@ class ComposedAnswer:
     def record(self) -> SearchRecord:
         """Everything that is kept. No legs ran, so what was shown is all that can be learned from."""
         retrieved_at = time_of(self.retrieval_id)
-        scores = [one.score for one in self.shown]
-        pool = sorted(self.shown, key=lambda one: (-one.relevance, one.item_id))
+        scores = [item.score for item in self.shown]
+        pool = sorted(self.shown, key=lambda candidate: (-candidate.relevance, candidate.item_id))
         return SearchRecord(
             collection_id=self.collection_id,
             retrieval_id=self.retrieval_id,
@@ -252,25 +252,26 @@ class ComposedAnswer:
             score_spread=score_spread(scores),
             generation_triggered=self.context.generated,
             backtrack_count=self.context.backtracks,
-            pool_items=[one.item_id for one in pool],
+            pool_items=[candidate.item_id for candidate in pool],
             measures=("relevance", "score"),
-            pool_values=([one.relevance for one in pool], [one.score for one in pool]),
+            pool_values=([candidate.relevance for candidate in pool], [candidate.score for candidate in pool]),
             **shown_columns(
-                items=[one.item_id for one in self.shown],
+                items=[item.item_id for item in self.shown],
                 scores=scores,
-                slots=[one.slot for one in self.shown],
-                propensities=[one.propensity for one in self.shown],
+                slots=[item.slot for item in self.shown],
+                propensities=[item.propensity for item in self.shown],
                 rank_propensities=[
-                    one.propensity if one.rank_propensity is None else one.rank_propensity for one in self.shown
+                    item.propensity if item.rank_propensity is None else item.rank_propensity for item in self.shown
                 ],
             ),
-            shown_signals=[{name: {"raw": value} for name, value in one.signals.items()} for one in self.shown],
+            shown_signals=[{name: {"raw": value} for name, value in item.signals.items()} for item in self.shown],
         )
 
     @property
     def _policy(self) -> str:
         """Chance was the application's own, where there was any."""
         is_certain = all(
-            one.slot is Slot.EXPLOIT and one.propensity == 1 and one.rank_propensity in (None, 1) for one in self.shown
+            item.slot is Slot.EXPLOIT and item.propensity == 1 and item.rank_propensity in (None, 1)
+            for item in self.shown
         )
         return NO_POLICY if is_certain else f"{self.origin}/1"

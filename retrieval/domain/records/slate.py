@@ -1,4 +1,4 @@
-"""A slate: the items that a search or an application shows, with why each is there and how probable that was. Pure."""
+"""A slate: the items that a search or an application shows, with the reason and the probability of each. Pure."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class ShownItem:
     rank_propensity: float | None = None
     """The probability that it was shown at this rank, above 0 and at most ``propensity``.
 
-    None: as probable as that it was shown, which is so where an item, if shown, has no other rank.
+    None: equal to ``propensity``, for an item that has no other rank if it is shown.
     """
 
     def __post_init__(self) -> None:
@@ -91,7 +91,7 @@ class ShownItem:
 
 
 def _checked_signals(item_id: str, signals: object) -> Mapping[str, float]:
-    """The signals, in a mapping that nobody changes."""
+    """The signals, in a mapping that cannot be changed."""
     if not isinstance(signals, Mapping):
         raise InvalidRequestError(f"{item_id!r:.80}: signals are {signals!r:.80}; they come as numbers by name")
     for name, value in signals.items():

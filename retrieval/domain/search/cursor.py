@@ -1,7 +1,7 @@
-"""Cursors: the hits of a search that were shown, so that its next page doubles nothing and leaves nothing out. Pure.
+"""Cursors: the hits of a search that were shown, so that its next page repeats and omits none. Pure.
 
 A cursor holds a hash of each hit shown, and one of the question. The next page is the search again, as far as it needs
-to go, without the hits shown: what is written meanwhile moves hits, and none that was there is doubled or lost.
+to go, without the hits shown: writes meanwhile move hits, but none that existed is repeated or lost.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Cursor:
         return _hash(item_id.encode()) in self.shown
 
     def after(self, item_ids: Iterable[str]) -> Cursor:
-        """The cursor once these hits are shown, too."""
+        """The cursor after these hits are shown too."""
         return replace(self, shown=self.shown | {_hash(item_id.encode()) for item_id in item_ids})
 
     def __str__(self) -> str:
@@ -45,8 +45,8 @@ class Cursor:
 def read_cursor(text: object, question: str) -> Cursor:
     """The cursor that a page gave as ``next``; of an empty text the one before the first page.
 
-    ``question`` says all that is asked, in the same words for each page. Raises ``InvalidRequestError`` for anything
-    else, and for the cursor of another question.
+    ``question`` holds all that is asked, and is the same text for each page. Raises ``InvalidRequestError`` for
+    anything else, and for the cursor of another question.
     """
     asked = _hash(question.encode(errors="replace"))
     if text == "":

@@ -101,26 +101,26 @@ THRESHOLD = 0.9
 """The similarity from which two memories are near-duplicates."""
 
 NEGATIONS = frozenset("no not never none nobody nothing neither nor without cannot don doesn didn isn wasn won".split())  # noqa: SIM905
-"""Words that turn a statement around; of a contraction, what stands before its apostrophe."""
+"""Words that negate a statement; of a contraction, the part before its apostrophe."""
 
 
-def similarity(one: str, other: str, cosine: float | None = None) -> float:
+def similarity(first: str, second: str, cosine: float | None = None) -> float:
     """The similarity of two texts, 0 to 1: the overlap of their words, or the cosine of their vectors if greater.
 
-    1 where the words are the same in the same order. 0 where their numbers differ, or one of them says no where the
-    other does not: however alike their words and vectors are, they do not say the same.
+    1 where the words are the same in the same order. 0 where their numbers differ, or only one of them is negated:
+    however alike their words and vectors are, they do not state the same.
     """
-    if normalised(one) == normalised(other) and (normalised(one) or one.strip() == other.strip()):
+    if normalised(first) == normalised(second) and (normalised(first) or first.strip() == second.strip()):
         return 1.0
-    mine, theirs = frozenset(words(one)), frozenset(words(other))
+    mine, theirs = frozenset(words(first)), frozenset(words(second))
     if _facts(mine) != _facts(theirs):
         return 0.0
     return max(jaccard(mine, theirs), min(1.0, cosine or 0.0))
 
 
-def jaccard(one: AbstractSet[str], other: AbstractSet[str]) -> float:
+def jaccard(first: AbstractSet[str], second: AbstractSet[str]) -> float:
     """Words of both / words of either, stop words apart, 0 to 1 (Jaccard, 1901); 0 where there are none."""
-    mine, theirs = one - STOP_WORDS, other - STOP_WORDS
+    mine, theirs = first - STOP_WORDS, second - STOP_WORDS
     return len(mine & theirs) / len(mine | theirs) if mine | theirs else 0.0
 
 

@@ -97,11 +97,11 @@ def refined(
     return {**found, REFINING: list(alike)}
 
 
-def scaled_parts(one: Fused, total: float) -> tuple[Contribution, ...]:
+def scaled_parts(fused: Fused, total: float) -> tuple[Contribution, ...]:
     """The contributions to a candidate's score, in the same proportions, so that they add up to the total."""
-    if one.score > 0:
-        return tuple(part._replace(value=part.value / one.score * total) for part in one.contributions)
-    return tuple(part._replace(value=total / len(one.contributions)) for part in one.contributions)
+    if fused.score > 0:
+        return tuple(part._replace(value=part.value / fused.score * total) for part in fused.contributions)
+    return tuple(part._replace(value=total / len(fused.contributions)) for part in fused.contributions)
 
 
 def _valued(rankings: Rankings, weights: Mapping[str, float], fusion: Fusion) -> list[_Valued]:

@@ -9,6 +9,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Any
 
+from retrieval.domain.checks import is_whole
 from retrieval.domain.errors import InvalidProfileError
 from retrieval.domain.search.diversity import Diversity
 from retrieval.domain.search.profile_parts import Exploration, Learned, Recording, check_share
@@ -80,7 +81,7 @@ class Fusion:
         if self.kind not in tuple(FusionKind):
             raise InvalidProfileError(f"there is no fusion {self.kind!r:.80}; there are {', '.join(FusionKind)}")
         object.__setattr__(self, "kind", FusionKind(self.kind))
-        if isinstance(self.k, bool) or not isinstance(self.k, int) or not 1 <= self.k <= MAX_RRF_K:
+        if not is_whole(self.k, 1, MAX_RRF_K):
             raise InvalidProfileError(
                 f"fusion k is {self.k!r:.40}; it must be a whole number of at least 1 and at most {MAX_RRF_K} "
                 "(60 is customary)"
@@ -127,7 +128,7 @@ class Profile(Told):
         legs = {leg_name(name).value: _checked_weight(name, weight) for name, weight in self.legs.items()}
         if not legs or not any(legs.values()):
             raise InvalidProfileError("a profile needs at least one leg with a weight above 0")
-        if isinstance(self.depth, bool) or not isinstance(self.depth, int) or not 1 <= self.depth <= MAX_DEPTH:
+        if not is_whole(self.depth, 1, MAX_DEPTH):
             raise InvalidProfileError(f"depth is {self.depth!r:.40}; it must be a whole number, 1 to {MAX_DEPTH}")
         object.__setattr__(self, "legs", MappingProxyType(legs))
         if self.synonyms != ():

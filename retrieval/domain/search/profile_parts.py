@@ -6,7 +6,7 @@ import sys
 from dataclasses import dataclass
 from enum import StrEnum
 
-from retrieval.domain.checks import is_finite
+from retrieval.domain.checks import is_finite, is_number, is_whole
 from retrieval.domain.errors import InvalidProfileError
 from retrieval.domain.told import Told
 
@@ -20,13 +20,13 @@ def check_share(name: str, value: object) -> None:
 
 def check_whole(name: str, value: object, least: int, most: int) -> None:
     """Raise ``InvalidProfileError`` unless the value is a whole number in the range."""
-    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+    if not is_whole(value, least, most):
         raise InvalidProfileError(f"{name} is {value!r:.80}; it must be a whole number from {least} to {most}")
 
 
 def check_weight(name: str, value: object) -> float:
     """The number. Raises ``InvalidProfileError`` unless it is finite and at least 0."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= sys.float_info.max:
+    if not is_number(value, 0, sys.float_info.max):
         raise InvalidProfileError(f"{name} is {value!r:.80}; it must be a number of at least 0")
     return float(value)
 

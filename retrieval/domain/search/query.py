@@ -91,8 +91,8 @@ def parse_query(text: str, *, needs_words: bool = True) -> ParsedQuery:
 
 def plain_parts(text: str) -> list[tuple[int, str]]:
     """The pieces of a query that are neither phrases, exclusions nor prefixes, each with its place."""
-    found = [(one, *_kind(one)) for one in _TOKEN.finditer(text)]
-    return [(one.start(), one[0]) for one, kind, _ in found if kind is _Kind.WORD]
+    found = [(token, *_kind(token)) for token in _TOKEN.finditer(text)]
+    return [(token.start(), token[0]) for token, kind, _ in found if kind is _Kind.WORD]
 
 
 class _Kind(Enum):

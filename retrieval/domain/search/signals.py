@@ -10,7 +10,7 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, ClassVar
 
-from retrieval.domain.checks import is_storable, stored_time
+from retrieval.domain.checks import is_storable, is_whole, stored_time
 from retrieval.domain.errors import InvalidProfileError
 from retrieval.domain.learning.arm import rate
 from retrieval.domain.search.profile_parts import check_share, check_weight
@@ -277,7 +277,7 @@ class TagMatch(Signal):
 
     def __post_init__(self) -> None:
         Signal.__post_init__(self)
-        if isinstance(self.most, bool) or not isinstance(self.most, int) or self.most < 1:
+        if not is_whole(self.most, 1):
             raise InvalidProfileError(f"most of signal 'tag_match' is {self.most!r:.80}; give a whole number from 1 on")
 
     def value(self, facts: Facts, asked: Question) -> float:

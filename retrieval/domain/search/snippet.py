@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from retrieval.domain.checks import is_whole
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.search.query import UNSPACED
 from retrieval.domain.told import Told
@@ -51,7 +52,7 @@ class Snippet(Told):
 
 def checked_size(size: object) -> int:
     """The characters of a snippet. Raises ``InvalidRequestError``."""
-    if isinstance(size, bool) or not isinstance(size, int) or not SMALLEST <= size <= LARGEST:
+    if not is_whole(size, SMALLEST, LARGEST):
         raise InvalidRequestError(
             f"snippet is {size!r:.80}; it must be a number of characters from {SMALLEST} to {LARGEST}"
         )
@@ -67,10 +68,12 @@ def snippet_of(marked: str, words: str, prefixes: Sequence[str], size: int) -> S
     text, spans = _unmarked(marked)
     spans = _apart([*spans, *_beginning(text, prefixes), *_pairs(text, words)])
     start, end = _best_window(text, spans, size)
-    shown = [(one - start, other - start) for one, other in spans if start <= one and other <= end]
+    shown = [(span - start, other - start) for span, other in spans if start <= span and other <= end]
     part = text[start:end]
     before, behind = "…" * (start > 0), "…" * (end < len(text) or len(text) >= READ)
-    return Snippet(f"{before}{part}{behind}", tuple((one + len(before), other + len(before)) for one, other in shown))
+    return Snippet(
+        f"{before}{part}{behind}", tuple((begin + len(before), other + len(before)) for begin, other in shown)
+    )
 
 
 def _unmarked(marked: str) -> tuple[str, list[Span]]:
@@ -117,8 +120,8 @@ def _best_window(text: str, spans: Sequence[Span], size: int) -> Span:
     best: tuple[int, int] = (0, 0)
     first, last = 0, 0
     for place, (start, _) in enumerate(spans):
-        within = [one for one in spans[place : place + size] if one[1] <= start + size]
-        held = (len({text[one:other].casefold() for one, other in within}), len(within))
+        within = [span for span in spans[place : place + size] if span[1] <= start + size]
+        held = (len({text[begin:other].casefold() for begin, other in within}), len(within))
         if held > best:
             best, first, last = held, start, within[-1][1]
     start = max(0, min(first - (size - (last - first)) // 2, len(text) - size))

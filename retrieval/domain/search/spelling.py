@@ -89,7 +89,7 @@ def one_edit_away(word: str, *, accents: bool) -> list[str]:
     made += [head + tail[1] + tail[0] + tail[2:] for head, tail in halves if len(tail) > 1]
     made += [head + letter + tail[1:] for head, tail in halves if tail for letter in letters]
     made += [head + letter + tail for head, tail in halves for letter in letters]
-    return [one for one in dict.fromkeys(made) if one != word]
+    return [spelling for spelling in dict.fromkeys(made) if spelling != word]
 
 
 def _letters(word: str, *, accents: bool) -> str:
@@ -132,12 +132,12 @@ def likeliest(word: str, near: Iterable[NearWord]) -> NearWord | None:
     many as one whose letter was left out, doubled or exchanged.
     """
 
-    def merit(one: NearWord) -> tuple[float, ...]:
-        same_letters = sorted(word) == sorted(one.spelling) or len(word) != len(one.spelling)
-        weighed = math.log1p(one.items) + (word[0] == one.spelling[0]) * 2 + same_letters
-        return -one.edits, weighed, len(one.spelling)
+    def merit(known: NearWord) -> tuple[float, ...]:
+        same_letters = sorted(word) == sorted(known.spelling) or len(word) != len(known.spelling)
+        weighed = math.log1p(known.items) + (word[0] == known.spelling[0]) * 2 + same_letters
+        return -known.edits, weighed, len(known.spelling)
 
-    return max(near, key=lambda one: (*merit(one), one.spelling), default=None)
+    return max(near, key=lambda known: (*merit(known), known.spelling), default=None)
 
 
 def spelling_of(term: str, word: str, texts: Iterable[str]) -> str | None:
@@ -147,12 +147,12 @@ def spelling_of(term: str, word: str, texts: Iterable[str]) -> str | None:
     """
     beginning = term[:-1]
     found = (match[0].lower() for text in texts for match in _WORD.finditer(text))
-    alike = [one for one in dict.fromkeys(found) if one.startswith(beginning)]
+    alike = [spelling for spelling in dict.fromkeys(found) if spelling.startswith(beginning)]
     matcher = difflib.SequenceMatcher(b=word, autojunk=False)
 
-    def likeness(one: str) -> tuple[bool, float]:
-        matcher.set_seq1(one)
-        return one.startswith(term), matcher.ratio()
+    def likeness(spelling: str) -> tuple[bool, float]:
+        matcher.set_seq1(spelling)
+        return spelling.startswith(term), matcher.ratio()
 
     return max(alike, key=likeness, default=None)
 
@@ -226,11 +226,11 @@ def completions_of(text: Typed, found: Sequence[tuple[str, str, str]], limit: in
             leading.append(Title(item_id, title))
         elif title and (not begun or word.search(title)):
             holding.append(Title(item_id, title))
-        spellings = {one.rstrip("'’-") for one in word.findall(f"{title}\n{body}")} if begun else set()
+        spellings = {spelling.rstrip("'’-") for spelling in word.findall(f"{title}\n{body}")} if begun else set()
         for spelling in spellings:
             written.setdefault(spelling.casefold(), Counter())[spelling] += 1
-        holders.update({one.casefold() for one in spellings})
-    best = sorted(holders, key=lambda one: (-holders[one], len(one), one))
+        holders.update({spelling.casefold() for spelling in spellings})
+    best = sorted(holders, key=lambda folded: (-holders[folded], len(folded), folded))
     usual = [
         min(written[one], key=lambda spelling: (-written[one][spelling], not spelling.islower(), spelling))
         for one in best

@@ -85,23 +85,23 @@ def paired(said: str, first: Phrase, second: Phrase) -> Said | None:
     return Said(begin, second.end, start, end, max(first.certainty, second.certainty))
 
 
-def related(said: str, one: Phrase) -> Said | None:
+def related(said: str, phrase: Phrase) -> Said | None:
     """The phrase with what stands right before it; None if it names no time there, as "may" alone does not."""
-    whole = _with_part(said, one)
+    whole = _with_part(said, phrase)
     before = max(0, whole.begin - _REACH), whole.begin
-    if (beside := _BESIDE.search(said, *before)) and not one.side:
+    if (beside := _BESIDE.search(said, *before)) and not phrase.side:
         return _said(replace(whole, begin=beside.start(), span=_beside(whole.span, beside)))
     if side := _SIDE.search(said, *before):
-        if side["side"] == "by" and one.needs_lead:  # it may be a person: "a book by May"
+        if side["side"] == "by" and phrase.needs_lead:  # it may be a person: "a book by May"
             return None
         return _said(replace(whole, begin=side.start()), side["side"])
-    if one.needs_lead and whole is one and not _IN.search(said, *before):
+    if phrase.needs_lead and whole is phrase and not _IN.search(said, *before):
         return None
-    return _said(whole, one.side)
+    return _said(whole, phrase.side)
 
 
-def _said(one: Phrase, side: str = "") -> Said:
-    start, end = one.span.start, one.span.end
+def _said(phrase: Phrase, side: str = "") -> Said:
+    start, end = phrase.span.start, phrase.span.end
     bounds: dict[str, tuple[datetime | None, datetime | None]] = {
         "": (start, end),
         "since": (start, None),
@@ -110,7 +110,7 @@ def _said(one: Phrase, side: str = "") -> Said:
         "before": (None, start),
         "prior to": (None, start),
     }
-    return Said(one.begin, one.end, *bounds.get(side, (None, end)), one.certainty)
+    return Said(phrase.begin, phrase.end, *bounds.get(side, (None, end)), phrase.certainty)
 
 
 def _in_one_year(first: Phrase, second: Phrase) -> datetime | None:
@@ -125,12 +125,12 @@ def _in_one_year(first: Phrase, second: Phrase) -> datetime | None:
         return None
 
 
-def _with_part(said: str, one: Phrase) -> Phrase:
+def _with_part(said: str, phrase: Phrase) -> Phrase:
     """The part of it that is meant: "late", "the first week of"."""
-    match = _PART.search(said, max(0, one.begin - _REACH), one.begin)
-    if match is None or one.certainty is Certainty.VAGUE:
-        return one
-    return replace(one, begin=match.start(), span=_part(one.span, match))
+    match = _PART.search(said, max(0, phrase.begin - _REACH), phrase.begin)
+    if match is None or phrase.certainty is Certainty.VAGUE:
+        return phrase
+    return replace(phrase, begin=match.start(), span=_part(phrase.span, match))
 
 
 def _part(span: Span, match: re.Match[str]) -> Span:

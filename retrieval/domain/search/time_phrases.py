@@ -290,7 +290,7 @@ def phrases(said: str, now: datetime) -> list[Phrase]:
             taken.append(match.span())
             if (one := _phrase(rule, match, now)) is not None:
                 found.append(one)
-    return sorted(found, key=lambda one: one.begin)
+    return sorted(found, key=lambda phrase: phrase.begin)
 
 
 def _phrase(rule: _Rule, match: re.Match[str], now: datetime) -> Phrase | None:

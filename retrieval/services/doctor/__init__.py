@@ -1,7 +1,7 @@
-"""The doctor: facts about an installation are read in few statements, and pure checks say what they mean.
+"""The doctor: a few statements read the facts about an installation, and pure checks turn them into findings.
 
-``diagnose`` reads and checks; ``examine`` opens the database for it; ``diagnose_closed`` does what
-can be done where it does not open; ``examine_collection`` is the job.
+``diagnose`` reads and checks; ``examine`` opens the database for it; ``diagnose_closed`` finds what can be found where
+it does not open; ``examine_collection`` is the job.
 """
 
 from __future__ import annotations

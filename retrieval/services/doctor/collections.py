@@ -32,14 +32,14 @@ class EmbedderState:
     """The space's name."""
     is_configured: bool
     problem: str = ""
-    """Why it gave no vector; empty: it gave one, of the right shape."""
+    """Why it returned no usable vector; empty: it returned one of the right shape."""
 
 
 async def try_embedders(
     workplace: Workplace, tenant_id: int, collections: Sequence[StoredCollection]
 ) -> list[EmbedderState]:
     """Ask each embedder that the collections need for one vector."""
-    spaces = dict.fromkeys(one.space for one in collections if one.space is not None)
+    spaces = dict.fromkeys(collection.space for collection in collections if collection.space is not None)
     return await asyncio.gather(*(_tried(workplace, tenant_id, space) for space in spaces))
 
 
@@ -58,20 +58,20 @@ async def _tried(workplace: Workplace, tenant_id: int, space: StoredSpace) -> Em
 
 
 def check_embedders(states: Sequence[EmbedderState]) -> Iterator[Finding]:
-    """Each space that collections use has an embedder that answers."""
-    for one in states:
-        if not one.is_configured:
-            found = f"no embedder is configured for space {one.space}: texts are searched for by words alone"
+    """Check that each space that collections use has an embedder that answers."""
+    for state in states:
+        if not state.is_configured:
+            found = f"no embedder is configured for space {state.space}: texts are searched for by words alone"
             mend = "set RETRIEVAL_EMBEDDER to that of the space, or move its collections to another: retrieval reembed"
-            yield Finding(check="embedder", severity=Severity.WARNING, about=one.space, found=found, mend=mend)
-        elif one.problem:
-            found = f"the embedder of space {one.space} gives no vectors: {one.problem}"
+            yield Finding(check="embedder", severity=Severity.WARNING, about=state.space, found=found, mend=mend)
+        elif state.problem:
+            found = f"the embedder of space {state.space} gives no vectors: {state.problem}"
             mend = "see docs/how-to/embedders.md; items wait and are embedded once it answers"
-            yield Finding(check="embedder", severity=Severity.ERROR, about=one.space, found=found, mend=mend)
+            yield Finding(check="embedder", severity=Severity.ERROR, about=state.space, found=found, mend=mend)
 
 
 OLD_RECALL = timedelta(days=30)
-"""A recall that was measured longer ago says little about now."""
+"""A recall that was measured longer ago than this says little about today."""
 
 
 def index_of(state: CollectionState, indexes: dict[str, IndexState]) -> IndexState | None:
@@ -83,7 +83,7 @@ def index_of(state: CollectionState, indexes: dict[str, IndexState]) -> IndexSta
 def check_collection(
     state: CollectionState, index: IndexState | None, now: datetime, *, has_worker: bool
 ) -> Iterator[Finding]:
-    """One collection, with its HNSW index if it has one; ``has_worker``: whether somebody sees to what waits."""
+    """Check one collection, with its HNSW index if it has one; ``has_worker``: whether a worker runs."""
     yield from _check_waiting(state, has_worker=has_worker)
     yield from _check_index(state, index)
     yield from _check_bits(state)
@@ -198,11 +198,11 @@ def _check_recall(state: CollectionState, now: datetime) -> Iterator[Finding]:
 
 
 LATE_SECONDS = 3600
-"""A job that has been waiting for longer is late: each is due, and done, within minutes."""
+"""A job that has waited longer than this is late: jobs are usually done within minutes."""
 
 
 def no_queue(schema: str) -> Finding:
-    """The queue is gone: nothing can be put into it, and no worker starts."""
+    """The queue's tables are gone: no job can be added, and no worker starts."""
     return Finding(
         check="worker",
         severity=Severity.ERROR,
@@ -213,7 +213,7 @@ def no_queue(schema: str) -> Finding:
 
 
 def check_queue(queue: QueueFacts) -> Iterator[Finding]:
-    """A worker lives, and jobs neither fail, nor hang, nor wait."""
+    """Check that a worker is alive, and that no job fails, hangs or waits for long."""
     yield from _check_worker(queue)
     if queue.failed:
         yield Finding(
@@ -254,7 +254,7 @@ def _check_worker(queue: QueueFacts) -> Iterator[Finding]:
 
 
 def check_months(missing: Sequence[str], collection: str | None) -> Iterator[Finding]:
-    """The months that recorded searches fall into are made ahead; ``collection``: one to run the job by."""
+    """Check that partitions exist for the coming months of searches; ``collection``: one by which to run the job."""
     if not missing:
         return
     yield Finding(
@@ -267,7 +267,7 @@ def check_months(missing: Sequence[str], collection: str | None) -> Iterator[Fin
 
 
 ARM_TOLERANCE = 1e-9
-"""Relative difference of an arm's decayed sum that is rounding and no drift."""
+"""The relative difference of an arm's decayed sum up to which it is rounding, not drift."""
 
 _ROWS = {
     "words": ("the words of {} are not those of {} text", "reindex"),
@@ -278,11 +278,11 @@ _ROWS = {
     "records": ("the record of {} contradicts itself", ""),
     "arms": ("the arms of {} are not what the feedback adds up to", "arms"),
 }
-"""What a kind of disagreement says, and what mends it."""
+"""The text of a kind of disagreement, and what mends it."""
 
 
 def check_rows(name: str, disagreements: Sequence[tuple[str, int, list[str]]]) -> Iterator[Finding]:
-    """The rows of a collection agree with what they are made of; kinds as ``disagreements`` of the SQL has them."""
+    """Check that a collection's rows agree with what they are made of; kinds are those of SQL's ``disagreements``."""
     nouns = {"statistics": "row", "records": "recorded search", "arms": "arm"}
     for kind, number, first in disagreements:
         said, mends = _ROWS[kind]

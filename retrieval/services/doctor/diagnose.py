@@ -1,4 +1,4 @@
-"""Read the facts of an installation, from inside or from outside, and check them in the order they are told in."""
+"""Read the facts of an installation, from inside or from outside, and check them in the order of the report."""
 
 from __future__ import annotations
 
@@ -98,9 +98,9 @@ class DoctorContext:
     is_embedded: bool
     """Whether the server is the platform's own."""
     now: datetime
-    """This machine's time when the server was looked at, in UTC."""
+    """This machine's time, in UTC, when the server's facts were read."""
     expected_indexes: Mapping[str, ExpectedIndex] = field(default_factory=dict)
-    """The indexes that the schema is made with, by name."""
+    """The indexes that the schema's migrations create, by name."""
     expected_functions: frozenset[str] = frozenset()
     """Their names."""
     expected_columns: Mapping[str, frozenset[str]] = field(default_factory=dict)
@@ -144,13 +144,15 @@ def storage_findings(
 ) -> Iterator[Finding]:
     """Tables, indexes, isolation, the queue."""
     schema, tables, indexes = where.names.schema, installation.tables, installation.indexes
-    fine = f"row-level security is forced on all {several(sum(one.is_private for one in tables), 'table')} of tenants"
+    fine = (
+        f"row-level security is forced on all {several(sum(table.is_private for table in tables), 'table')} of tenants"
+    )
     yield from or_fine(check_isolation(tables, where.names), "isolation", fine)
-    owners = {hnsw_of(one): shell_word(one.stored.name) for one in collections}
+    owners = {hnsw_of(state): shell_word(state.stored.name) for state in collections}
     found = [*check_indexes(indexes, schema, owners), *check_missing(tables, indexes, where.expected_indexes)]
     fine = f"all {several(len(indexes), 'index', 'indexes')} are valid"
-    yield from or_fine(found, "indexes", f"{fine}, {size(sum(one.bytes for one in indexes))}")
-    fine = f"{several(len(tables), 'table')} are cleaned and counted, {size(sum(one.bytes for one in tables))}"
+    yield from or_fine(found, "indexes", f"{fine}, {size(sum(indexe.bytes for indexe in indexes))}")
+    fine = f"{several(len(tables), 'table')} are cleaned and counted, {size(sum(table.bytes for table in tables))}"
     found = [*check_columns(tables, where.expected_columns), *check_tables(tables, schema, installation.settings)]
     yield from or_fine(found, "tables", fine)
     yield from check_functions(installation.functions, where.expected_functions)
@@ -169,24 +171,28 @@ def collection_findings(
     first = shell_word(tenant.collections[0].stored.name) if tenant.collections else None
     yield from or_fine(check_months(tenant.missing_months, first), "months", "those to come are made")
     if embedders:
-        fine = f"{', '.join(one.space for one in embedders)}: it answers, in the collections' space"
+        fine = f"{', '.join(embedder.space for embedder in embedders)}: it answers, in the collections' space"
         yield from or_fine(check_embedders(embedders), "embedder", fine)
-    indexes = {one.name: one for one in installation.indexes}
+    indexes = {indexe.name: indexe for indexe in installation.indexes}
     has_worker = installation.queue is not None and installation.queue.workers > 0
-    for one in tenant.collections:
-        found = check_collection(one, index_of(one, indexes), where.now, has_worker=has_worker)
-        recall = f", recall {one.recall.recall:.3f} of {one.recall.samples}" if one.recall else ""
-        fine = f"{one.stored.name!r}: {several(one.stored.documents, 'item')}, nothing waits{recall}"
+    for state in tenant.collections:
+        found = check_collection(state, index_of(state, indexes), where.now, has_worker=has_worker)
+        recall = f", recall {state.recall.recall:.3f} of {state.recall.samples}" if state.recall else ""
+        fine = f"{state.stored.name!r}: {several(state.stored.documents, 'item')}, nothing waits{recall}"
         yield from or_fine(found, "collection", fine)
 
 
 def own_findings(
     installation: Installation, tenant: TenantState, embedders: Sequence[EmbedderState], where: DoctorContext
 ) -> Iterator[Finding]:
-    """The findings that a tenant may see, without those about the server and what all tenants share."""
-    own = {hnsw_of(one) for one in tenant.collections} - {""}
-    yield from (one for one in storage_findings(installation, tenant.collections, where) if one.about in own)
-    yield from (one for one in collection_findings(installation, tenant, embedders, where) if one.check != "months")
+    """The findings that concern the tenant alone, without those about the server and what all tenants share."""
+    own = {hnsw_of(state) for state in tenant.collections} - {""}
+    yield from (
+        finding for finding in storage_findings(installation, tenant.collections, where) if finding.about in own
+    )
+    yield from (
+        finding for finding in collection_findings(installation, tenant, embedders, where) if finding.check != "months"
+    )
 
 
 def hnsw_of(state: CollectionState) -> str:
@@ -207,13 +213,13 @@ async def diagnose_closed(settings: Settings, error: RetrievalError, now: dateti
         else:
             where = DoctorContext(names=names, pool_size=settings.pool_size, is_embedded=False, now=now)
             findings = list(server_findings(installation, status, where))
-    if all(one.severity is not Severity.ERROR for one in findings):
+    if all(finding.severity is not Severity.ERROR for finding in findings):
         findings.insert(0, finding_of(error))
     return diagnosis_of(findings, now)
 
 
 def finding_of(error: RetrievalError) -> Finding:
-    """The error as a finding: what happened, and after the first semicolon what to do."""
+    """The error as a finding; the text after its first semicolon says what to do."""
     found, _, mend = str(error).partition("; ")
     return Finding(check="platform", severity=Severity.ERROR, found=found, mend=mend)
 
@@ -244,10 +250,10 @@ async def diagnose(
 ) -> Diagnosis:
     """Examine the server, the installation and the tenant's collections, or that one alone; None: it has no tenant yet.
 
-    With ``is_own`` what is found about the collections alone is told: their indexes, embedders, jobs and records.
-    With ``is_deep`` every row of the collections is compared with what it is made of, which takes a while.
-    ``unread``: why not even the tenant could be read. It reads, and asks each embedder for one vector; it changes
-    nothing. Raises ``DatabaseUnreachableError``.
+    With ``is_own`` only findings about the collections are returned: their indexes, embedders, jobs and records. With
+    ``is_deep`` every row of the collections is compared with what it is made of, which takes a while. ``unread``: why
+    not even the tenant could be read. Nothing is changed; each embedder is asked for one vector. Raises
+    ``DatabaseUnreachableError``.
     """
     database, settings = workplace.database, workplace.settings
     async with database.maintenance() as connection:
@@ -297,17 +303,17 @@ async def _replica_findings(database: Database, settings: Settings) -> Sequence[
         return ()
     await database.replicas.look()
     states = database.replicas.states
-    each = ", ".join(f"{one.server} is at most {one.lag_seconds or 0:.1f} s behind" for one in states)
+    each = ", ".join(f"{state.server} is at most {state.lag_seconds or 0:.1f} s behind" for state in states)
     return or_fine(check_replicas(states, settings.read_max_lag_seconds), "replicas", each)
 
 
 async def examine_collection(workplace: Workplace, target: JobTarget, advance: Advance = unheeded) -> dict[str, Any]:
-    """The job: examine one collection, log what is an error or a warning there, and put it on record."""
+    """The job: examine one collection, log its errors and warnings, and record them."""
     found = await diagnose(workplace, target.tenant_id, target.collection.name, is_own=True)
     advance(len(found.findings))
-    errors = [one for one in found.findings if one.severity is Severity.ERROR]
-    warnings = [one for one in found.findings if one.severity is Severity.WARNING]
-    notes = [f"{one.check}: {one.found} ({one.mend})" for one in (*errors, *warnings)]
+    errors = [finding for finding in found.findings if finding.severity is Severity.ERROR]
+    warnings = [finding for finding in found.findings if finding.severity is Severity.WARNING]
+    notes = [f"{finding.check}: {finding.found} ({finding.mend})" for finding in (*errors, *warnings)]
     for note in notes:
         _log.warning("%s", note)
     return {"errors": len(errors), "warnings": len(warnings), "notes": notes}
@@ -325,10 +331,10 @@ class _Seen:
 
 
 async def _tenants_part(workplace: Workplace, tenant_id: int | None, collection: str | None) -> _Seen:
-    """The tenant's collections with their embedders; where they cannot be read, that is a finding like others."""
+    """The tenant's collections with their embedders, or a finding where they cannot be read."""
     try:
         stored = [] if tenant_id is None else await all_collections(workplace.database, tenant_id)
-        chosen = [one for one in stored if collection in (None, one.name)]
+        chosen = [known for known in stored if collection in (None, known.name)]
         tenant = await read_tenant(workplace.database, tenant_id, chosen, drift=DRIFT)
     except DatabaseUnreachableError:
         raise
@@ -340,7 +346,7 @@ async def _tenants_part(workplace: Workplace, tenant_id: int | None, collection:
 
 
 def unread_finding(error: DatabaseError) -> Finding:
-    """The collections could not be read, which something else that was found may explain."""
+    """The finding that the collections could not be read; other findings may explain it."""
     return Finding(
         check="reading",
         severity=Severity.ERROR,
@@ -350,7 +356,7 @@ def unread_finding(error: DatabaseError) -> Finding:
 
 
 def no_tenant(name: str) -> Finding:
-    """Nobody has opened the platform under that name."""
+    """The finding that there is no such tenant."""
     return Finding(
         check="tenant",
         severity=Severity.ADVICE,
@@ -375,7 +381,7 @@ def _own(installation: Installation, seen: _Seen, where: DoctorContext) -> list[
 
 
 def expected_indexes(schema: str) -> dict[str, ExpectedIndex]:
-    """The indexes and keys that the schema is made with, by name."""
+    """The indexes and keys that the schema's migrations create, by name."""
     from retrieval.adapters.store.tables import indexes, primary_keys
 
     made = {
@@ -423,7 +429,7 @@ async def examine(settings: Settings, collection: str | None = None, *, is_deep:
 
 
 def check_embedded(home: Path) -> Iterator[Finding]:
-    """The embedded server did not hang when the examination began: to open it is to mend that."""
+    """The finding that the embedded server does not hang; opening it would already have mended that."""
     seconds = hanging_seconds(home.expanduser().resolve() / "data")
     if seconds is not None:
         yield Finding(
@@ -436,7 +442,7 @@ def check_embedded(home: Path) -> Iterator[Finding]:
 
 
 async def _tenant(database: Database, name: str, collection: str | None) -> int | None:
-    """The tenant, which has that collection; None: it is not there, and no collection was named."""
+    """The tenant, if it has that collection; None: there is no such tenant, and no collection was named."""
     tenant_id = await find_tenant(database, name)
     if collection is None:
         return tenant_id

@@ -15,7 +15,7 @@ from retrieval.domain.diagnosis import GIGABYTE, MEGABYTE, Finding, Severity, du
 
 
 def check_server(server: ServerState) -> Iterator[Finding]:
-    """The release of PostgreSQL, and what of the server nothing works without."""
+    """Check the release of PostgreSQL, and the settings without which nothing works."""
     if server.version_number // 10000 < OLDEST_POSTGRESQL:
         yield Finding(
             check="postgresql",
@@ -54,7 +54,7 @@ def check_server(server: ServerState) -> Iterator[Finding]:
 
 
 def check_pgvector(server: ServerState) -> Iterator[Finding]:
-    """The release of pgvector: old ones can spoil HNSW indexes."""
+    """Check the release of pgvector; old ones can spoil HNSW indexes."""
     update = "ALTER EXTENSION vector UPDATE;"
     if server.pgvector is None:
         yield Finding(
@@ -92,7 +92,7 @@ def check_pgvector(server: ServerState) -> Iterator[Finding]:
 
 
 def check_textsearch(server: ServerState) -> Iterator[Finding]:
-    """pg_textsearch, which is optional: faster searches by words in large collections."""
+    """Check pg_textsearch, an optional extension for faster searches by words in large collections."""
     installed, available = server.textsearch, server.textsearch_available
     if installed and not server.is_textsearch_loaded:
         yield Finding(
@@ -134,21 +134,21 @@ def check_revision(status: SchemaStatus) -> Iterator[Finding]:
 
 
 def check_replicas(replicas: Sequence[ReplicaState], longest: float) -> Iterator[Finding]:
-    """The replicas that searches should read from and do not."""
-    for one in replicas:
-        if one.passed_over:
-            behind = "" if one.lag_seconds is None else f", {duration(one.lag_seconds)} behind"
+    """Check that searches read from the replicas that are configured."""
+    for replica in replicas:
+        if replica.passed_over:
+            behind = "" if replica.lag_seconds is None else f", {duration(replica.lag_seconds)} behind"
             yield Finding(
                 check="replicas",
                 severity=Severity.WARNING,
-                found=f"searches pass over the replica at {one.server}{behind}: {one.passed_over}",
+                found=f"searches pass over the replica at {replica.server}{behind}: {replica.passed_over}",
                 mend="see that it runs, streams from the primary and replays; else take it out of "
                 f"RETRIEVAL_READ_DATABASE_URLS, or allow more than RETRIEVAL_READ_MAX_LAG_SECONDS={longest:g}",
             )
 
 
 def version(text: str) -> tuple[int, ...]:
-    """``0.8.6`` as numbers, up to where it stops being numbers: ``1.0-dev`` is ``(1, 0)``."""
+    """The leading numbers of a release: ``0.8.6`` is ``(0, 8, 6)``, ``1.0-dev`` is ``(1, 0)``."""
     numbers: list[int] = []
     for part in text.split("."):
         digits = part[: len(part) - len(part.lstrip("0123456789"))]
@@ -165,7 +165,7 @@ _RELOAD = "SELECT pg_reload_conf();"
 
 @dataclass(frozen=True, slots=True)
 class _Switch:
-    """A setting that should not have a value."""
+    """A value that a setting should not have."""
 
     name: str
     unwanted: str
@@ -192,7 +192,7 @@ _SWITCHES = (
 
 
 def check_settings(settings: Settings, database_bytes: int) -> Iterator[Finding]:
-    """Settings that are unsafe or make searches slow. A setting that was not read is left alone."""
+    """Check for settings that are unsafe or make searches slow. A setting that was not read is skipped."""
     for switch in _SWITCHES:
         if settings.get(switch.name) == switch.unwanted:
             good = "off" if switch.unwanted == "on" else "on"
@@ -243,17 +243,17 @@ def _finding(
 
 
 NEARLY = 0.8
-"""The share of the server's connections from which on they are nearly used up."""
+"""The share of the server's connections above which they count as nearly used up."""
 
 SKEW_SECONDS = 5.0
-"""Clocks that differ by more make times of day lie: what expires, what was asked when."""
+"""The difference of clocks, in seconds, above which expiry and recorded times are wrong."""
 
 MOST_TRANSACTIONS = 2_000_000_000
-"""About where the server stops writing, until it has frozen old rows."""
+"""About the age of transaction numbers at which the server stops writing until old rows are frozen."""
 
 
 def check_connections(server: ServerState, pool_size: int) -> Iterator[Finding]:
-    """There is room for this process's pool beside what is connected already."""
+    """Check that there is room for this process's pool beside the connections that exist already."""
     if server.connections >= NEARLY * server.max_connections:
         yield Finding(
             check="connections",
@@ -271,10 +271,10 @@ def check_connections(server: ServerState, pool_size: int) -> Iterator[Finding]:
 
 
 def check_holdups(holdups: Sequence[Holdup], *, sees_all: bool, login: str) -> Iterator[Finding]:
-    """Nothing keeps dead rows, log files or other sessions waiting."""
-    for one in holdups:
-        severity, found, mend = _said(one)
-        yield Finding(check="transactions", severity=severity, about=one.who, found=found, mend=mend)
+    """Check that no session keeps dead rows, log files or other sessions waiting."""
+    for holdup in holdups:
+        severity, found, mend = _said(holdup)
+        yield Finding(check="transactions", severity=severity, about=holdup.who, found=found, mend=mend)
     if not sees_all:
         yield Finding(
             check="transactions",
@@ -284,29 +284,34 @@ def check_holdups(holdups: Sequence[Holdup], *, sees_all: bool, login: str) -> I
         )
 
 
-def _said(one: Holdup) -> tuple[Severity, str, str]:
-    end = f"SELECT pg_terminate_backend({one.who});"
-    match one.kind:
+def _said(holdup: Holdup) -> tuple[Severity, str, str]:
+    end = f"SELECT pg_terminate_backend({holdup.who});"
+    match holdup.kind:
         case "idle":
-            found = f"process {one.who} ({one.what}) sits in a transaction for {duration(one.seconds)} and does nothing"
+            lasts = duration(holdup.seconds)
+            found = f"process {holdup.who} ({holdup.what}) sits in a transaction for {lasts} and does nothing"
             return Severity.WARNING, f"{found}: dead rows cannot be removed meanwhile", end
         case "transaction":
-            found = f"process {one.who} ({one.what}) is in one transaction for {duration(one.seconds)}"
+            found = f"process {holdup.who} ({holdup.what}) is in one transaction for {duration(holdup.seconds)}"
             return Severity.WARNING, f"{found}: dead rows cannot be removed meanwhile", end
         case "blocked":
-            found = f"process {one.who} ({one.what}) waits for a lock for {duration(one.seconds)}"
+            found = f"process {holdup.who} ({holdup.what}) waits for a lock for {duration(holdup.seconds)}"
             return Severity.WARNING, found, "end the process that holds it: SELECT pg_terminate_backend(NUMBER);"
         case "prepared":
-            found = f"transaction {one.who!r} was prepared {duration(one.seconds)} ago and neither committed nor not"
-            return Severity.WARNING, found, f"ROLLBACK PREPARED {quote_literal(one.who)};"
+            found = (
+                f"transaction {holdup.who!r} was prepared {duration(holdup.seconds)} ago and neither committed nor not"
+            )
+            return Severity.WARNING, found, f"ROLLBACK PREPARED {quote_literal(holdup.who)};"
         case _:
-            severity = Severity.WARNING if one.bytes > GIGABYTE else Severity.ADVICE
-            found = f"nobody reads replication slot {one.who!r}, which keeps {size(one.bytes)} of the server's log"
-            return severity, found, f"SELECT pg_drop_replication_slot({quote_literal(one.who)});"
+            severity = Severity.WARNING if holdup.bytes > GIGABYTE else Severity.ADVICE
+            found = (
+                f"nobody reads replication slot {holdup.who!r}, which keeps {size(holdup.bytes)} of the server's log"
+            )
+            return severity, found, f"SELECT pg_drop_replication_slot({quote_literal(holdup.who)});"
 
 
 def check_wraparound(server: ServerState) -> Iterator[Finding]:
-    """Old rows are frozen in time: a server that runs out of transaction numbers stops writing."""
+    """Check that old rows are frozen in time; a server that runs out of transaction numbers stops writing."""
     if server.frozen_age < 2 * server.freeze_max_age:
         return
     is_close = server.frozen_age > MOST_TRANSACTIONS / 2
@@ -320,7 +325,7 @@ def check_wraparound(server: ServerState) -> Iterator[Finding]:
 
 
 def check_clock(server: ServerState, now: datetime) -> Iterator[Finding]:
-    """The server's clock and this machine's agree; ``now`` is the latter when the former was read."""
+    """Check that the server's clock agrees with this machine's, which was ``now`` when the server's was read."""
     skew = (server.now - now).total_seconds()
     if abs(skew) <= SKEW_SECONDS:
         return

@@ -1,4 +1,4 @@
-"""Checks of the schema: its functions and columns, its tables and indexes, and who may do what. Pure."""
+"""Checks of the schema: its functions and columns, its tables and indexes, and the roles' privileges. Pure."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _FUNCTION = re.compile(r"^\s*CREATE (?:OR REPLACE )?FUNCTION (?!procrastinate_)(
 
 
 def expected_functions() -> frozenset[str]:
-    """The names of the functions that the installed SQL makes in the schema; the queue's have one of their own."""
+    """The names of the functions that the installed SQL creates in the schema, without those of the queue's schema."""
     texts = (path.read_text(encoding="utf-8") for path in directory("sql").rglob("*.sql"))
     return frozenset(name for text in texts for name in _FUNCTION.findall(text))
 
 
 def expected_columns() -> dict[str, frozenset[str]]:
-    """The columns of each table that the schema is made with."""
+    """The columns of each table that the schema's migrations create."""
     from retrieval.adapters.store.tables import TABLES
 
     return {name: frozenset(column.name for column in table.columns) for name, table in TABLES.items()}
@@ -40,7 +40,7 @@ def check_functions(present: frozenset[str], expected: frozenset[str]) -> Iterat
 
 
 def check_columns(tables: Sequence[TableState], expected: Mapping[str, frozenset[str]]) -> Iterator[Finding]:
-    """Every column of the tables that are there."""
+    """Check that each existing table has all of its columns."""
     for table in tables:
         for name in sorted(expected.get(table.name, frozenset()) - set(table.columns)):
             yield Finding(
@@ -65,7 +65,7 @@ _LEFTOVER = re.compile(r"_(cc(new|old)\d*|next|former)$")
 
 
 def check_indexes(indexes: Sequence[IndexState], schema: str, owners: Mapping[str, str]) -> Iterator[Finding]:
-    """No index is invalid. ``owners``: the collections of HNSW indexes, by the index's name."""
+    """Check that no index is invalid. ``owners``: the collections of HNSW indexes, by the index's name."""
     for index in indexes:
         if index.is_valid or index.is_being_built:
             continue
@@ -98,9 +98,9 @@ class ExpectedIndex:
 def check_missing(
     tables: Sequence[TableState], indexes: Sequence[IndexState], expected: Mapping[str, ExpectedIndex]
 ) -> Iterator[Finding]:
-    """Every table and index that the schema is made with is there."""
+    """Check that every table and index of the schema's migrations exists."""
     present, named = {index.name for index in indexes}, {table.name for table in tables}
-    for table in sorted({one.table for one in expected.values()} - named):
+    for table in sorted({index.table for index in expected.values()} - named):
         yield Finding(
             check="tables",
             severity=Severity.ERROR,
@@ -120,7 +120,7 @@ def check_missing(
 
 
 def check_tables(tables: Sequence[TableState], schema: str, settings: Settings) -> Iterator[Finding]:
-    """Tables that survive a crash, are cleaned, and whose statistics are fresh."""
+    """Check that tables survive a crash, are vacuumed, and have fresh statistics."""
     for table in tables:
         name = qualified(schema, table.name)
         if not table.is_logged:
@@ -178,7 +178,7 @@ def _check_statistics(table: TableState, name: str) -> Iterator[Finding]:
 
 
 def check_login(server: ServerState, names: Names, *, is_embedded: bool) -> Iterator[Finding]:
-    """The login and the roles that it acts as. The embedded server has one login alone, its owner's."""
+    """Check the login and the roles that it acts as. The embedded server has one login alone, its owner's."""
     app, login = quote_identifier(names.app_role), quote_identifier(server.login)
     if not server.may_act:
         yield Finding(
@@ -206,7 +206,7 @@ def check_login(server: ServerState, names: Names, *, is_embedded: bool) -> Iter
 
 
 def check_roles(server: ServerState) -> Iterator[Finding]:
-    """The installation's own roles, for which row-level security must hold and which nobody may log in as."""
+    """Check the installation's own roles: row-level security must hold for them, and nobody may log in as them."""
     for role in server.unsafe_roles:
         yield Finding(
             check="roles",
@@ -218,7 +218,7 @@ def check_roles(server: ServerState) -> Iterator[Finding]:
 
 
 def check_isolation(tables: Sequence[TableState], names: Names) -> Iterator[Finding]:
-    """Row-level security is forced on every table with tenants' rows, and the application role can use its own."""
+    """Check that row-level security is forced on tables with tenants' rows, and the application role can use them."""
     for table in tables:
         if table.is_private:
             yield from _check_security(table, names)
@@ -261,7 +261,7 @@ NOT_OWED = {"tenants": frozenset({"INSERT", "UPDATE", "DELETE"}), "api_keys": fr
 
 
 def _check_rights(table: TableState, names: Names) -> Iterator[Finding]:
-    lacking = [one for one in table.lacking if one not in NOT_OWED.get(table.name, frozenset())]
+    lacking = [privilege for privilege in table.lacking if privilege not in NOT_OWED.get(table.name, frozenset())]
     if table.is_granted and not lacking:
         return
     rights = lacking if table.is_granted else ["SELECT", *lacking]

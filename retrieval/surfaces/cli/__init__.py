@@ -10,7 +10,7 @@ import sys
 def main() -> None:
     """Run the program with the process's arguments; exit with a code that ``retrieval --help`` explains."""
     open_closed_streams()
-    # Modules are many objects and no garbage; looking for it meanwhile would take a tenth of a short command.
+    # Loaded modules are many objects and no garbage; collecting meanwhile would take a tenth of a short command's time.
     gc.disable()
     from retrieval.surfaces.cli.app import run_program
     from retrieval.surfaces.cli.errors import hook_of
@@ -20,15 +20,15 @@ def main() -> None:
         gc.enable()
     code = run_program(sys.argv[1:])
     if is_hook:
-        # A session waits: what a normal end takes apart is gone with the process anyway, and quicker.
+        # An agent's session waits for the hook: the process ends without the interpreter's slow clean-up.
         os._exit(code)
-    # What is left goes with the process: the interpreter need not look for garbage among it.
+    # The objects that are left end with the process; the interpreter need not collect them.
     gc.freeze()
     sys.exit(code)
 
 
 def open_closed_streams() -> None:
-    """Let no file that is opened take the place of a standard stream: messages would be written into it."""
+    """Occupy closed standard streams, whose numbers an opened file would get, and with them the messages."""
     for number in range(3):
         try:
             os.fstat(number)

@@ -28,7 +28,7 @@ class LineHandler(logging.Handler):
         self._said: set[str] = set()
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Our own records from WARNING on; of libraries only errors, unless debugging."""
+        """Passes on the package's own records from WARNING on, and libraries' errors; when debugging, everything."""
         ours = record.name == "retrieval" or record.name.startswith("retrieval.")
         least = logging.INFO if self._debug else logging.WARNING if ours else logging.ERROR
         return record.levelno >= least
@@ -41,7 +41,7 @@ class LineHandler(logging.Handler):
         self._said.add(line)
         if self._debug and record.exc_info:
             line += "\n" + logging.Formatter().formatException(record.exc_info)
-        # Looked up now, since a progress bar puts itself in its place to keep the lines apart.
+        # Standard error is looked up for each record, because a progress bar replaces it to keep the lines apart.
         if sys.stderr is not None:
             print(line, file=sys.stderr, flush=True)  # noqa: T201
 
@@ -96,11 +96,11 @@ _ELSEWHERE = {
     "backup": ("db", "BACKUP_EXAMPLES"),
     "restore": ("db", "RESTORE_EXAMPLES"),
 }
-"""The module of a command and its examples, if it is not the module of its name under ``EXAMPLES``."""
+"""The module and the examples of a command, where they are not ``EXAMPLES`` of the module of its name."""
 
 
 class _Commands(Mapping[str, Any]):
-    """The commands by name, each loaded when it is asked for: a run needs one of them."""
+    """The commands by name, each loaded at its first use: a run needs only one of them."""
 
     def __init__(self) -> None:
         self._loaded: dict[str, Any] = {}
@@ -127,7 +127,7 @@ def _command(name: str, panel: str) -> Any:
     else:
         epilog = examples(*getattr(module, examples_name))
         part.command(name, rich_help_panel=panel, epilog=epilog)(getattr(module, name.replace("-", "_")))
-        # A program of a single command would be that command itself.
+        # Without a callback, typer would make a program of one command that command itself.
         part.callback()(lambda: None)
     return typer.main.get_group(part).commands[name]
 
@@ -189,7 +189,7 @@ def run_program(arguments: Sequence[str]) -> int:
     state = State()
     try:
         code = app(list(arguments), prog_name="retrieval", obj=state, standalone_mode=False)
-        # What is still buffered would otherwise fail while the interpreter ends, where nobody can catch it.
+        # Flushed here: at the end of the interpreter a failure could not be caught.
         if sys.stdout is not None:
             sys.stdout.flush()
         if code == INTERRUPTED:  # typer has caught it
@@ -203,13 +203,13 @@ def run_program(arguments: Sequence[str]) -> int:
 
 
 def _settle_colours() -> None:
-    """Let help texts be plain where there is no terminal: typer colours them in some CI systems."""
+    """Make help texts plain where there is no terminal: typer colours them in some CI systems."""
     if not (sys.stdout is not None and sys.stdout.isatty()) and "FORCE_COLOR" not in os.environ:
         os.environ.setdefault("_TYPER_FORCE_DISABLE_TERMINAL", "1")
 
 
 def _settle_encodings() -> None:
-    """Let what an output cannot encode become question marks rather than an error."""
+    """Replace characters that an output cannot encode by question marks."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")

@@ -1,4 +1,4 @@
-"""Completion in the shell: names that the code has, and names in a database that answers at once."""
+"""Completion in the shell: names from the code, and names from a database that answers at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Errors as a user of the command line meets them: one line on standard error, and an exit code."""
+"""Errors on the command line: one line on standard error, and an exit code."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def hook_of(arguments: Sequence[str]) -> str | None:
 
 
 def hint(hook: str, message: str) -> None:
-    """Say one line on standard error, if there is one; straight, for a watchdog may not wait for a lock."""
+    """Write one line to standard error, if it is open; directly, because a watchdog may not wait for a lock."""
     with contextlib.suppress(OSError):
         os.write(2, f"retrieval {hook}: {one_line(message)}\n".encode(errors="replace"))
 
@@ -63,7 +63,7 @@ class InterruptedRunError(Exception):
 
 @runtime_checkable
 class _UsageError(Protocol):
-    """The error that typer raises for wrong arguments: its class has moved between releases, its shape has not."""
+    """The shape of the error that typer raises for wrong arguments; its class has moved between releases."""
 
     exit_code: int
 
@@ -144,7 +144,7 @@ def _say(line: str) -> None:
 
 
 def _leave_the_pipe() -> None:
-    """The reader of the output is gone: what is left goes nowhere, and nothing complains at the end."""
+    """Discard the rest of the output: its reader is gone."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for stream in (sys.stdout, sys.stderr):
         try:

@@ -1,4 +1,4 @@
-"""Options that stand before the command, and those that several commands share."""
+"""The options before the command, and options that several commands share."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class State:
     tenant: str | None = None
 
     def settings(self) -> Settings:
-        """The settings of the environment, with what was asked for on the command line.
+        """The settings of the environment, changed by the options of the command line.
 
         Raises pydantic's ``ValidationError`` for values that cannot work.
         """
@@ -55,7 +55,7 @@ CollectionName = Annotated[
 
 
 def collection_option(about: str) -> Any:
-    """The option ``--collection`` of a command that can do without, with what it says of itself."""
+    """The option ``--collection`` of a command that does not need one, with its help text."""
     return typer.Option("--collection", "-c", metavar="NAME", help=about, autocompletion=complete_collection)
 
 
@@ -159,7 +159,7 @@ def schema_of(file: Path | None) -> dict[str, Any] | None:
 
 
 def examples(*lines: str) -> str:
-    """The end of a help text: each line stands on a line of its own, and is no markup."""
+    """The examples at the end of a help text, each on a line of its own."""
     shown = [line.replace("[", "\\[") for line in lines]
     return "\n\n".join(["Example:" if len(lines) == 1 else "Examples:", *shown])
 

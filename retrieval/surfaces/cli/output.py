@@ -1,4 +1,4 @@
-"""Presentation that the commands share: consoles, tables, JSON, and how far a long command has come."""
+"""Output that the commands share: consoles, tables, JSON, and progress."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class _Console(Console):
     """Printed output is text: it holds no markup and no control sequences."""
 
     def print(self, *objects: Any, **options: Any) -> None:
-        super().print(*(clean_text(one) if isinstance(one, str) else one for one in objects), **options)
+        super().print(*(clean_text(part) if isinstance(part, str) else part for part in objects), **options)
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -52,7 +52,7 @@ def console(*, stderr: bool = False) -> Console:
 def print_json(value: Any) -> None:
     r"""Print the value as JSON on standard output: indented, in UTF-8 where the output can take it.
 
-    What would steer a terminal, or hide, is written as ``\u001b`` is.
+    Characters that would steer a terminal, or hide, are escaped, as in ``\u001b``.
     """
     if sys.stdout is None:
         return
@@ -125,7 +125,7 @@ def _is_number(value: object) -> bool:
 
 
 LINE_SECONDS = 10.0
-"""Between two lines where there is no terminal."""
+"""The seconds between two lines where there is no terminal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +167,7 @@ def progress(
 
 
 def rate(counted: int, seconds: float) -> str:
-    """``480/s``; empty while nothing can be said."""
+    """``480/s``; empty while nothing is counted."""
     if not counted or seconds <= 0:
         return ""
     a_second = counted / seconds
@@ -208,7 +208,7 @@ class _CountColumn(ProgressColumn):
 
 
 class _Lines:
-    """Says how far it is at most every ``LINE_SECONDS``."""
+    """Prints the progress as lines, one every ``LINE_SECONDS`` at most."""
 
     def __init__(self, terminal: Console, title: str, noun: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._terminal = terminal

@@ -1,4 +1,4 @@
-"""The one place where the command line enters the event loop, and how a command is told to end."""
+"""Runs a command's work in an event loop, and prints what it gives."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def stop_signal() -> asyncio.Event:
-    """Set by the first SIGINT or SIGTERM; the second one ends the process as if nothing had been arranged."""
+    """An event that the first SIGINT or SIGTERM sets; the second one ends the process as usual."""
     stop, loop = asyncio.Event(), asyncio.get_running_loop()
 
     def on_signal() -> None:
@@ -48,7 +48,7 @@ def run(
     when_interrupted: str = "interrupted",
     reads_standard_input: bool = False,
 ) -> T:
-    """Open the platform, do the work with it, close it; gives what the work gave.
+    """Open the platform, do the work with it, and close it; gives the work's result.
 
     Raises ``InterruptedRunError`` with ``when_interrupted`` when the user stops it. With
     ``reads_standard_input`` the process then ends here: a thread may sit in a read that nothing would end.
@@ -77,9 +77,9 @@ def answer(
     told: Callable[[T], Any] = plain_values,
     when_interrupted: str = "interrupted",
 ) -> T:
-    """Do the work with the platform and print what it gave, as a command does: as JSON, or as ``shown`` says it.
+    """Do the work with the platform and print its result: as JSON, or as ``shown`` presents it.
 
-    ``told`` makes JSON values of it. Gives what the work gave.
+    ``told`` makes JSON values of the result. Gives the result.
     """
     found = run(state_of(context), work, when_interrupted=when_interrupted)
     if as_json:
@@ -97,7 +97,7 @@ def show(parts: str | RenderableType | Iterable[str | RenderableType]) -> None:
 
 
 def of_collection(name: str, ask: Callable[[Collection], Awaitable[T]]) -> Callable[[Platform], Awaitable[T]]:
-    """The work that asks the collection of that name, which must be there."""
+    """The work of ``ask`` on the existing collection of that name."""
 
     async def work(platform: Platform) -> T:
         return await ask(await platform.collection(name, create=False))
@@ -123,14 +123,14 @@ async def _with_platform(state: State, work: Callable[[Platform], Awaitable[T]])
         from retrieval.platform import connect
 
     async with AsyncExitStack() as stack:
-        # A database of one's own takes seconds to be made the first time.
+        # An embedded database takes seconds to be made the first time.
         with _spinner("opening the database"):
             platform = await stack.enter_async_context(connect(settings=state.settings()))
         return await work(platform)
 
 
 def _spinner(text: str) -> AbstractContextManager[object]:
-    """Something that turns while we wait, on a terminal."""
+    """A spinner, on a terminal."""
     terminal = console(stderr=True)
     return terminal.status(text) if terminal.is_terminal else nullcontext()
 

@@ -83,11 +83,11 @@ _OPERATOR = {">": "gt", ">=": "gte", "<": "lt", "<=": "lte"}
 _JSON_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 _LONGEST_NUMBER = 300
 _TEXTS = FIELDS - NUMBER_FIELDS
-"""The fields whose values are what was typed."""
+"""The fields whose values are texts, as typed."""
 
 
 def where_of(conditions: Sequence[str]) -> dict[str, Any] | None:
-    """All the conditions together, as a mapping that ``Collection.search`` takes; None without any.
+    """The conditions as one mapping for ``Collection.search``; None without any.
 
     A condition is ``FIELD=VALUE``, or with ``!=``, ``>``, ``>=``, ``<``, ``<=``; or a whole mapping of
     ``retrieval.domain.search.filters`` as a JSON object. A value that reads as a JSON number, ``true`` or ``false``

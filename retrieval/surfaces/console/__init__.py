@@ -13,4 +13,4 @@ VIEWS = (search, profiles, learning, data, operations, applications)
 
 def add_views(app: Starlette, access: Access) -> None:
     """Answer under ``/console``."""
-    add_console(app, access, [route for one in VIEWS for route in one.ROUTES])
+    add_console(app, access, [route for view in VIEWS for route in view.ROUTES])

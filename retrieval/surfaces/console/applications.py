@@ -1,6 +1,6 @@
 """The applications' views: similar tickets while typing, a project's memories, principles, metaphors for a problem.
 
-An application is offered where its collection is there: to look at a view makes none.
+An application is offered where its collection exists: opening a view makes none.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ async def applications(visit: Visit) -> h.Node:
     handles: Handles = visit.request.app.state.handles
     tickets = handles.tickets(visit.platform).config.collection
     homes = {"tickets": tickets, "memories": MEMORIES, "principles": PRINCIPLES, "metaphors": METAPHORS}
-    there = {one.name for one in await visit.platform.collections()}
+    there = {collection.name for collection in await visit.platform.collections()}
     offered = [name for name, home in homes.items() if home in there]
     if not offered:
         said = "No application has a collection yet. Their collections are called " + ", ".join(homes.values()) + "."
@@ -50,7 +50,7 @@ async def applications(visit: Visit) -> h.Node:
 
 
 def _asking(visit: Visit, app: str, fields: h.Node, answer: h.Node, *, trigger: str) -> h.Node:
-    """A form whose answer is asked for while one types, and without a script by its button."""
+    """A form that is sent while the user types; without scripts, by its button."""
     return [
         h.form(".card", method="get", action=visit.url("/applications"), hx_get=visit.url("/applications"),
                hx_target="#answer", hx_select="#answer", hx_swap="outerHTML", hx_trigger=trigger,
@@ -88,22 +88,22 @@ async def _tickets(visit: Visit) -> h.Node:
 def _similar(visit: Visit, tickets: Sequence[MovedTicket], collection: str) -> h.Node:
     if not tickets:
         return empty("No ticket is similar.")
-    names = list(dict.fromkeys(name for one in tickets for name in one.contributions))
+    names = list(dict.fromkeys(name for ticket in tickets for name in ticket.contributions))
     rows = [
         (
-            h.a(href=visit.url("/data/item", collection=collection, id=one.ticket.ticket_id))[one.ticket.title],
-            one.ticket.priority or "–",
-            f"{one.ticket.resolution_time_hours:g} h" if one.ticket.resolution_time_known else "–",
-            one.ticket.resolution or "–",
-            [f"{one.ticket.similarity_score:.3f}", stacked_bar(one.contributions, names, whole=1.0)],
+            h.a(href=visit.url("/data/item", collection=collection, id=ticket.ticket.ticket_id))[ticket.ticket.title],
+            ticket.ticket.priority or "–",
+            f"{ticket.ticket.resolution_time_hours:g} h" if ticket.ticket.resolution_time_known else "–",
+            ticket.ticket.resolution or "–",
+            [f"{ticket.ticket.similarity_score:.3f}", stacked_bar(ticket.contributions, names, whole=1.0)],
         )
-        for one in tickets
+        for ticket in tickets
     ]
     columns = ("ticket", "priority", "resolved in", "resolution", "similarity")
     drawing = [legend(names), table(columns, rows, caption="The best first")]
     numbers = [
-        (one.ticket.ticket_id, one.ticket.similarity_score, *(one.contributions.get(name) for name in names))
-        for one in tickets
+        (ticket.ticket.ticket_id, ticket.ticket.similarity_score, *(ticket.contributions.get(name) for name in names))
+        for ticket in tickets
     ]
     return figure("Similar tickets", drawing, ("ticket", "similarity", *names), numbers, "")
 
@@ -112,7 +112,7 @@ async def _memories(visit: Visit) -> h.Node:
     project, task = visit.said("project").strip(), visit.said("task").strip()
     answer: h.Node = h.p(".hint")["Name a project: its timeline, and the text that a prompt would get."]
     if project:
-        # To look changes no memory's popularity.
+        # Opening the view counts no access.
         engine = RetrievalEngine(visit.platform, count_accesses=False)
         hours = visit.number("hours", _HOURS, 0.01, _MOST_HOURS)
         timeline = await engine.retrieve_timeline(project, hours, 200)
@@ -132,14 +132,14 @@ def _timeline(visit: Visit, memories: Sequence[RelevantMemory]) -> h.Node:
         return empty("This project has no memories of that time.")
     rows = [
         (
-            shown_value(one.occurred_at),
-            one.interaction_type,
-            h.a(href=visit.url("/data/item", collection=MEMORIES, id=one.memory_id))[
-                (one.summary or one.text)[:_TEXT] or one.memory_id
+            shown_value(memory.occurred_at),
+            memory.interaction_type,
+            h.a(href=visit.url("/data/item", collection=MEMORIES, id=memory.memory_id))[
+                (memory.summary or memory.text)[:_TEXT] or memory.memory_id
             ],
-            f"{one.accesses:,}",
+            f"{memory.accesses:,}",
         )
-        for one in memories
+        for memory in memories
     ]
     columns = ("when", "kind", "memory", "retrieved")
     return h.section(".card")[table(columns, rows, caption="The project's timeline, the latest first")]
@@ -157,8 +157,11 @@ async def _principles(visit: Visit) -> h.Node:
     if not scored:
         return empty("There are no principles in use yet.")
     top = scored[:_SHOWN]
-    names = told_apart([one.principle.title for one in top], [one.principle.id for one in top])
-    best = {name: one.score for name, one in zip(names, top, strict=True)}
+    names = told_apart(
+        [found.principle.title for found in top],
+        [found.principle.id for found in top],
+    )
+    best = {name: found.score for name, found in zip(names, top, strict=True)}
     score = "SELECT *, (successes + 1) / (uses + 2.0) AS score"
     sql = sql_of("usage", PRINCIPLES).replace("SELECT *", score) + " AND context = ''\nORDER BY score DESC"
     return [
@@ -175,16 +178,16 @@ async def _principles(visit: Visit) -> h.Node:
 def _evidence(visit: Visit, scored: Sequence[PrincipleScore]) -> h.Node:
     rows = [
         (
-            h.a(href=visit.url("/data/item", collection=PRINCIPLES, id=one.id))[one.title or one.id],
-            ", ".join(one.tags),
+            h.a(href=visit.url("/data/item", collection=PRINCIPLES, id=principle.id))[principle.title or principle.id],
+            ", ".join(principle.tags),
             f"{score:.3f}",
-            h.a(href=visit.url("/learning/item", collection=PRINCIPLES, id=one.id))[
-                f"{one.success_count:,} of {one.use_count:,}"
+            h.a(href=visit.url("/learning/item", collection=PRINCIPLES, id=principle.id))[
+                f"{principle.success_count:,} of {principle.use_count:,}"
             ],
-            shown_value(one.last_used_at),
-            one.added_by or "–",
+            shown_value(principle.last_used_at),
+            principle.added_by or "–",
         )
-        for one, score in scored[:500]
+        for principle, score in scored[:500]
     ]
     columns = ("principle", "tags", "score", "good verdicts", "last used", "added by")
     return h.section(".card")[table(columns, rows, caption="Principles with their evidence", numbers=("score",))]
@@ -194,7 +197,7 @@ async def _metaphors(visit: Visit) -> h.Node:
     described = visit.said("problem").strip()
     answer: h.Node = h.p(".hint")["Describe a problem: the metaphors that come nearest, with their operations."]
     if described:
-        # Opened without its standard metaphors being stored anew: to look writes nothing.
+        # The corpus is opened without storing its standard metaphors: opening the view writes nothing.
         corpus = MetaphorCorpus(await visit.platform.collection(METAPHORS, create=False))
         retriever = MetaphorRetriever(corpus, platform=visit.platform)
         problem = Problem(id="console", description=described, domain=visit.said("domain"))
@@ -212,8 +215,8 @@ def _candidates(found: Retrieved) -> h.Node:
                 h.p[metaphor.description],
                 h.ul[
                     (
-                        h.li[h.strong[one.name.replace("_", " ")], ": ", ", ".join(one.effects)]
-                        for one in metaphor.operations
+                        h.li[h.strong[operation.name.replace("_", " ")], ": ", ", ".join(operation.effects)]
+                        for operation in metaphor.operations
                     )
                 ],
             ]

@@ -1,4 +1,4 @@
-"""The Data view: files are brought in with their columns mapped, and items are browsed, edited and deleted."""
+"""The Data view: uploads of files with a mapping of their columns, and items to browse, edit and delete."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from retrieval.surfaces.tenants import begin_holding, give_back
 
 _PAGE = 50
 _SHOWN, _MOST_REFUSED, _MOST_UPLOADS = 5, 50, 50
-"""Items of a preview, refused lines that are kept to be shown, and uploads that are remembered."""
+"""The most items of a preview, refused lines that are kept to be shown, and uploads that are kept."""
 _TABLES = (".csv", ".tsv", ".jsonl", ".ndjson", ".json")
 _CELL = 160
 _ALONE = "it is left out: a CSV or JSON file is brought in by itself"
@@ -48,7 +48,7 @@ _ALONE = "it is left out: a CSV or JSON file is brought in by itself"
 
 @dataclass(slots=True, eq=False)
 class Upload:
-    """Files that were sent, and what became of them."""
+    """Uploaded files, and the outcome."""
 
     tenant: str
     collection: str
@@ -66,7 +66,7 @@ class Upload:
 
     @property
     def is_done(self) -> bool:
-        """Whether nothing of it goes on any more."""
+        """Whether the upload has ended."""
         return self.task is not None and self.task.done()
 
 
@@ -79,7 +79,7 @@ def _uploads(visit: Visit) -> OrderedDict[str, Upload]:
 
 
 def _upload(visit: Visit) -> Upload:
-    """The upload that is named, of the caller's tenant. Raises ``InvalidRequestError`` where it is gone."""
+    """The upload that the request names, of the caller's tenant. Raises ``InvalidRequestError`` where it is gone."""
     found = _uploads(visit).get(visit.said("upload"))
     if found is None or found.tenant != visit.caller.tenant:
         raise InvalidRequestError("this upload is not there any more; send the files again")
@@ -101,13 +101,13 @@ def _items(visit: Visit, collection: Collection, stored: Sequence[StoredItem]) -
         return empty("There are no items here.")
     rows = [
         (
-            h.a(href=visit.url("/data/item", collection=collection.name, id=one.item.item_id))[one.item.item_id],
-            one.item.title or one.item.body[:_CELL],
-            ", ".join(one.item.tags),
-            one.item.status,
-            shown_value(one.updated_at),
+            h.a(href=visit.url("/data/item", collection=collection.name, id=entry.item.item_id))[entry.item.item_id],
+            entry.item.title or entry.item.body[:_CELL],
+            ", ".join(entry.item.tags),
+            entry.item.status,
+            shown_value(entry.updated_at),
         )
-        for one in stored
+        for entry in stored
     ]
     more = visit.url("/data", collection=collection.name, after=stored[-1].item.item_id)
     return h.section(".card")[
@@ -157,25 +157,27 @@ async def upload(visit: Visit) -> h.Node:
     except UnknownCollectionError:
         if not visit.may(Scope.ADMIN):
             raise
-    tables = [one for one in files if _is_table(one.filename or "")]
+    tables = [file for file in files if _is_table(file.filename or "")]
     if tables and len(files) > 1:
-        files = [one for one in files if one not in tables]
+        files = [file for file in files if file not in tables]
         if not files:
             raise InvalidRequestError("send one CSV or JSON file at a time")
     is_table = files == tables
     folder = tempfile.TemporaryDirectory(prefix="retrieval-console-")
-    kept = [await asyncio.to_thread(_keep, Path(folder.name), one) for one in files]
+    kept = [await asyncio.to_thread(_keep, Path(folder.name), file) for file in files]
     top = {
-        PurePosixPath(one.filename or "").parts[0] for one in files if len(PurePosixPath(one.filename or "").parts) > 1
+        PurePosixPath(file.filename or "").parts[0]
+        for file in files
+        if len(PurePosixPath(file.filename or "").parts) > 1
     }
     made = Upload(
         visit.caller.tenant, name, folder, kept[0] if is_table else None,
         next(iter(top)) if len(top) == 1 else "uploads",
-        refused=[] if is_table else [(one.filename or "", _ALONE) for one in tables],
+        refused=[] if is_table else [(file.filename or "", _ALONE) for file in tables],
     )  # fmt: skip
     uploads, token = _uploads(visit), secrets.token_urlsafe(16)
     uploads[token] = made
-    while len(uploads) > _MOST_UPLOADS and (old := next((k for k, one in uploads.items() if one.is_done), None)):
+    while len(uploads) > _MOST_UPLOADS and (old := next((key for key, kept in uploads.items() if kept.is_done), None)):
         uploads.pop(old).folder.cleanup()
     shown = _mapping(visit, made, token) if made.table is not None else _documents(visit, made, token, len(kept))
     return shown if visit.is_part else await page(visit, "Data", h.div("#upload")[shown])
@@ -186,7 +188,7 @@ def _is_table(name: str) -> bool:
 
 
 def _keep(folder: Path, sent: UploadFile) -> Path:
-    """The file in the folder, under the path that it was sent with, as far as that leads down."""
+    """Store the file in the folder, under the path that it was sent with, but never outside the folder."""
     parts = [part for part in PurePosixPath((sent.filename or "").replace("\\", "/")).parts if part not in ("/", "..")]
     path = folder.joinpath("files", *([part.replace("\0", "") for part in parts] or ["file"]))
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -288,12 +290,12 @@ def _lines(made: Upload, columns: Mapping[str, str]) -> Iterator[InputLine]:
 
 
 def _told(made: Upload, error: Exception | str) -> str:
-    """The error without the folder of this machine."""
+    """The error's message without the folder of this machine."""
     return str(error).replace(f"{made.folder.name}/files/", "").replace(made.folder.name, "")
 
 
 async def store(visit: Visit) -> h.Node:
-    """Begin to store what was sent, behind the request; the page watches it."""
+    """Begin to store the uploaded files in the background; the page shows the progress."""
     made, columns = _upload(visit), _columns(visit)
     await visit.platform.collection(made.collection, create=visit.may(Scope.ADMIN))
     if made.task is None:
@@ -366,7 +368,7 @@ def _progress(visit: Visit, made: Upload) -> h.Node:
 
 
 def _holds_any(report: IngestReport | DocumentsReport | None) -> bool:
-    """Whether anything that was sent is in the collection."""
+    """Whether the collection holds anything of the upload."""
     if isinstance(report, IngestReport):
         return report.read > 0
     return report is not None and report.added + report.changed + report.unchanged > 0
@@ -392,7 +394,7 @@ def _counts(report: IngestReport | DocumentsReport | None) -> h.Node:
 
 
 async def item(visit: Visit) -> h.Node:
-    """One item, to be read, or to be changed by whoever may write."""
+    """One item, to read, or to change with a key that may write."""
     collection, stored = await _stored_item(visit)
     return await page(visit, stored.item.title or stored.item.item_id, [
         _editing(visit, collection, stored) if visit.may(Scope.WRITE) else _reading(stored),

@@ -1,7 +1,7 @@
-"""The frame of the console: its door, who is signed in, and the page around each view.
+"""The frame of the console: signing in, the signed-in caller, and the page around each view.
 
-A browser signs in with an API key, which it keeps in a cookie that no script reads and no other site sends along; the
-key is checked with each request, as everywhere. A view gives nodes of ``htpy``, which escapes whatever it is given.
+A browser signs in with an API key, kept in a cookie that no script reads and no other site sends; the key is checked
+with each request, as everywhere. A view returns nodes of ``htpy``, which escapes every text.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ SECURITY = {
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """One request of somebody who is signed in."""
+    """One request of a signed-in caller."""
 
     request: Request
     caller: Caller
@@ -58,7 +58,7 @@ class Visit:
     """The fields of a form that was posted."""
 
     def may(self, scope: Scope) -> bool:
-        """Whether the key allows that; what it does not allow is not shown."""
+        """Whether the key has that scope; the console does not show what it does not allow."""
         return self.caller.may(scope)
 
     @property
@@ -91,7 +91,7 @@ class Visit:
 
     def file(self, name: str) -> list[UploadFile]:
         """The files that were sent under that name."""
-        return [one for one in self.sent.getlist(name) if isinstance(one, UploadFile) and one.filename]
+        return [upload for upload in self.sent.getlist(name) if isinstance(upload, UploadFile) and upload.filename]
 
     def url(self, path: str = "", **parameters: object) -> str:
         """The address of a page of the console."""
@@ -153,7 +153,9 @@ PLACES = (
 
 async def page(visit: Visit, title: str, content: h.Node, *, chooses: bool = True) -> h.Node:
     """A whole page with navigation; ``chooses``: the collection can be chosen on it."""
-    chooser = _chooser(visit, [one.name for one in await visit.platform.collections()]) if chooses else None
+    chooser = (
+        _chooser(visit, [collection.name for collection in await visit.platform.collections()]) if chooses else None
+    )
     return _document(visit.request, title, content, places=_navigation(visit), chooser=chooser)
 
 
@@ -166,12 +168,12 @@ def _navigation(visit: Visit) -> h.Node:
                 (
                     h.li[
                         h.a(
-                            href=visit.url(one.path, collection=chosen),
-                            aria_current="page" if f"{here}/".startswith(f"{visit.url(one.path)}/") else None,
-                        )[h.span(aria_hidden="true")[one.icon], one.name]
+                            href=visit.url(place.path, collection=chosen),
+                            aria_current="page" if f"{here}/".startswith(f"{visit.url(place.path)}/") else None,
+                        )[h.span(aria_hidden="true")[place.icon], place.name]
                     ]
-                    for one in PLACES
-                    if visit.may(one.needs)
+                    for place in PLACES
+                    if visit.may(place.needs)
                 )
             ]
         ],
@@ -255,7 +257,7 @@ def notice(text: str, *more: h.Node) -> h.Element:
 
 
 def empty(text: str, *more: h.Node) -> h.Element:
-    """What stands where there is nothing yet, with what to do."""
+    """The text of an empty view, with what to do."""
     return h.div(".empty")[h.p[text], *more]
 
 
@@ -298,7 +300,7 @@ def shown_value(value: object) -> str:
 
 
 class ConsoleDoor:
-    """Middleware of ASGI around everything: the cookie becomes the key, and problems become pages.
+    """ASGI middleware around everything: turns the cookie into the header of the key, and problem documents into pages.
 
     Requests for other paths than the console's pass as they are.
     """
@@ -324,7 +326,7 @@ class ConsoleDoor:
 
 
 def _is_own(headers: Headers) -> bool:
-    """Whether a page of this service sent it; browsers say so, and other programs come with a header of their own."""
+    """Whether a page of this service sent the request; browsers say so, and other programs send the key in a header."""
     site = headers.get("sec-fetch-site")
     if site is not None:
         return site == "same-origin"
@@ -398,7 +400,7 @@ _FOR_PEOPLE: Mapping[int, str] = {
     "a large file in with: retrieval ingest",
     HTTPStatus.GATEWAY_TIMEOUT: "It was not done in time. Try again in a moment, or ask for less.",
 }
-"""What a person can do about an error whose own text is for programs, by its status."""
+"""The advice for errors whose own text is for programs, by status."""
 
 _SCOPES = "Each page of the console needs a key that may read, beside what else the key may do."
 
@@ -421,7 +423,7 @@ def _query(request: Request) -> str:
 
 
 def _then(request: Request) -> str:
-    """Where to go after signing in: the page that was asked for, if it was one."""
+    """The page to open after signing in: the one that the request asked for, if there was one."""
     return request.url.path + _query(request) if request.method in _SAFE else ""
 
 
@@ -439,9 +441,8 @@ def add_console(app: Starlette, access: Access, routes: Iterable[Route]) -> None
             return HTMLResponse(str(_sign_in_page(request, request.query_params.get("then", ""))))
         async with request.form() as sent:
             key, then = str(sent.get("key", "")).strip(), str(sent.get("then", ""))
-        address = (request.scope.get("client") or ("",))[0]
         try:
-            await access.check(Headers({"x-api-key": key} if key.isascii() and key.isprintable() else {}), address)
+            await access.check(Headers({"x-api-key": key} if key.isascii() and key.isprintable() else {}))
         except AuthenticationError:
             refused = "No such key lets you in: it is mistyped, expired or revoked."
             return HTMLResponse(str(_sign_in_page(request, then, refused)), HTTPStatus.UNAUTHORIZED)
@@ -474,12 +475,12 @@ def _cookie_path(request: Request) -> str:
 
 def _keep(answer: Response, request: Request, key: str) -> None:
     is_secure = request.url.scheme == "https"
-    # Until the browser is closed: a key on disk would outlive who signed in.
+    # A session cookie: a key on disk would outlive the session.
     answer.set_cookie(COOKIE, key, path=_cookie_path(request), httponly=True, samesite="lax", secure=is_secure)
 
 
 def _target(request: Request, then: str) -> str:
-    """The page to go to: one of the console's own, whatever the address says."""
+    """The page to open: always one of the console's own."""
     home = _cookie_path(request)
     inside = then.startswith(f"{home}/") and not urlsplit(then).netloc and "\\" not in then
     return then if inside else f"{home}/search"
@@ -503,7 +504,7 @@ def _sign_in_page(request: Request, then: str, refused: str = "") -> h.Element:
 
 def _file(path: Path) -> Callable[[Request], Awaitable[Response]]:
     async def answer(_request: Request) -> Response:
-        # The name stays when the content changes: the browser asks, and is told if it has it already.
+        # The file's name stays when its content changes, so the browser asks whether its copy is current.
         return FileResponse(path, media_type=_TYPES[path.suffix[1:]], headers={"cache-control": "no-cache"})
 
     return answer

@@ -1,4 +1,4 @@
-"""The Learning view: what rises, what exploration brings and costs, how items fare, and a search asked again."""
+"""The Learning view: rising items, the gain and cost of exploration, items' rewards, and the replay of a search."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Row = Mapping[str, Any]
 
 
 async def learning(visit: Visit) -> h.Node:
-    """The figures of a collection's feedback, and the searches that it came from."""
+    """The figures of a collection's feedback, and its recorded searches."""
     if not visit.said("collection"):
         return await page(visit, "Learning", empty("Choose a collection."))
     collection = await visit.collection()
@@ -149,7 +149,7 @@ async def _over_time(visit: Visit, name: str) -> h.Node:
 
 
 def _filled(values: Sequence[float | None]) -> list[float | None]:
-    """The values, each missing one as the one before it: what adds up stays as it was."""
+    """The values; a missing value of a running total is the value before it."""
     last, filled = None, list[float | None]()
     for value in values:
         last = last if value is None else value
@@ -173,14 +173,16 @@ async def _models(visit: Visit, collection: Collection) -> h.Node:
     known, used = await collection.models(), (await collection.info()).model_version
     rows = [
         (
-            str(one.version),
-            one.kind,
-            f"{one.events:,}",
-            shown_value(one.created_at),
-            one.reason,
-            h.span(".state.active")["in use"] if one.version == used else ("kept" if one.is_published else "not used"),
+            str(model.version),
+            model.kind,
+            f"{model.events:,}",
+            shown_value(model.created_at),
+            model.reason,
+            h.span(".state.active")["in use"]
+            if model.version == used
+            else ("kept" if model.is_published else "not used"),
         )
-        for one in known
+        for model in known
     ]
     learn = h.form(hx_post=visit.url("/learning/learn"), hx_target="#models", hx_sync="this:drop")[
         h.input(type="hidden", name="collection", value=collection.name),
@@ -205,16 +207,16 @@ async def _searches(visit: Visit, collection: Collection) -> h.Node:
     found = await collection.retrievals(limit=_SEARCHES, before=visit.said("before") or None)
     rows = [
         (
-            shown_value(one.retrieved_at),
-            h.a(href=visit.url("/learning/search", collection=collection.name, id=one.retrieval_id))[
-                one.query or "(by a vector)"
+            shown_value(retrieval.retrieved_at),
+            h.a(href=visit.url("/learning/search", collection=collection.name, id=retrieval.retrieval_id))[
+                retrieval.query or "(by a vector)"
             ],
-            str(one.hits),
-            f"{one.retrieval_time_ms:.0f}",
-            one.path,
-            str(one.profile_version or "its own"),
+            str(retrieval.hits),
+            f"{retrieval.retrieval_time_ms:.0f}",
+            retrieval.path,
+            str(retrieval.profile_version or "its own"),
         )
-        for one in found
+        for retrieval in found
     ]
     if not rows:
         return h.section(".card")[h.p["No search is recorded yet."]]
@@ -228,7 +230,7 @@ async def _searches(visit: Visit, collection: Collection) -> h.Node:
 
 
 async def item(visit: Visit) -> h.Node:
-    """The events behind one item: when it was shown and what it earned."""
+    """The events of one item: when it was shown, and its rewards."""
     collection, key = await visit.collection(), visit.said("id")
     found = await visit.platform.analytics("rated", collection=collection.name, limit=_EVENTS)
     rows = sorted((row for row in found if row["item_id"] == key), key=lambda row: row["retrieved_at"])
@@ -265,7 +267,7 @@ async def item(visit: Visit) -> h.Node:
 
 
 async def search(visit: Visit) -> h.Node:
-    """A recorded search, and the same asked again today."""
+    """A recorded search, and its replay."""
     name = visit.said("collection")
     recorded = await visit.platform.retrieval(visit.said("id"), name)
     try:
@@ -278,7 +280,7 @@ async def search(visit: Visit) -> h.Node:
 
 
 def _recorded(visit: Visit, found: RecordedRetrieval) -> h.Node:
-    names = list(dict.fromkeys(part for one in found.impressions for part in one.signals))
+    names = list(dict.fromkeys(part for impression in found.impressions for part in impression.signals))
     facts = {
         "when": shown_value(found.retrieved_at), "collection": found.collection,
         "profile": str(found.profile_version or "its own"), "model": str(found.model_version or "none"),
@@ -287,18 +289,23 @@ def _recorded(visit: Visit, found: RecordedRetrieval) -> h.Node:
     }  # fmt: skip
     rows = [
         (
-            str(one.rank),
-            h.a(href=visit.url("/data/item", collection=found.collection, id=one.item_id))[one.item_id],
-            f"{one.score:.4f}",
-            stacked_bar(_values(one.signals), names),
-            one.slot.value,
-            f"{one.propensity:.3g}",
+            str(impression.rank),
+            h.a(href=visit.url("/data/item", collection=found.collection, id=impression.item_id))[impression.item_id],
+            f"{impression.score:.4f}",
+            stacked_bar(_values(impression.signals), names),
+            impression.slot.value,
+            f"{impression.propensity:.3g}",
         )
-        for one in found.impressions
+        for impression in found.impressions
     ]
     numbers = [
-        (one.rank, one.item_id, one.score, *(_values(one.signals).get(name) for name in names))
-        for one in found.impressions
+        (
+            impression.rank,
+            impression.item_id,
+            impression.score,
+            *(_values(impression.signals).get(name) for name in names),
+        )
+        for impression in found.impressions
     ]
     columns = ("rank", "item", "score", "made of", "slot", "propensity")
     drawing = [legend(names), table(columns, rows, caption="The hits", numbers=("score",))]
@@ -311,14 +318,19 @@ def _recorded(visit: Visit, found: RecordedRetrieval) -> h.Node:
 
 
 def _values(signals: Mapping[str, Any]) -> dict[str, float]:
-    """The contributions of a recorded hit; of a profile that is gone none are known."""
+    """The contributions of a recorded hit; none where its profile is gone."""
     return {name: float(part.get("value") or 0.0) for name, part in signals.items() if isinstance(part, Mapping)}
 
 
 def _again(found: Replay) -> h.Node:
     rows = [
-        (one.item_id, shown_value(one.rank_then), shown_value(one.rank_now), "; ".join(one.why))
-        for one in found.differences
+        (
+            difference.item_id,
+            shown_value(difference.rank_then),
+            shown_value(difference.rank_now),
+            "; ".join(difference.why),
+        )
+        for difference in found.differences
     ]
     return h.section(".card", aria_label="Asked again")[
         h.h2["Asked again"],

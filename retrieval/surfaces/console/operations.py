@@ -1,4 +1,4 @@
-"""The Operations view: how the collections stand, recall and latency, jobs, re-embedding and the doctor's findings."""
+"""The Operations view: collections, recall, latency, jobs, re-embedding and the doctor's findings."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from retrieval.surfaces.console.frame import Visit, empty, notice, page, shown_v
 from retrieval.surfaces.console.plots import Series, figure, lines, sql_of
 
 CONTRACT = 0.99
-"""The share of the true nearest items that a search finds at least."""
+"""The least recall that is owed."""
 
 _WEEKS = timedelta(days=28)
 _REFRESH = "every 5s"
@@ -35,7 +35,7 @@ async def operations(visit: Visit) -> h.Node:
     statuses = await visit.platform.statistics()
     if not statuses:
         return await page(visit, "Operations", empty("There are no collections yet."), chooses=False)
-    chosen = next((one for one in statuses if one.name == name), None)
+    chosen = next((status for status in statuses if status.name == name), None)
     return await page(visit, "Operations", [
         _overview(visit, statuses),
         await _detail(visit, chosen) if chosen is not None else h.p(".hint")["Choose a collection for its details."],
@@ -47,16 +47,18 @@ def _overview(visit: Visit, statuses: Sequence[CollectionStatus]) -> h.Node:
     columns = ("collection", "items", "waiting", "embedding space", "index", "recall", "not recorded")
     rows = [
         (
-            h.a(href=visit.url("/operations", collection=one.name))[one.name],
-            f"{one.documents:,}",
-            f"{one.pending:,}",
-            one.space or "words alone",
-            ", ".join(f"{index.bytes / 2**20:.1f} MB{'' if index.valid else ', unfinished'}" for index in one.indexes)
+            h.a(href=visit.url("/operations", collection=status.name))[status.name],
+            f"{status.documents:,}",
+            f"{status.pending:,}",
+            status.space or "words alone",
+            ", ".join(
+                f"{index.bytes / 2**20:.1f} MB{'' if index.valid else ', unfinished'}" for index in status.indexes
+            )
             or "none: all are compared",
-            f"{min(found.recall for found in one.recall):.3f}" if one.recall else "–",
-            f"{sum(one.unrecorded.values()):,}",
+            f"{min(found.recall for found in status.recall):.3f}" if status.recall else "–",
+            f"{sum(status.unrecorded.values()):,}",
         )
-        for one in statuses
+        for status in statuses
     ]
     return h.section(".card")[table(columns, rows, caption="The collections", numbers=("items", "waiting", "recall"))]
 
@@ -115,7 +117,7 @@ def _recall_lines(found: AnalyticsTable) -> h.Node:
 
 
 def _going_on(visit: Visit, chosen: CollectionStatus) -> h.Node:
-    """What waits and what jobs do; asked again by itself as long as something waits or runs."""
+    """Pending work and jobs; the page renews itself as long as something waits or runs."""
     again: dict[str, str] = {}
     if chosen.pending or chosen.weights_pending or any(run.outcome == RUNNING for run in chosen.runs):
         address = visit.url("/operations/going-on", collection=chosen.name)
@@ -135,9 +137,9 @@ def _pending(chosen: CollectionStatus) -> h.Node:
 
 
 async def going_on(visit: Visit) -> h.Node:
-    """What waits in a collection now, and what its jobs do."""
+    """A collection's pending work, and its jobs."""
     name = visit.said("collection")
-    found = next((one for one in await visit.platform.statistics() if one.name == name), None)
+    found = next((status for status in await visit.platform.statistics() if status.name == name), None)
     return _going_on(visit, found) if found is not None else None
 
 
@@ -145,13 +147,13 @@ def _jobs(runs: Sequence[JobRun]) -> h.Node:
     columns = ("job", "began", "seconds", "outcome", "what it did")
     rows = [
         (
-            one.job,
-            shown_value(one.started_at),
-            shown_value(one.seconds),
-            h.span(class_=["state", "error" if one.outcome == "failed" else ""])[one.outcome],
-            ", ".join(f"{name.replace('_', ' ')} {shown_value(value)}" for name, value in one.details.items()) or "–",
+            run.job,
+            shown_value(run.started_at),
+            shown_value(run.seconds),
+            h.span(class_=["state", "error" if run.outcome == "failed" else ""])[run.outcome],
+            ", ".join(f"{name.replace('_', ' ')} {shown_value(value)}" for name, value in run.details.items()) or "–",
         )
-        for one in runs
+        for run in runs
     ]
     if not rows:
         return h.section(".card")[h.p["No job has run yet; retrieval worker runs them."]]
@@ -167,7 +169,7 @@ def _reembedding_card(visit: Visit, name: str) -> h.Node:
 
 
 async def reembedding(visit: Visit) -> h.Node:
-    """How the move to another embedding space stands, with its buttons, or the form that begins one."""
+    """The state of a re-embedding, with its buttons, or the form that begins one."""
     return await _reembedding(visit)
 
 
@@ -225,7 +227,7 @@ def _stages(visit: Visit, found: Reembedding) -> h.Node:
 
 
 async def reembed(visit: Visit) -> h.Node:
-    """Begin a move, tell its cost, or steer it; a worker does the rest."""
+    """Begin a re-embedding, show its cost, or steer it; a worker does the rest."""
     name, do = visit.said("collection"), visit.said("do")
     to = visit.said("to").strip() or None
     if do == "cost":
@@ -261,15 +263,15 @@ async def doctor(visit: Visit) -> h.Node:
 
 
 def _findings(found: Diagnosis) -> h.Node:
-    def row(one: Finding) -> tuple[h.Node, ...]:
+    def row(finding: Finding) -> tuple[h.Node, ...]:
         return (
-            h.span(class_=["state", one.severity.value])[one.severity.value],
-            one.check,
-            one.found,
-            h.code[one.mend] if one.mend else "–",
+            h.span(class_=["state", finding.severity.value])[finding.severity.value],
+            finding.check,
+            finding.found,
+            h.code[finding.mend] if finding.mend else "–",
         )
 
-    wrong = [one for one in found.findings if one.severity.rank]
+    wrong = [finding for finding in found.findings if finding.severity.rank]
     columns = ("", "about", "found", "what to do")
     return [
         table(columns, map(row, wrong), caption="What is not as it should be") if wrong else h.p["Nothing is wrong."],

@@ -17,7 +17,7 @@ _COLOURS = 8
 _STAGES = ("embed", "candidates", "learn", "rerank", "items")
 """The stages of a search, in their order."""
 MOST_POINTS = 400
-"""Points of a line that are drawn; of more, evenly chosen ones."""
+"""The most points of a line that are drawn; of more, evenly spaced ones."""
 
 
 def svg(width: float, height: float, label: str, content: h.Node, *, stretches: bool = False) -> h.Element:
@@ -112,9 +112,9 @@ def lines(
     label: str, places: Sequence[str], series: Sequence[Series], *, least: float | None = None,
     most: float | None = None, mark: float | None = None,
 ) -> h.Element:  # fmt: skip
-    """Lines over the same places, with their intervals as bands; ``mark`` is a level to hold against, dashed."""
+    """Lines over the same places, with their intervals as bands; ``mark`` is a dashed level to compare with."""
     step = max(1, math.ceil(len(places) / MOST_POINTS))
-    every = [v for one in series for part in (one.values, one.low, one.high) for v in part if v is not None]
+    every = [v for line in series for part in (line.values, line.low, line.high) for v in part if v is not None]
     every += [mark] if mark is not None else []
     low = least if least is not None else min([*every, 0.0])
     high = most if most is not None else max([*every, low + 1e-9]) * 1.05
@@ -130,9 +130,9 @@ def lines(
     drawn: list[h.Node] = [_axes(places, low, high, x, y)]
     if mark is not None:
         drawn.append(_line(_LEFT, y(mark), WIDTH - _RIGHT, y(mark), "mark"))
-    for number, one in enumerate(series):
-        drawn.append(_series(one, number, step, x, y))
-    return h.div[svg(WIDTH, HEIGHT, label, drawn), legend([one.name for one in series])]
+    for number, line in enumerate(series):
+        drawn.append(_series(line, number, step, x, y))
+    return h.div[svg(WIDTH, HEIGHT, label, drawn), legend([line.name for line in series])]
 
 
 _Scale = Callable[[Any], float]
@@ -154,11 +154,13 @@ def _axes(places: Sequence[str], low: float, high: float, x: _Scale, y: _Scale) 
     ]
 
 
-def _series(one: Series, number: int, step: int, x: _Scale, y: _Scale) -> h.Node:
-    points = [(x(place), y(value)) for place, value in enumerate(one.values) if value is not None and place % step == 0]
+def _series(series: Series, number: int, step: int, x: _Scale, y: _Scale) -> h.Node:
+    points = [
+        (x(place), y(value)) for place, value in enumerate(series.values) if value is not None and place % step == 0
+    ]
     band = [
         (x(place), y(low), y(high))
-        for place, (low, high) in enumerate(zip(one.low, one.high, strict=False))
+        for place, (low, high) in enumerate(zip(series.low, series.high, strict=False))
         if low is not None and high is not None and place % step == 0
     ]
     drawn: list[h.Node] = []
@@ -225,7 +227,7 @@ def figure(
 
 
 def timings(retrieval_id: object, stages: Mapping[str, float], total: float) -> h.Element:
-    """Where the time of a search went; ``retrieval_id`` None: it is not recorded, and no SQL finds it."""
+    """The times of a search's stages; ``retrieval_id`` None: the search is not recorded, and no SQL finds it."""
     # The database does not keep the order of the stages.
     order = [*_STAGES, *stages]
     known = {name: stages[name] for name in dict.fromkeys(order) if name in stages and name != "total"}
@@ -237,7 +239,7 @@ def timings(retrieval_id: object, stages: Mapping[str, float], total: float) -> 
 
 
 def copied_sql(sql: str) -> h.Element:
-    """A statement to copy; it is for the search path of an analyst, who sees one tenant."""
+    """A statement to copy, for the search path of an analyst, who sees one tenant."""
     return h.details[
         h.summary["SQL"],
         h.pre(tabindex="0")[h.code[sql]],
@@ -246,7 +248,7 @@ def copied_sql(sql: str) -> h.Element:
 
 
 def literal(text: str) -> str:
-    """A text as SQL writes it, for a statement that is shown; nothing of it is ever run by the console."""
+    """A text as an SQL literal, for a statement that is only shown; the console never runs it."""
     escaped = text.replace("'", "''")
     return f"E'{escaped.replace(chr(92), chr(92) * 2)}'" if "\\" in text else f"'{escaped}'"
 

@@ -1,4 +1,4 @@
-"""The Profiles view: the versions, two of them compared before one is used, and the way back."""
+"""The Profiles view: the versions, a comparison of two, and the choice of the one in use."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _DAYS, _MOST_DAYS = 28.0, 3650.0
 
 
 async def profiles(visit: Visit) -> h.Node:
-    """The versions, what each earned, and the form that compares two."""
+    """The versions, their rewards, and the form that compares two."""
     if not visit.said("collection"):
         return await page(visit, "Profiles", empty("Choose a collection."))
     collection = await visit.collection()
@@ -52,33 +52,33 @@ async def _versions(visit: Visit, collection: Collection) -> h.Node:
     columns = ("version", "weights", "fusion", "note", "made", "state")
     rows = [
         (
-            str(one.version),
-            ", ".join(f"{name} {weight:g}" for name, weight in one.profile.weights.items()),
-            one.profile.fusion.kind.value,
-            one.note or "–",
-            shown_value(one.created_at),
-            _state(visit, collection, one),
+            str(version.version),
+            ", ".join(f"{name} {weight:g}" for name, weight in version.profile.weights.items()),
+            version.profile.fusion.kind.value,
+            version.note or "–",
+            shown_value(version.created_at),
+            _state(visit, collection, version),
         )
-        for one in stored
+        for version in stored
     ]
     return h.section(".card")[table(columns, rows, caption=f"The versions of {collection.name}, the newest first")]
 
 
-def _state(visit: Visit, collection: Collection, one: StoredProfile) -> h.Node:
-    if one.is_active:
+def _state(visit: Visit, collection: Collection, profile: StoredProfile) -> h.Node:
+    if profile.is_active:
         return h.span(".state.active")["in use"]
     if not visit.may(Scope.ADMIN):
         return "–"
     return h.form(method="post", action=visit.url("/profiles/use"), hx_post=visit.url("/profiles/use"),
                   hx_target="#versions", hx_sync="this:drop")[
         h.input(type="hidden", name="collection", value=collection.name),
-        h.button(".quiet", type="submit", name="version", value=str(one.version),
-                 aria_label=f"Use version {one.version}")["Use this one"],
+        h.button(".quiet", type="submit", name="version", value=str(profile.version),
+                 aria_label=f"Use version {profile.version}")["Use this one"],
     ]  # fmt: skip
 
 
 async def use(visit: Visit) -> h.Node:
-    """Search with another version from now on: forward or back."""
+    """Use another version from now on, a newer or an older one."""
     collection = await visit.collection()
     version = int(visit.number("version", 0, 1, 2**31 - 1))
     await collection.use_profile(version)
@@ -89,8 +89,8 @@ async def use(visit: Visit) -> h.Node:
 
 def comparing(visit: Visit, stored: Sequence[StoredProfile]) -> h.Node:
     """The form that compares two versions, and the place for its answer."""
-    versions = [one.version for one in stored]
-    active = next((one.version for one in stored if one.is_active), versions[0])
+    versions = [version.version for version in stored]
+    active = next((version.version for version in stored if version.is_active), versions[0])
     other = next((version for version in versions if version != active), active)
     first, against = max(active, other), min(active, other)
     return h.section(".card")[
@@ -121,7 +121,7 @@ def _version(name: str, label: str, versions: Sequence[int], chosen: int) -> h.N
 
 
 async def compare(visit: Visit) -> h.Node:
-    """Two versions on what was recorded, or on judged queries."""
+    """Compare two versions on recorded searches, or on judged queries."""
     collection = await visit.collection()
     stored = await collection.refresh()
     names = [visit.said("first"), visit.said("against")]
@@ -149,9 +149,9 @@ def _on_recorded(found: ProfileComparison) -> h.Node:
         table(
             ("", "searches", "rated hits", "effective sample", "mean weight", "largest weight", "without support"),
             [
-                (name, f"{one.retrievals:,}", f"{one.rated:,}", _figure(one.effective_sample_size),
-                 _figure(one.mean_weight), _figure(one.max_weight), _figure(100 * one.unsupported, " %"))
-                for name, one in zip(found.names, found.weighings, strict=True)
+                (name, f"{weighing.retrievals:,}", f"{weighing.rated:,}", _figure(weighing.effective_sample_size),
+                 _figure(weighing.mean_weight), _figure(weighing.max_weight), _figure(100 * weighing.unsupported, " %"))
+                for name, weighing in zip(found.names, found.weighings, strict=True)
             ],
             caption=f"How far the recorded traffic can speak for {first} and for {against}",
         ),
@@ -161,9 +161,9 @@ def _on_recorded(found: ProfileComparison) -> h.Node:
 def _estimates(found: ProfileComparison) -> h.Node:
     first, against = found.names
     rows = [
-        (f"{one.estimator.value.upper()}{', clipped' if one.is_clipped else ''}",
-         _told(one.first), _told(one.second), _told(one.difference))
-        for one in found.estimates
+        (f"{estimate.estimator.value.upper()}{', clipped' if estimate.is_clipped else ''}",
+         _told(estimate.first), _told(estimate.second), _told(estimate.difference))
+        for estimate in found.estimates
     ]  # fmt: skip
     return table(("estimator", first, against, "difference"), rows, caption="Mean reward of a hit, with 95 % intervals")
 
@@ -206,10 +206,10 @@ async def _on_judged(visit: Visit, collection: Collection, profiles: Mapping[str
 
 
 def _judged_report(report: Report) -> h.Node:
-    rows = [(one.variant, *(f"{one.means[name]:.4f}" for name in report.metrics), f"{one.median_ms:.1f}")
-            for one in report.variants]  # fmt: skip
+    rows = [(variant.variant, *(f"{variant.means[name]:.4f}" for name in report.metrics), f"{variant.median_ms:.1f}")
+            for variant in report.variants]  # fmt: skip
     first = report.metrics[0]
-    means = {one.variant: one.means[first] for one in report.variants}
+    means = {variant.variant: variant.means[first] for variant in report.variants}
     best = max(means, key=lambda name: means[name])
     said = f"{best} is ahead in {first}." if len(set(means.values())) > 1 else "Both are alike."
     queries = "1 judged query" if report.queries == 1 else f"{report.queries} judged queries"

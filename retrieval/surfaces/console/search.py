@@ -1,4 +1,4 @@
-"""The Search view: ask, narrow by clicking, read why a hit stands where it stands, and move the weights."""
+"""The Search view: queries, filters by clicking, explanations of hits, and weights to move."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ _SAMPLED, _MOST_FACETS, _MOST_VALUES = 100, 6, 12
 _LONGEST_VALUE = 40
 
 _MEANINGS = {"dense": "by meaning", "lexical": "by words"}
-"""What a slider weighs, where its name does not say it to everybody."""
+"""The help texts of sliders whose names need one."""
 
 _KEPT = ("collection", "q", "where", "facet")
-"""What an address of a question has beside its filters and weights."""
+"""The parameters of a search's address, apart from filters and weights."""
 
 Weights = Mapping[str, float]
 
 
 async def search(visit: Visit) -> h.Node:
-    """The whole view; with a question in its address the answer too."""
+    """The whole view; with a query in its address the answer too."""
     if not visit.said("collection"):
         return await _without_collection(visit)
     collection = await visit.collection()
@@ -69,7 +69,7 @@ async def search(visit: Visit) -> h.Node:
 
 
 async def _without_collection(visit: Visit) -> h.Node:
-    names = [one.name for one in await visit.platform.collections()]
+    names = [collection.name for collection in await visit.platform.collections()]
     if not names:
         how = h.p["Bring some in: ", h.a(href=visit.url("/data"))["Data"]] if visit.may(Scope.WRITE) else None
         return await page(visit, "Search", empty("There are no collections yet.", how), chooses=False)
@@ -78,11 +78,11 @@ async def _without_collection(visit: Visit) -> h.Node:
 
 
 async def _unasked(visit: Visit, collection: Collection) -> h.Node:
-    latest = dict.fromkeys(one.query for one in await collection.retrievals(limit=30) if one.query)
+    latest = dict.fromkeys(retrieval.query for retrieval in await collection.retrievals(limit=30) if retrieval.query)
     if not collection_size(await collection.info()):
         return empty("This collection has no items yet.")
     name = collection.name
-    links = [h.li[h.a(href=visit.url("/search", collection=name, q=one))[one]] for one in list(latest)[:8]]
+    links = [h.li[h.a(href=visit.url("/search", collection=name, q=query))[query]] for query in list(latest)[:8]]
     tried = h.div[h.p["Asked lately:"], h.ul(".choices")[links]] if links else None
     return empty("Type a question: the answer shows why each item stands where it stands.", tried)
 
@@ -94,7 +94,7 @@ def collection_size(info: Any) -> int:
 
 async def facets_of(collection: Collection) -> list[str]:
     """The fields worth filtering by: short texts that some items share, as the first items have them."""
-    items = [one.item for one in await collection.page(limit=_SAMPLED)]
+    items = [stored.item for stored in await collection.page(limit=_SAMPLED)]
     values: dict[str, list[str]] = {}
     for item in items:
         for name, value in item.attributes.items():
@@ -107,7 +107,7 @@ async def facets_of(collection: Collection) -> list[str]:
 
 
 def where_said(visit: Visit, offered: Iterable[str]) -> dict[str, Any] | None:
-    """The filter that was clicked together. Raises ``InvalidFilterError`` for a written one that is no JSON object."""
+    """The filter of the ticked values and the written one. Raises ``InvalidFilterError`` for text that is no object."""
     where: dict[str, Any] = {name: chosen for name in offered if (chosen := visit.all_said(f"f.{name}"))}
     period = {side: value for side in ("gte", "lt") if (value := visit.said(f"when.{side}"))}
     if period:
@@ -148,10 +148,10 @@ async def _found(visit: Visit, collection: Collection, offered: Sequence[str], *
 
 
 async def _other_values(visit: Visit, collection: Collection, offered: Sequence[str]) -> dict[str, Mapping[str, int]]:
-    """The counts of the fields that values are ticked of, as without these: so others can be ticked beside them."""
+    """The counts of each field with ticked values, as without these, so that other values can be ticked."""
     found = {}
-    for name in (one for one in offered if visit.all_said(f"f.{one}")):
-        where = where_said(visit, [one for one in offered if one != name])
+    for name in (field for field in offered if visit.all_said(f"f.{field}")):
+        where = where_said(visit, [field for field in offered if field != name])
         asked = await collection.unrecorded().search(visit.said("q"), where=where, limit=1, facets=[name], typos=True)
         found[name] = asked.facets[name]
     return found
@@ -292,7 +292,7 @@ def _verdict(visit: Visit, retrieval_id: object, item_id: str, title: str) -> h.
 
 
 async def feedback(visit: Visit) -> h.Node:
-    """Take a verdict on a hit; its weight and its cap are those of the key. Another one takes its place."""
+    """Store a verdict on a hit; its weight and its cap are those of the key. Another verdict replaces it."""
     event = Feedback(
         retrieval_id=visit.said("retrieval"), item_id=visit.said("item"), helpful=visit.said("helpful") == "true",
         actor=f"console {visit.caller.key_id}".strip(),
@@ -331,16 +331,18 @@ def weights_said(visit: Visit, profile: Profile) -> dict[str, float]:
 
 
 def _slid(profile: Profile) -> dict[str, float]:
-    """What a slider is shown for: the signals, or the legs with the two that every collection has."""
+    """The weights with a slider: the signals, or the legs and the two legs that every collection has."""
     if profile.signals:
         return dict(profile.weights)
     return {**dict.fromkeys(("dense", "lexical"), 0.0), **profile.legs}
 
 
 def weighted(profile: Profile, weights: Weights) -> Profile:
-    """The same profile with these weights; a leg that was not there and weighs nothing stays away."""
+    """The same profile with these weights; a new leg without weight is left out."""
     if profile.signals:
-        return replace(profile, signals=tuple(replace(one, weight=weights[one.key]) for one in profile.signals))
+        return replace(
+            profile, signals=tuple(replace(signal, weight=weights[signal.key]) for signal in profile.signals)
+        )
     return replace(profile, legs={name: w for name, w in weights.items() if w or name in profile.legs})
 
 
@@ -384,7 +386,7 @@ async def _tuned(visit: Visit, collection: Collection, where: Mapping[str, Any] 
     )  # fmt: skip
     now, candidate = found.previews
     changed = sum(hit.moved != 0 for hit in candidate.hits) + len(candidate.left)
-    names = _names(hit.hit for one in (now, candidate) for hit in one.hits)
+    names = _names(hit.hit for side in (now, candidate) for hit in side.hits)
     return h.section(".card.tuned", aria_label="Before and after")[
         h.p(role="status")[f"{changed} {'place changes' if changed == 1 else 'places change'} with these weights."],
         _saving() if visit.may(Scope.ADMIN) else None,
@@ -394,9 +396,9 @@ async def _tuned(visit: Visit, collection: Collection, where: Mapping[str, Any] 
     ]  # fmt: skip
 
 
-def _side(title: str, one: ProfilePreview, names: Sequence[str], *, is_after: bool = False) -> h.Node:
-    best = max((hit.hit.score for hit in one.hits), default=0.0)
-    gone = [h.li(".gone")[_moved(hit), h.span(".name")[hit.hit.title or hit.hit.item_id]] for hit in one.left]
+def _side(title: str, preview: ProfilePreview, names: Sequence[str], *, is_after: bool = False) -> h.Node:
+    best = max((hit.hit.score for hit in preview.hits), default=0.0)
+    gone = [h.li(".gone")[_moved(hit), h.span(".name")[hit.hit.title or hit.hit.item_id]] for hit in preview.left]
     return h.div[
         h.h3[title],
         h.ol[
@@ -406,7 +408,7 @@ def _side(title: str, one: ProfilePreview, names: Sequence[str], *, is_after: bo
                     h.span(".name")[hit.hit.title or hit.hit.item_id],
                     stacked_bar(_parts(hit.hit), names, whole=best or None),
                 ]
-                for hit in one.hits
+                for hit in preview.hits
             )
         ],
         [h.h3["No longer shown"], h.ul[gone]] if gone else None,
@@ -425,11 +427,11 @@ def _moved(hit: PreviewedHit) -> h.Node:
     ]
 
 
-def _numbers_of(one: ProfilePreview, names: Sequence[str]) -> h.Node:
+def _numbers_of(preview: ProfilePreview, names: Sequence[str]) -> h.Node:
     rows = [
         (str(rank), hit.hit.item_id, str(hit.rank_before or "–"), f"{hit.hit.score:.5f}",
          *(f"{_parts(hit.hit).get(name, 0.0):.5f}" for name in names))
-        for rank, hit in enumerate(one.hits, 1)
+        for rank, hit in enumerate(preview.hits, 1)
     ]  # fmt: skip
     columns = ("rank", "item", "rank now", "score", *names)
     shown = table(columns, rows, caption="The answer with these weights", numbers=columns[2:])
@@ -447,7 +449,7 @@ def _saving() -> h.Node:
 
 
 async def save(visit: Visit) -> h.Node | Response:
-    """Store the weights as a new version of the profile; where that is asked, search with it, and answer anew."""
+    """Store the weights as a new version of the profile, and use it if the request says so."""
     collection = await visit.collection()
     await collection.refresh()
     profile = weighted(collection.profile, weights_said(visit, collection.profile))

@@ -1,8 +1,8 @@
-"""Admission: before anything of a request is read, its key is checked and counted; and a write is done once.
+"""Admission of requests: checks and counts their API keys, and does a write with an ``Idempotency-Key`` once.
 
-The answer to a write that bears an ``Idempotency-Key`` is kept for a day, if it succeeded; one that failed may be sent
-again under its key. A write that was begun, once its body is there, goes on to its end also when its client hangs up or
-its time is over, so that whoever sends it again hears what became of it.
+The answer to a write with an ``Idempotency-Key`` is kept for a day if the write succeeded; a write that failed may be
+sent again under its key. Once its body has been read, a write runs to its end, even if its client hangs up or its time
+is over, so that a client that sends it again gets its outcome.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack, suppress
 from datetime import UTC, datetime
 from hashlib import sha256
-from types import TracebackType
 from typing import Any, Self
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -24,7 +23,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.deadline import Deadline, current_deadline, in_background, late, set_deadline
-from retrieval.adapters.store.installation.access import StoredKey, find_key, note_key_used
 from retrieval.adapters.store.installation.idempotency import (
     Attempt,
     Earlier,
@@ -34,30 +32,28 @@ from retrieval.adapters.store.installation.idempotency import (
     keep_answer,
 )
 from retrieval.adapters.store.replicas import reading_after, token_of
-from retrieval.domain.api_key import EVERY_SCOPE, ApiKey, Caller
+from retrieval.domain.api_key import EVERY_SCOPE, Caller
 from retrieval.domain.errors import DatabaseError, InvalidRequestError, RetrievalError
 from retrieval.engine.stages import Clock
-from retrieval.surfaces.http.authentication import Allowance, Authenticator, RateLimits
+from retrieval.surfaces.http.authentication import Allowance, KeyGate
 from retrieval.surfaces.http.caller import CALLER, STILL_ALLOWED
 from retrieval.surfaces.http.connection import Exchange
 from retrieval.surfaces.http.limits import RequestRoom, is_stream
 from retrieval.surfaces.http.openapi import FRONT_PATHS
 from retrieval.surfaces.http.problems import (
-    AuthenticationError,
     EncodedBodyError,
     IdempotencyConflictError,
     IdempotencyMismatchError,
     OverloadedError,
-    RateLimitedError,
 )
 from retrieval.surfaces.http.service import Service
 
 _WRITES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 _REPEATABLE = ("/search", "/search/batch", "/passages", "/preview", "/replay", "/items/bulk")
-"""The paths where a posted request changes nothing, or changes nothing more when it is repeated."""
+"""The paths of posted requests that change nothing, or change nothing more when they are repeated."""
 
 AFTER_WRITE, WRITE_TOKEN = "retrieval-after-write", b"retrieval-write-token"
-"""A search shows the token of a write in the first, and a write answers with its own in the second."""
+"""The header of a search that gives the token of a write, and the header of a write's answer that has its token."""
 
 _log = logging.getLogger(__name__)
 
@@ -67,16 +63,16 @@ LONGEST_ANSWER = 64 * 1024
 """Bytes of an answer that are kept."""
 
 FINISH_SECONDS = 5.0
-"""How much longer than another request a write with an ``Idempotency-Key`` may take."""
+"""The seconds that a write with an ``Idempotency-Key`` may take beyond the time of other requests."""
 
 HOLD_MORE_SECONDS = FINISH_SECONDS + 5.0
-"""How much longer than its deadline a request holds its key: until nothing of it can be going on any more."""
+"""The seconds that a request holds its key after its deadline: by then no part of it can still run."""
 
 _KEPT_HEADERS = ("content-type", "etag", "last-modified", "location")
 
 
 def idempotency_key(headers: Headers) -> str | None:
-    """The key of a write; None: none is given. Raises ``InvalidRequestError``."""
+    """The ``Idempotency-Key`` of a write; None where there is none. Raises ``InvalidRequestError``."""
     given = headers.getlist(HEADER)
     if not given:
         return None
@@ -87,7 +83,7 @@ def idempotency_key(headers: Headers) -> str | None:
 
 
 class OnceOnly:
-    """Has writes done once; close it when the application ends. A request may take ``deadline_seconds``."""
+    """Does each write once; to be closed when the application ends. A request may take ``deadline_seconds``."""
 
     def __init__(self, *, deadline_seconds: float) -> None:
         self._hold_seconds = deadline_seconds + HOLD_MORE_SECONDS
@@ -109,7 +105,7 @@ class OnceOnly:
         key_id: str,
         idempotency_key: str,
     ) -> None:
-        """Answer a write by the application, or as it was answered before to the tenant's API key.
+        """Let the application answer a write, or repeat the answer that the tenant's API key got before.
 
         Raises ``IdempotencyMismatchError``, ``IdempotencyConflictError``, ``DatabaseError``, and what the application
         raises.
@@ -137,7 +133,7 @@ class OnceOnly:
 
 
 async def _written(app: ASGIApp, scope: Scope, body: bytes, database: Database, attempt: Attempt) -> list[Message]:
-    """Have it written, and what became of it kept; gives the answer."""
+    """Let the application write, keep the outcome, and give the answer."""
     unread: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
     answer: list[Message] = []
 
@@ -168,7 +164,7 @@ async def _written(app: ASGIApp, scope: Scope, body: bytes, database: Database, 
 
 
 async def _told(work: Coroutine[Any, Any, None]) -> None:
-    """Tell the database, beyond the deadline of the request; it raises nothing."""
+    """Store the outcome in the database, beyond the deadline of the request; raises nothing."""
     try:
         await in_background(work)
     except RetrievalError as error:
@@ -227,7 +223,7 @@ OPEN_PATHS = FRONT_PATHS | {"/livez", "/readyz", "/metrics", "/openapi.json"}
 class Access:
     """The callers' keys, and the number of requests that each may make. ``async with`` while the service runs.
 
-    With ``insecure_local`` whoever asks is the service's own tenant and may do all.
+    With ``insecure_local`` every caller is the service's own tenant and may do everything.
     """
 
     def __init__(
@@ -240,77 +236,49 @@ class Access:
     ) -> None:
         self.service = service
         self.once = OnceOnly(deadline_seconds=service.settings.http_deadline_seconds)
-        self._limits = RateLimits(clock)
-        self._authenticator = None if insecure_local else Authenticator(self._find, self._used, clock=clock, now=now)
+        self._gate = None if insecure_local else KeyGate(service, clock=clock, now=now)
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
         self._stack.push_async_callback(self.once.aclose)
-        if self._authenticator is not None:
-            await self._stack.enter_async_context(self._authenticator)
+        if self._gate is not None:
+            await self._stack.enter_async_context(self._gate)
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self._stack.aclose()
 
     @property
     def is_open(self) -> bool:
         """Whether no key is needed."""
-        return self._authenticator is None
+        return self._gate is None
 
-    async def caller(self, headers: Headers, address: str) -> tuple[Caller, Allowance | None]:
-        """The caller, and the caller's remaining allowance.
-
-        Raises ``AuthenticationError``, ``RateLimitedError``, and ``DatabaseError`` where no key can be looked up.
-        """
-        if self._authenticator is None:
+    async def caller(self, headers: Headers) -> tuple[Caller, Allowance | None]:
+        """The caller, and the caller's remaining allowance. Raises what ``KeyGate.caller`` raises."""
+        if self._gate is None:
             return Caller(self.service.settings.tenant, EVERY_SCOPE), None
-        key = await self._key(self._authenticator, headers, address)
-        return Caller(key.tenant, key.scopes, key.key_id, key), self._counted(key)
+        return await self._gate.caller(headers)
 
-    async def check(self, headers: Headers, address: str) -> None:
-        """Whether who was let in still would be: a key may have been revoked, or have expired.
+    async def check(self, headers: Headers) -> None:
+        """Check again a key that was let in: it may have been revoked, or have expired.
 
         Raises ``AuthenticationError``, and ``DatabaseError`` where it cannot be looked up.
         """
-        if self._authenticator is not None:
-            await self._key(self._authenticator, headers, address)
-
-    async def _key(self, authenticator: Authenticator, headers: Headers, address: str) -> ApiKey:
-        return await authenticator.key_of(_single(headers, "authorization"), _single(headers, "x-api-key"), address)
-
-    def _counted(self, key: ApiKey) -> Allowance:
-        per_minute = key.requests_per_minute or self.service.settings.http_requests_per_minute
-        allowance = self._limits.take(key.key_id, per_minute)
-        if allowance.wait_seconds:
-            raise RateLimitedError(
-                f"this API key may make {per_minute:,} requests a minute; wait as long as Retry-After says",
-                allowance.wait_seconds,
-                headers=allowance.headers(),
-            )
-        return allowance
-
-    async def _find(self, key_id: str) -> StoredKey | None:
-        return await find_key((await self.service.host()).database, key_id)
-
-    async def _used(self, found: StoredKey, at: datetime) -> None:
-        await note_key_used((await self.service.host()).database, found.tenant_id, found.key.key_id, at)
+        if self._gate is not None:
+            await self._gate.key(headers)
 
     async def serve(self, app: ASGIApp, scope: Scope, exchange: Exchange, room: RequestRoom) -> None:
-        """Have a request answered whose key lets in, and a write that bears an ``Idempotency-Key`` done once.
+        """Answer a request with a valid key; a write with an ``Idempotency-Key`` is done once.
 
         Raises the errors of ``caller`` and ``OnceOnly.serve``, ``OverloadedError``, ``EncodedBodyError``,
         ``InvalidRequestError``, and what the application raises.
         """
         headers = Headers(scope=scope)
-        address = (scope.get("client") or ("",))[0]
-        caller, allowance = await self.caller(headers, address)
+        caller, allowance = await self.caller(headers)
         state = scope.setdefault("state", {})
         state[CALLER] = caller
         if is_stream(scope):
-            state[STILL_ALLOWED] = lambda: self.check(headers, address)
+            state[STILL_ALLOWED] = lambda: self.check(headers)
         if not room.belongs_to(caller.key_id):
             raise OverloadedError("too many requests of this API key are being answered; try again in a moment")
         if allowance is not None:
@@ -351,14 +319,3 @@ class Access:
             await send(message)
 
         return with_token
-
-
-def _single(headers: Headers, name: str) -> str | None:
-    """The header's value. Of two nobody knows which one counts for whoever stands in between.
-
-    Raises ``AuthenticationError`` for more than one.
-    """
-    found = headers.getlist(name)
-    if len(found) > 1:
-        raise AuthenticationError
-    return found[0] if found else None

@@ -1,4 +1,4 @@
-"""Errors answered: the problem document sent, and what the service has to know about it logged."""
+"""Answers to errors: the problem document that is sent, and the line for the service's log."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _EXPECTED = {404: "there is no such resource; see /docs or /openapi.json for tho
 
 
 def answer_to(error: Exception, scope: Scope) -> Response:
-    """The answer that tells of an error; one that the client cannot mend is logged too."""
+    """The answer to an error; an error that the client cannot mend is logged too."""
     report(error)
     occurrence = {"instance": scope["path"], "request_id": current_request_id()}
     return problem_response(problem_of(error, **occurrence), headers_of(error))
@@ -51,15 +51,15 @@ def problem_response(problem: Problem, headers: Mapping[str, str] | None = None)
 
 
 async def on_error(request: Request, error: Exception) -> Response:
-    """The platform's errors, and the service's own."""
+    """Answer the platform's errors, and the service's own."""
     return answer_to(error, request.scope)
 
 
 async def on_invalid(request: Request, error: Exception) -> Response:
-    """A request that the models refuse, each wrong place pointed at."""
+    """Answer a request that the models refuse; the answer points at each wrong place."""
     found = error.errors() if isinstance(error, RequestValidationError) else []
     body = error.body if isinstance(error, RequestValidationError) else None
-    found = [_with_members(one, request.scope.get("route")) for one in found]
+    found = [_with_members(refusal, request.scope.get("route")) for refusal in found]
     return problem_response(invalid(found, body=body, instance=request.url.path, request_id=current_request_id()))
 
 
@@ -93,7 +93,7 @@ def _with_members(found: Any, route: object) -> Any:
 
 
 def report(error: Exception) -> None:
-    """Log what the client cannot mend, but for refusals: they come by thousands, just when there is too much to do."""
+    """Log an error that the client cannot mend; not refusals, which come by thousands just when the service is busy."""
     if isinstance(error, RefusalError):
         return
     if isinstance(error, OverloadedError):

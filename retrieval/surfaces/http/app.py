@@ -51,10 +51,10 @@ from retrieval.surfaces.listening import installed_version, is_local, listening,
 from retrieval.surfaces.tenants import begin_holding, give_back
 
 ACCESS = logging.getLogger("retrieval.access")
-"""One line a request. Operators' own looks are said on the level DEBUG."""
+"""Logs a line for each request; requests of ``_QUIET`` on the level DEBUG."""
 
 HUNG_UP = 499
-"""The status in metrics and logs of a request whose client was gone before there was an answer."""
+"""The status, in metrics and logs, of a request whose client hung up before the answer."""
 
 _QUIET = frozenset({"/livez", "/readyz", "/metrics"})
 _LENGTH, _ENCODING = b"content-length", b"transfer-encoding"
@@ -62,10 +62,10 @@ _WANTED = frozenset({HEADER, TIMEOUT_HEADER, _LENGTH, _ENCODING})
 
 
 class Frame:
-    """Middleware of ASGI with all that happens to a request around its route, in one pass.
+    """ASGI middleware: everything that happens to a request around its route, in one pass.
 
-    A request gets an id and a place among those that are answered at once, or is told to come again. Its deadline
-    begins, its caller is let in, and whatever becomes of it is answered, counted and written as one line of the log.
+    A request gets an id and a place among the requests that are answered at once; without a free place it is refused.
+    Then its deadline begins, its API key is checked, and its outcome is answered, counted and logged as one line.
     """
 
     def __init__(self, app: ASGIApp, *, access: Access, limits: Limits, clock: Clock = time.perf_counter) -> None:
@@ -88,7 +88,7 @@ class Frame:
             if tracer() is None:
                 await self._placed(exchange, scope, found)
             else:
-                # Within a span of the trace that the caller's ``traceparent`` names, if it names one.
+                # Within a span of the trace that the caller's ``traceparent`` names, if there is one.
                 parent = propagate.extract(
                     {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
                 )
@@ -102,7 +102,7 @@ class Frame:
 
     async def _placed(self, exchange: Exchange, scope: Scope, found: dict[bytes, bytes]) -> None:
         if scope["path"] in OPEN_PATHS:
-            # How the service is has to be told also when there is too much to do; and none of them needs a place.
+            # The state of the service is answered however busy it is; these requests need no place.
             await self._answered(exchange, scope, found, None)
         elif room := self._load.enter():
             exchange.on_start = room.leave
@@ -118,7 +118,7 @@ class Frame:
     async def _answered(
         self, exchange: Exchange, scope: Scope, found: dict[bytes, bytes], room: RequestRoom | None
     ) -> None:
-        """Have the request answered in its time; this is where every error ends."""
+        """Answer the request within its time; every error is caught here."""
         try:
             limit = self._limits.body_of(scope)
             check_length(found.get(_LENGTH), limit)
@@ -166,7 +166,7 @@ class Frame:
 _HOST, _ORIGIN = b"host", b"origin"
 _HOST_AND_PORT = rb"(?P<host>\[[0-9A-Fa-f:.]+\]|[0-9A-Za-z.-]+)(:[0-9]*)?"
 _WRITTEN = {_HOST: re.compile(_HOST_AND_PORT), _ORIGIN: re.compile(rb"https?://" + _HOST_AND_PORT)}
-"""How a host is written, and nothing else: parsers do not agree on what ``a@b`` or ``a/b`` is."""
+"""The form of a host, strictly: parsers do not agree on what ``a@b`` or ``a/b`` is."""
 
 _REFUSALS = {
     _HOST: "this service serves this machine alone: call it as 127.0.0.1 or localhost",
@@ -175,13 +175,13 @@ _REFUSALS = {
 
 
 def check_local(scope: Scope) -> None:
-    """Raise ``MisdirectedError`` for a request that names another host than this machine, or comes from its page.
+    """Raise ``MisdirectedError`` for a request that names another host, or that a page of another host sent.
 
-    A page can have its own name lead to this machine's address; the name still stands in what its browser sends.
+    The name of a page's host can lead to this machine's address; its browser still sends that name.
     """
     found = [(name, value) for name, value in scope["headers"] if name in _REFUSALS]
     for name, refusal in _REFUSALS.items():
-        values = [value for one, value in found if one == name]
+        values = [value for header, value in found if header == name]
         if len(values) > 1 or not (_names_this_machine(name, values[0]) if values else name == _ORIGIN):
             raise MisdirectedError(refusal)
 
@@ -219,7 +219,7 @@ _NO_TELEMETRY: TelemetryConfig = {
     "operation_spans": False,
     "auto_configure": False,
 }
-"""The framework's own would put query strings and what errors say into traces: see ``telemetry``."""
+"""FastAPI's own telemetry would put query strings and error messages into traces: see ``telemetry``."""
 
 
 def has_console(settings: Settings) -> bool:
@@ -277,7 +277,7 @@ def create_app(
 
 
 def _surround(app: FastAPI, access: Access, *, is_shown: bool) -> None:
-    """Put around the routes what happens to each request; what is added last is met first."""
+    """Add the middleware around the routes; a request meets the one that was added last first."""
     service = access.service
     app.add_middleware(Frame, access=access, limits=Limits.of(service.settings))
     if service.settings.http_cors_origins:
@@ -296,18 +296,20 @@ def _surround(app: FastAPI, access: Access, *, is_shown: bool) -> None:
 
 
 KEEP_ALIVE_SECONDS = 75
-"""How long an idle connection stays open: longer than clients and proxies keep theirs, so that they close it."""
+"""The seconds that an idle connection stays open: longer than clients and proxies keep theirs, so that they close it.
+"""
 
 SWITCH_SECONDS = 0.001
-"""How long a thread that computes keeps the interpreter from the event loop; Python's own 5 ms add up."""
+"""The seconds that a computing thread may keep the interpreter from the event loop; Python's 5 ms add up."""
 
 YOUNG_OBJECTS = 50_000
-"""The objects that are made before the garbage collector looks at them: what the requests in flight hold, and more.
+"""The number of new objects after which the garbage collector runs: more than the requests in flight hold.
 
-No request leaves garbage that only the collector frees; Python's own 700 make it look ten times a search."""
+No request leaves garbage that only the collector frees; with Python's own 700 it would run ten times a search.
+"""
 
 LAST_ANSWERS_SECONDS = 2
-"""How much longer than a request may take the last ones may take, once the service is told to end."""
+"""The seconds beyond its deadline that a last request may take once the service is told to end."""
 
 
 def check_exposure(host: str, *, insecure_local: bool) -> None:
@@ -328,10 +330,10 @@ async def run_service(
     *,
     insecure_local: bool = False,
 ) -> None:
-    """Serve clients until the stop, and then those that are being answered; ``announce`` is told the URL.
+    """Serve until ``stop`` is set, and finish the requests in flight; ``announce`` is called with the URL.
 
-    Port 0 takes a free one. Raises ``ConfigurationError`` where it cannot listen, or where the settings cannot work;
-    while the database is away it serves, and says so.
+    Port 0 takes a free port. Raises ``ConfigurationError`` where it cannot listen, or where the settings cannot work.
+    While the database is away it serves, and answers 503.
     """
     check_exposure(host, insecure_local=insecure_local)
     app = create_app(settings, insecure_local=insecure_local)
@@ -342,7 +344,7 @@ async def run_service(
 
 
 async def serve(app: FastAPI, listener: socket.socket, stop: asyncio.Event) -> None:
-    """Serve the open application on the socket until the stop, or until it is known that its settings cannot work."""
+    """Serve the open application on the socket until ``stop`` is set, or until its settings prove not to work."""
     service: Service = app.state.service
     _make_way()
     server = server_of(_config(app, service.settings))
@@ -360,9 +362,9 @@ async def serve(app: FastAPI, listener: socket.socket, stop: asyncio.Event) -> N
 
 
 def _make_way() -> None:
-    """Have the loop answer soon while others work: what is loaded is no garbage, and threads give way sooner.
+    """Keep the event loop quick while threads work: loaded modules are no garbage, and threads give way sooner.
 
-    A full collection looks at every object while nothing else runs; those of the modules are most of them.
+    A full garbage collection looks at every object while nothing else runs, and most objects belong to modules.
     """
     gc.collect()
     gc.freeze()
@@ -371,7 +373,7 @@ def _make_way() -> None:
 
 
 async def _failure(service: Service) -> ConfigurationError:
-    """The error of settings that cannot work; it waits for ever for those that can."""
+    """The error of settings that cannot work; waits for ever where the settings work."""
     with contextlib.suppress(RetrievalError):
         try:
             await service.host()
@@ -384,7 +386,7 @@ async def _failure(service: Service) -> ConfigurationError:
 def _config(app: FastAPI, settings: Settings) -> uvicorn.Config:
     return uvicorn.Config(
         app,
-        # Logging is the program's, and so are the loop and the life of the application.
+        # The program itself does the logging, runs the loop, and opens and closes the application.
         log_config=None,
         lifespan="off",
         loop="none",

@@ -1,7 +1,7 @@
-"""Authentication: keys are checked, and requests are counted by the minute.
+"""Authentication: checks API keys, and counts the requests of each key by the minute.
 
-A bucket holds a tenth of a minute's allowance, at least ten requests and never more than a minute's: so much may come
-at once. It starts full. The buckets are bounded: of very many, the one that was used longest ago is forgotten, and is
+A token bucket holds a tenth of a minute's allowance, at least ten requests and at most a minute's: as many may come at
+once. It starts full. The number of buckets is bounded: the bucket that was used longest ago is dropped, and would start
 full again.
 """
 
@@ -10,23 +10,27 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+import time
 from collections.abc import Awaitable, Callable
 from contextvars import Context
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Self
 
-from retrieval.adapters.store.installation.access import StoredKey
-from retrieval.domain.api_key import ApiKey, is_key, key_id_of
+from starlette.datastructures import Headers
+
+from retrieval.adapters.store.installation.access import StoredKey, find_key, note_key_used
+from retrieval.domain.api_key import ApiKey, Caller, is_key, key_id_of
 from retrieval.domain.errors import RetrievalError
 from retrieval.engine.stages import Clock
 from retrieval.surfaces.http.limits import Latest
 from retrieval.surfaces.http.problems import AuthenticationError, RateLimitedError
+from retrieval.surfaces.tenants import ServedPlatforms
 
 MOST_BUCKETS = 10_000
 
 RATE_HEADERS = ("RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset")
-"""Requests a minute, requests that may still be made at once, and seconds until as many as ever may be."""
+"""Requests a minute, requests that may still be made at once, and seconds until the bucket is full again."""
 
 _LEAST_BURST = 10
 
@@ -36,13 +40,13 @@ class Allowance:
     """The present allowance of a key."""
 
     wait_seconds: float
-    """0: the request may go on; else it may be made again so much later."""
+    """0: the request may go on; otherwise the seconds to wait before it is made again."""
     limit: int
     """Requests a minute."""
     remaining: int
     """Requests that may still be made at once."""
     reset_seconds: int
-    """When as many as ever may be made at once."""
+    """The seconds until the bucket is full again."""
 
     def headers(self) -> dict[str, str]:
         """The headers that tell a client."""
@@ -56,7 +60,7 @@ class _Bucket:
 
 
 class RateLimits:
-    """The buckets of a process; ``clock`` gives seconds that only ever rise."""
+    """The token buckets of a process; ``clock`` gives seconds that never go back."""
 
     def __init__(self, clock: Clock, *, most_buckets: int = MOST_BUCKETS) -> None:
         self._clock = clock
@@ -64,30 +68,17 @@ class RateLimits:
 
     def take(self, key_id: str, per_minute: int) -> Allowance:
         """Take one token from the key's bucket, if it holds one."""
-        return self._asked(key_id, per_minute, wanted=1)
-
-    def look(self, key_id: str, per_minute: int) -> Allowance:
-        """The same without taking it."""
-        return self._asked(key_id, per_minute, wanted=0)
+        size, rate = burst(per_minute), per_minute / 60
+        now = self._clock()
+        bucket = self._buckets.get(key_id) or _Bucket(size, now)
+        self._buckets.keep(key_id, bucket)
+        tokens = min(size, bucket.tokens + (now - bucket.at) * rate)
+        wait = max(0.0, (1 - tokens) / rate)
+        bucket.tokens, bucket.at = tokens - (wait == 0), now
+        return Allowance(wait, per_minute, int(bucket.tokens), math.ceil((size - bucket.tokens) / rate))
 
     def __len__(self) -> int:
         return len(self._buckets)
-
-    def _asked(self, key_id: str, per_minute: int, *, wanted: int) -> Allowance:
-        size, rate = burst(per_minute), per_minute / 60
-        now = self._clock()
-        bucket = self._bucket(key_id, size, now)
-        tokens = min(size, bucket.tokens + (now - bucket.at) * rate)
-        wait = max(0.0, (1 - tokens) / rate)
-        if wait == 0:
-            tokens -= wanted
-        bucket.tokens, bucket.at = tokens, now
-        return Allowance(wait, per_minute, int(tokens), math.ceil((size - tokens) / rate))
-
-    def _bucket(self, key_id: str, size: int, now: float) -> _Bucket:
-        bucket = self._buckets.get(key_id) or _Bucket(size, now)
-        self._buckets.keep(key_id, bucket)
-        return bucket
 
 
 def burst(per_minute: int) -> int:
@@ -98,19 +89,13 @@ def burst(per_minute: int) -> int:
 _log = logging.getLogger(__name__)
 
 REMEMBERED_SECONDS = 5.0
-"""How long what the database said of a key is believed."""
+"""The seconds that a looked-up key is kept in memory."""
 
 MOST_REMEMBERED = 10_000
 """Keys, and as many ids of no key."""
 
 NOTED_EVERY = timedelta(minutes=1)
-"""How exactly the last use of a key is kept."""
-
-FAILURES_PER_MINUTE = 60
-"""Keys that do not let in, by the client's address; beyond them its keys share ``SPARE_LOOKUPS_PER_MINUTE``."""
-
-SPARE_LOOKUPS_PER_MINUTE = 3000
-"""Keys looked up in the database all the same, from all such addresses together: a good one may be behind them too."""
+"""The precision of the stored time of a key's last use."""
 
 FindKey = Callable[[str], Awaitable[StoredKey | None]]
 NoteUsed = Callable[[StoredKey, datetime], Awaitable[None]]
@@ -123,10 +108,10 @@ class _Remembered:
 
 
 class Authenticator:
-    """Belongs to one event loop: ``async with Authenticator(...) as authenticator``.
+    """Checks API keys; belongs to one event loop: ``async with Authenticator(...) as authenticator``.
 
-    ``find`` looks a key up by its id, ``used`` notes that one was used; ``clock`` only ever rises, ``now`` gives the
-    time of day, time zone aware.
+    ``find`` looks a key up by its id, and ``used`` notes a use of a key. ``clock`` gives seconds that never go back,
+    ``now`` the time with a time zone.
     """
 
     def __init__(
@@ -142,8 +127,6 @@ class Authenticator:
         self._clock, self._now = clock, now
         self._known = Latest[str, _Remembered](most_remembered)
         self._unknown = Latest[str, _Remembered](most_remembered)
-        self._failures = RateLimits(clock)
-        self._spare = RateLimits(clock)
         self._lookups: dict[str, asyncio.Task[StoredKey | None]] = {}
         self._noted = Latest[str, datetime](most_remembered)
         self._notes: set[asyncio.Task[None]] = set()
@@ -155,36 +138,29 @@ class Authenticator:
         """Wait for what is under way."""
         await asyncio.gather(*self._notes, *self._lookups.values(), return_exceptions=True)
 
-    async def key_of(self, authorization: str | None, api_key: str | None, address: str) -> ApiKey:
+    async def key_of(self, authorization: str | None, api_key: str | None) -> ApiKey:
         """The key that the headers ``Authorization`` (as a bearer token) or ``X-API-Key`` hold, if it lets in.
 
-        Raises ``AuthenticationError`` for none, an unknown, an expired and a revoked one alike, and
-        ``RateLimitedError`` where too many such came from the address: for another that does not let in, and for
-        whatever was not looked up.
+        Raises ``AuthenticationError`` for none, an unknown, an expired and a revoked one alike.
         """
         text = given_key(authorization, api_key)
         key_id = None if text is None else key_id_of(text)
         if text is not None and key_id is not None:
-            found = await self._stored(key_id, address)
+            found = await self._stored(key_id)
             now = self._now()
             if found is not None and is_key(text, found.secret_hash) and found.key.state(now) == "active":
                 self._note(found, now)
                 return found.key
-        self._check_failures(address)
         raise AuthenticationError
 
-    async def _stored(self, key_id: str, address: str) -> StoredKey | None:
+    async def _stored(self, key_id: str) -> StoredKey | None:
         remembered = self._known.get(key_id) or self._unknown.get(key_id)
         if remembered is not None and remembered.until > self._clock():
             return remembered.found
-        if key_id not in self._known:
-            # A key that was good a moment ago is looked up in any case: others behind the same address may guess.
-            self._check_spare(address)
-        lookup = self._lookups.get(key_id) or self._started(key_id)
-        return await asyncio.shield(lookup)
+        return await asyncio.shield(self._lookups.get(key_id) or self._started(key_id))
 
     def _started(self, key_id: str) -> asyncio.Task[StoredKey | None]:
-        """A look-up for all who ask meanwhile: it has nothing of the first one's, not its deadline either."""
+        """Start one look-up for all requests that wait for it; it does not have the first request's deadline."""
         lookup = asyncio.get_running_loop().create_task(self._looked_up(key_id), context=Context())
         self._lookups[key_id] = lookup
         lookup.add_done_callback(lambda done: self._ended(key_id, done))
@@ -193,7 +169,7 @@ class Authenticator:
     def _ended(self, key_id: str, lookup: asyncio.Task[StoredKey | None]) -> None:
         del self._lookups[key_id]
         if not lookup.cancelled():
-            # Perhaps nobody waits for it any more, and then nobody else would hear of its error.
+            # Reads its error where no request waits for it any more.
             lookup.exception()
 
     async def _looked_up(self, key_id: str) -> StoredKey | None:
@@ -203,15 +179,8 @@ class Authenticator:
         remembered.keep(key_id, _Remembered(found, self._clock() + REMEMBERED_SECONDS))
         return found
 
-    def _check_spare(self, address: str) -> None:
-        if self._failures.look(network_of(address), FAILURES_PER_MINUTE).wait_seconds:
-            _check_wait(self._spare.take("", SPARE_LOOKUPS_PER_MINUTE).wait_seconds)
-
-    def _check_failures(self, address: str) -> None:
-        _check_wait(self._failures.take(network_of(address), FAILURES_PER_MINUTE).wait_seconds)
-
     def _note(self, found: StoredKey, now: datetime) -> None:
-        """Have the use remembered, behind the request."""
+        """Store the use of the key, in the background."""
         key_id = found.key.key_id
         last = self._noted.get(key_id) or found.key.last_used_at
         if last is not None and now - last < NOTED_EVERY:
@@ -228,13 +197,8 @@ class Authenticator:
             _log.info("the use of API key %s was not noted: %s", found.key.key_id, error)
 
 
-def _check_wait(seconds: float) -> None:
-    if seconds:
-        raise RateLimitedError("too many requests without a valid API key came from here; wait a moment", seconds)
-
-
 def given_key(authorization: str | None, api_key: str | None) -> str | None:
-    """The key that a request gives; None: it gives none, or two headers differ."""
+    """The key in the headers of a request; None where there is none, or where the two headers differ."""
     scheme, _, token = (authorization or "").partition(" ")
     bearer = token.strip() if scheme.lower() == "bearer" else None
     if authorization and bearer is None:
@@ -244,17 +208,60 @@ def given_key(authorization: str | None, api_key: str | None) -> str | None:
     return bearer if bearer is not None else (api_key.strip() if api_key else None)
 
 
-def network_of(address: str) -> str:
-    """The network of an address, by which callers are told apart: of IPv6, an owner has 2^64 addresses."""
-    if ":" not in address:
-        return address
-    return ":".join(_expanded(address).split(":")[:4])
+class KeyGate:
+    """Lets callers in by their API keys, each as often as its key may ask: ``async with KeyGate(...) as gate``."""
+
+    def __init__(
+        self,
+        served: ServedPlatforms,
+        *,
+        clock: Clock = time.monotonic,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._served = served
+        self._limits = RateLimits(clock)
+        self._authenticator = Authenticator(self._find, self._used, clock=clock, now=now)
+
+    async def __aenter__(self) -> Self:
+        await self._authenticator.__aenter__()
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self._authenticator.__aexit__(*error)
+
+    async def key(self, headers: Headers) -> ApiKey:
+        """The key that the request bears.
+
+        Raises ``AuthenticationError``, and ``DatabaseError`` where no key can be looked up.
+        """
+        return await self._authenticator.key_of(_single(headers, "authorization"), _single(headers, "x-api-key"))
+
+    async def caller(self, headers: Headers) -> tuple[Caller, Allowance]:
+        """The bearer of the key, and what is left of the key's allowance.
+
+        Raises ``AuthenticationError``, ``RateLimitedError``, and ``DatabaseError`` where no key can be looked up.
+        """
+        key = await self.key(headers)
+        per_minute = key.requests_per_minute or self._served.settings.http_requests_per_minute
+        allowance = self._limits.take(key.key_id, per_minute)
+        if allowance.wait_seconds:
+            raise RateLimitedError(
+                f"this API key may make {per_minute:,} requests a minute; wait as long as Retry-After says",
+                allowance.wait_seconds,
+                headers=allowance.headers(),
+            )
+        return Caller(key.tenant, key.scopes, key.key_id, key), allowance
+
+    async def _find(self, key_id: str) -> StoredKey | None:
+        return await find_key((await self._served.host()).database, key_id)
+
+    async def _used(self, found: StoredKey, at: datetime) -> None:
+        await note_key_used((await self._served.host()).database, found.tenant_id, found.key.key_id, at)
 
 
-def _expanded(address: str) -> str:
-    from ipaddress import IPv6Address
-
-    try:
-        return IPv6Address(address.partition("%")[0]).exploded
-    except ValueError:
-        return address
+def _single(headers: Headers, name: str) -> str | None:
+    """The header's value. Raises ``AuthenticationError`` for more than one: a proxy may read the other one."""
+    found = headers.getlist(name)
+    if len(found) > 1:
+        raise AuthenticationError
+    return found[0] if found else None

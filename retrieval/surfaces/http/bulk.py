@@ -1,6 +1,6 @@
-"""Many items in one request: lines stream in, are stored in batches, and each is told what became of it.
+"""Many items in one request: stores a stream of lines in batches, and answers each line with its result.
 
-A client may send its whole body before it reads a word of the answer; who waited for that would wait for ever.
+A client may send its whole body before it reads any of the answer, so the answer must not wait for its reader.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from collections import Counter, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from tempfile import SpooledTemporaryFile
-from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from starlette.responses import Response
@@ -19,11 +18,12 @@ from starlette.types import Receive, Scope, Send
 
 from retrieval.adapters.readers.item_files import item_from_line
 from retrieval.adapters.store.deadline import current_deadline, late
-from retrieval.collection import Collection
+from retrieval.collection import Collection, handle_of
 from retrieval.domain.errors import InvalidItemError, RetrievalError
 from retrieval.domain.items.item import Became, Item
 from retrieval.services.add import AddReport, ItemOutcome
 from retrieval.services.ingest import SeenIds
+from retrieval.services.items import add_each
 from retrieval.surfaces.http.caller import STILL_ALLOWED
 from retrieval.surfaces.http.json_bodies import sent_item
 from retrieval.surfaces.http.problems import BodyTimeoutError, BrokenStreamError, UnreadAnswerError, problem_of
@@ -39,12 +39,12 @@ class StreamLine:
     number: int
     """Counts from 1, blank lines too."""
     data: bytes
-    """Without its end; empty where it is too long."""
+    """The line without its line break; empty where it is too long."""
     too_long: bool = False
 
 
 class LineCutter:
-    """Cuts lines out of a stream; of one that is too long nothing is kept."""
+    """Cuts a stream into lines; nothing of a line that is too long is kept."""
 
     def __init__(self, max_line_bytes: int = MAX_LINE_BYTES) -> None:
         self._limit = max_line_bytes
@@ -55,12 +55,12 @@ class LineCutter:
     def feed(self, data: bytes) -> list[StreamLine]:
         """The lines that end in what arrived."""
         *ended, rest = data.split(b"\n")
-        lines = [line for one in ended if (line := self._end(one))]
+        lines = [line for part in ended if (line := self._end(part))]
         self._keep(rest)
         return lines
 
     def end(self) -> list[StreamLine]:
-        """The last line, which nothing ended, if there is one."""
+        """The last line, if the stream does not end with a line break."""
         line = self._end(b"")
         return [line] if line else []
 
@@ -86,15 +86,15 @@ T = TypeVar("T")
 
 IN_MEMORY_BYTES = 1024 * 1024
 MOST_BYTES = 256 * 1024 * 1024
-"""The answers to a million lines and more, of a client that has not read the ones before."""
+"""The most bytes of the answer that wait for a client: the results of more than a million lines."""
 
 PART_BYTES = 64 * 1024
 
 
 class Spool:
-    """Bytes that one task writes and another one reads, in their order: ``with Spool() as spool``.
+    """A queue of bytes that one task writes and another reads: ``with Spool() as spool``.
 
-    The file is worked on in a thread: a disk may be slow.
+    Large content lies in a file, which a thread reads and writes: a disk may be slow.
     """
 
     def __init__(self, in_memory_bytes: int = IN_MEMORY_BYTES, most_bytes: int = MOST_BYTES) -> None:
@@ -107,25 +107,23 @@ class Spool:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._file.close()
 
     async def write(self, data: bytes) -> None:
-        """Let this be read next. Raises ``UnreadAnswerError`` where too much waits already."""
+        """Append the bytes. Raises ``UnreadAnswerError`` where too many wait already."""
         if self._written + len(data) > self._most:
             raise UnreadAnswerError(self._most)
         await self._append(data)
 
     async def end(self, data: bytes = b"") -> None:
-        """Let this be read last, however much waits."""
+        """Append the last bytes, however many wait."""
         await self._append(data)
         self._is_closed = True
         self._more.set()
 
     async def parts(self) -> AsyncIterator[bytes]:
-        """All that is written, in parts, as soon as it is there."""
+        """Everything that is written, part by part, as soon as it is there."""
         while True:
             while self._read < self._written:
                 yield await self._on_file(self._take)
@@ -135,13 +133,13 @@ class Spool:
             await self._more.wait()
 
     async def _append(self, data: bytes) -> None:
-        # Once it is on the disk it stays there, also when all was read.
+        # Once the content is on the disk it stays there, even when everything was read.
         self._is_on_disk = self._is_on_disk or self._written + len(data) > self._in_memory
         await self._on_file(lambda: self._put(data))
         self._more.set()
 
     async def _on_file(self, work: Callable[[], T]) -> T:
-        """Work on the file, one at a time, and to the end: a thread cannot be called back."""
+        """Do the work on the file, one piece of work at a time and to its end: a thread cannot be cancelled."""
         async with self._alone:
             if not self._is_on_disk:
                 return work()
@@ -170,13 +168,13 @@ class Spool:
 
 BATCH_LINES = 500
 BATCH_BYTES = 4 * 1024 * 1024
-"""A batch ends at whichever comes first; so much is read ahead too."""
+"""A batch ends at whichever bound comes first; as much is read ahead."""
 
 
 class Intake:
     """Reads the body in ``run``, and gives the lines that are there in ``batch``.
 
-    So a client that sends fast has its lines taken many together, and one that waits for each answer gets it.
+    A client that sends fast has many lines stored together, and a client that waits for each result gets it.
     """
 
     def __init__(self, receive: Receive) -> None:
@@ -188,7 +186,7 @@ class Intake:
         self.is_cut_off = False
         """Whether the body ended before its end."""
         self.is_awaited = False
-        """Whether all that has arrived was taken, and more is waited for."""
+        """Whether all lines that arrived were taken, and more are awaited."""
 
     async def run(self) -> None:
         """Read until the body ends, or the client is gone; wait while enough is there."""
@@ -208,7 +206,7 @@ class Intake:
             self._arrived.set()
 
     async def batch(self) -> list[StreamLine]:
-        """The next lines, at least one; none at the end."""
+        """The next lines, at least one; an empty list at the end."""
         self.is_awaited = True
         while not self._lines and not self._is_over:
             self._arrived.clear()
@@ -245,9 +243,9 @@ _Check = Callable[[], Awaitable[None]]
 class BulkAnswer(Response):
     """Reads the body, stores its items, and answers meanwhile: a line for each of its lines, and at last a summary.
 
-    What has its line is stored, and stays stored whatever happens to the rest; the summary says what happened, unless
-    the client is gone. Neither the body nor the answer is ever whole in memory, also where the client reads nothing
-    before it has sent everything.
+    An item whose result line was sent is stored, and stays stored whatever happens to the rest. The summary says what
+    happened, unless the client hung up. Neither the body nor the answer is ever held in memory as a whole, even where
+    the client reads nothing until it has sent everything.
     """
 
     def __init__(self, collection: Collection) -> None:
@@ -262,7 +260,7 @@ class BulkAnswer(Response):
         with Spool() as spool:
             tasks = [asyncio.create_task(intake.run())]
             try:
-                # A client may wait to be told to go on before it sends anything: asking for the body tells it.
+                # A client may wait for "100 Continue" before it sends anything; reading the body sends it.
                 first = await intake.batch()
                 tasks.append(asyncio.create_task(self._send(spool, send)))
                 await spool.end(_lines([await self._store(first, intake, spool, still_allowed)]))
@@ -279,7 +277,7 @@ class BulkAnswer(Response):
         await send({"type": "http.response.body", "body": b""})
 
     async def _store(self, batch: list[StreamLine], intake: Intake, spool: Spool, still_allowed: _Check) -> _Line:
-        """Store batch after batch, and tell of each of its lines; gives the summary."""
+        """Store batch after batch, write a result for each line, and give the summary."""
         done, told, seen = AddReport(), Counter[str](), SeenIds()
         error: RetrievalError | None = None
         try:
@@ -287,14 +285,14 @@ class BulkAnswer(Response):
                 await still_allowed()
                 outcomes, report = await self._added(batch)
                 done += report
-                seen.extend(one.item_id for one in outcomes if one.item_id and one.error is None)
-                told.update(one.became or _REJECTED for one in outcomes)
-                await spool.write(_lines(_told(line, one) for line, one in zip(batch, outcomes, strict=True)))
+                seen.extend(outcome.item_id for outcome in outcomes if outcome.item_id and outcome.error is None)
+                told.update(outcome.became or _REJECTED for outcome in outcomes)
+                await spool.write(_lines(_told(line, outcome) for line, outcome in zip(batch, outcomes, strict=True)))
                 batch = await intake.batch()
             if intake.is_cut_off:
-                # What is left to do for the indexes is left to jobs.
+                # The indexes are then left to the jobs.
                 raise BrokenStreamError
-            done += (await self._collection.add_each([])).report
+            done += (await add_each(handle_of(self._collection), [])).report
         except RetrievalError as broken:
             error = broken
         except asyncio.CancelledError:
@@ -305,9 +303,11 @@ class BulkAnswer(Response):
 
     async def _added(self, batch: Sequence[StreamLine]) -> tuple[list[ItemOutcome], AddReport]:
         read = await asyncio.to_thread(lambda: [_read(line) for line in batch])
-        added = await self._collection.add_each([one for one in read if isinstance(one, Item)], more=True)
+        added = await add_each(
+            handle_of(self._collection), [item for item in read if isinstance(item, Item)], more=True
+        )
         stored = iter(added.outcomes)
-        outcomes = [next(stored) if isinstance(one, Item) else _refused(one) for one in read]
+        outcomes = [next(stored) if isinstance(item, Item) else _refused(item) for item in read]
         return outcomes, added.report
 
 
@@ -316,7 +316,7 @@ async def _nothing() -> None:
 
 
 def _is_late() -> bool:
-    """Whether the stream's time is over; else it was its client that ended it."""
+    """Whether the stream's time is over; otherwise its client ended it."""
     until = current_deadline()
     return until is not None and until.is_over
 
@@ -341,7 +341,7 @@ def _told(line: StreamLine, outcome: ItemOutcome) -> _Line:
 
 
 def _summary(done: AddReport, told: Mapping[str, int], error: RetrievalError | None) -> _Line:
-    """The lines that were told each word, and what became of the items besides."""
+    """The number of lines with each result, and what else became of the items."""
     counts = {word: told.get(word, 0) for word in (*Became, _REJECTED)}
     left = {"embedded": done.embedded, "pending": done.pending, "repeated": done.repeated, "cut": done.cut}
     token = {} if done.token is None else {"token": done.token}
@@ -350,5 +350,5 @@ def _summary(done: AddReport, told: Mapping[str, int], error: RetrievalError | N
 
 
 def _lines(told: Any) -> bytes:
-    texts = (json.dumps(one, ensure_ascii=False, allow_nan=False, separators=(",", ":")) for one in told)
+    texts = (json.dumps(line, ensure_ascii=False, allow_nan=False, separators=(",", ":")) for line in told)
     return "".join(f"{text}\n" for text in texts).encode("utf-8", "replace")

@@ -1,4 +1,4 @@
-"""The caller of a request: its tenant, what it may do, and its open collections.
+"""The caller of a request: its tenant, its scopes, and its open collections.
 
 A route takes ``CurrentPlatform`` and names the scope that it ``needs``.
 """
@@ -42,7 +42,7 @@ async def current_caller(request: Request) -> Caller:
 CurrentCaller = Annotated[Caller, Depends(current_caller)]
 
 
-# It takes the request alone: each dependency that the framework resolves costs as much as an answer to be written.
+# It takes the request alone: each dependency that FastAPI resolves costs as much time as writing an answer.
 async def current_platform(request: Request) -> Platform:
     """The caller's tenant's view of the platform."""
     service: Service = request.app.state.service
@@ -53,9 +53,9 @@ CurrentPlatform = Annotated[Platform, Depends(current_platform)]
 
 
 def needs(scope: Scope) -> Any:
-    """For a route's ``dependencies``: only callers with that scope, or with ``admin``, get in.
+    """A dependency of a route: lets in callers with that scope, or with ``admin``.
 
-    And only with parameters that the route has.
+    A request with a parameter that the route does not have is refused.
     """
     return Depends(_checked(scope))
 
@@ -89,7 +89,7 @@ def _names(dependant: Dependant) -> Iterator[str]:
 
 
 MOST = 1024
-"""Handles that are kept, those of all tenants together; the one that was used longest ago goes first."""
+"""The most handles that are kept, of all tenants together; the handle that was used longest ago is dropped first."""
 
 
 class Handles:
@@ -111,7 +111,7 @@ class Handles:
         return kept[1]
 
     def forget(self, platform: Platform, name: str) -> None:
-        """The collection was removed: the next one of that name is another."""
+        """Forget a collection that was removed: the next collection of that name is another one."""
         self._collections.pop((platform.settings.tenant, name), None)
 
     def tickets(self, platform: Platform) -> RetrievalService:

@@ -1,8 +1,8 @@
 """A connection of the server and an exchange of request and answer on it: the deadline, hang-ups, bounds on bytes.
 
-uvicorn takes a head of any size, in quadratic time, and before any key: ``Connection`` bounds it, and tells the request
-that is being answered when its client hangs up. Clients that send slowly or not at all are left to the reverse proxy
-(docs/how-to/deploy.md).
+uvicorn reads a head of any size, in quadratic time, before any key is checked: ``Connection`` bounds the head. It also
+notifies the request in progress when its client hangs up. The reverse proxy bounds clients that send slowly or not at
+all (docs/how-to/deploy.md).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from retrieval.surfaces.http.answers import answer_to, report
 from retrieval.surfaces.http.problems import MEDIA_TYPE, BodyTimeoutError, BodyTooLargeError, encoded, problem_of_status
 
 HEAD_BYTES = 64 * 1024
-"""The most of a request's line and headers, of the trailers after a body, and of what else is no body."""
+"""The most bytes of a request's line and headers, of trailers after a body, and of anything else outside a body."""
 
 _PIECE_BYTES = HEAD_BYTES // 4
 _EXTENSION = "retrieval.connection"
@@ -37,7 +37,7 @@ class Wire(Protocol):
     is_lost: bool
     """Whether the client has hung up."""
     on_lost: Callable[[], None] | None
-    """Called when it does."""
+    """Called when the client hangs up."""
 
     def abort(self) -> None:
         """Drop the connection at once, with what is not sent yet."""
@@ -54,7 +54,7 @@ class Connection(HttpToolsProtocol):
     is_lost = False
     on_lost: Callable[[], None] | None = None
     _unsettled = 0
-    """Bytes since a head or a body was complete, or a part of a body came."""
+    """The bytes read since a head or a body was complete, or since a part of a body came."""
     _is_refused = False
 
     def abort(self) -> None:
@@ -62,7 +62,7 @@ class Connection(HttpToolsProtocol):
         self.transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Tell the request that is being answered that its client is gone."""
+        """Notify the request in progress that its client hung up."""
         super().connection_lost(exc)
         self.is_lost = True
         if self.on_lost is not None:
@@ -116,20 +116,20 @@ class Connection(HttpToolsProtocol):
             f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"
         )
         self.transport.write(head.encode() + body)
-        # Closed while something of the request is unread, the client might never see the answer.
+        # If the connection were closed before the request is read, the client might never see the answer.
         self._is_refused = True
         self.transport.write_eof()
         self.loop.call_later(self.timeout_keep_alive, self.transport.close)
 
 
 GRACE_SECONDS = 0.2
-"""The database ends what is late by itself; this much later, everything else is ended too."""
+"""The seconds after its deadline when a request is cancelled; the database ends late statements by itself before."""
 
 
 class Exchange(AbstractAsyncContextManager["Exchange"]):
     """One request and its answer; ``async with`` gives it ``seconds``, which begin anew with each part of a stream.
 
-    In the block a late request raises ``TimeoutError`` at its end, and so does one whose client hangs up.
+    At the end of the block ``TimeoutError`` is raised for a request that is late or whose client hung up.
     """
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -171,7 +171,7 @@ class Exchange(AbstractAsyncContextManager["Exchange"]):
         await self._timeout.__aexit__(kind, error, trace)
 
     async def receive(self) -> Message:
-        """The next part of the request, for the application; of a body that is too large, that the client is gone."""
+        """Give the application the next part of the request; of a body that is too large, a disconnect."""
         message = await self._receive()
         if message["type"] == "http.request":
             self._read += len(message.get("body", b""))
@@ -183,7 +183,7 @@ class Exchange(AbstractAsyncContextManager["Exchange"]):
         return message
 
     async def send(self, message: Message) -> None:
-        """The next part of the answer, from the application."""
+        """Send the next part of the application's answer."""
         if self._is_complete:
             return
         if message["type"] == "http.response.start":
@@ -206,7 +206,7 @@ class Exchange(AbstractAsyncContextManager["Exchange"]):
 
     @property
     def is_late(self) -> bool:
-        """Whether it took longer than it may, or its client hung up."""
+        """Whether the request took too long, or its client hung up."""
         return self._timeout.expired()
 
     async def tell_late(self) -> None:
@@ -216,7 +216,7 @@ class Exchange(AbstractAsyncContextManager["Exchange"]):
         await self.refuse(late() if self._is_body_read else BodyTimeoutError())
 
     def _go_on(self) -> None:
-        """A stream may take long, if only it goes on."""
+        """Begin the time of a stream anew: a stream may take long as long as it goes on."""
         if self._flows and not self._timeout.expired():
             self.deadline.until = self.deadline.clock() + self._seconds
             self._timeout.reschedule(self.deadline.until + GRACE_SECONDS)

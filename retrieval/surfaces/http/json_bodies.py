@@ -1,11 +1,11 @@
 """JSON in requests and answers: bodies, items, names in paths, conditions, and where in a request an error lies.
 
-The framework takes UTF-16, members that stand twice, and what is no number, and reads a body, and what the route's
-model makes of it, on the event loop. A route of ``JSONBodies`` reads by ``json_of``, and gives the framework the
-model's instance where the body is large, which it takes as it is.
+FastAPI accepts UTF-16, repeated members and NaN, and it parses and validates bodies on the event loop. A route of
+``JSONBodies`` parses by ``json_of``; a large body it also validates, in a thread, and hands FastAPI the model's
+instance, which FastAPI takes as it is.
 
-A large search waits for its place: what all of them hold at once is looked at by the garbage collector while nothing
-else runs, and each has a connection. What is written waits for nothing but its own reading.
+A large search waits for one of few places, because the garbage collector looks at everything that all searches hold
+while nothing else runs, and each search holds a connection. A write waits for no place.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from retrieval.surfaces.http.problems import MalformedBodyError, MediaTypeError
 
 
 class JSONAnswer(JSONResponse):
-    """Plain JSON values as an answer; a number that is none becomes ``null``."""
+    """Plain JSON values as an answer; NaN and infinity become ``null``."""
 
     def render(self, content: Any) -> bytes:
         """The body."""
@@ -51,10 +51,10 @@ class JSONAnswer(JSONResponse):
 
 
 def members_at(kind: Any, place: Sequence[str | int]) -> list[str]:
-    """The names of the members at this place of a body of that type; none where no model says them."""
+    """The names of the members that a body of that type has at this place; none where no model says them."""
     models = list(_models(kind))
     for step in place:
-        inner = [field.annotation for one in models if (field := one.model_fields.get(str(step)))]
+        inner = [field.annotation for model in models if (field := model.model_fields.get(str(step)))]
         # Positions in lists and keys of mappings lead to no other model.
         models = [model for part in inner for model in _models(part)] if inner else models
     return list(dict.fromkeys(name for model in models for name in model.model_fields))
@@ -106,7 +106,7 @@ Place = tuple[str | int, ...]
 
 @contextmanager
 def at(*place: str | int) -> Iterator[None]:
-    """An error of what is read within lies there, or further in."""
+    """Add the place to an error of what is read within the block."""
     try:
         yield
     except InvalidRequestError as error:
@@ -144,7 +144,7 @@ def profile_at(place: Place, profile: Mapping[str, Any] | None) -> Profile | Non
 
 @contextmanager
 def fields_of(**filters: Mapping[str, Any] | Sequence[Mapping[str, Any]] | str | None) -> Iterator[None]:
-    """An error about a field, from within, lies where one of these filters, or a field alone, names it first."""
+    """Point an error about a field, raised in the block, at the first of these filters or fields that names it."""
     try:
         yield
     except InvalidFilterError as error:
@@ -164,31 +164,31 @@ def _named(part: object, field: str, place: Place) -> Iterator[Place]:
             elif key in ("and", "or", "not"):
                 yield from _named(value, field, (*place, key))
     elif isinstance(part, list):
-        for number, one in enumerate(part):
-            yield from _named(one, field, (*place, number))
+        for number, inner in enumerate(part):
+            yield from _named(inner, field, (*place, number))
 
 
 MOST_ERRORS = 100
-"""Places of a body that are told to be wrong; each costs as much as a hit."""
+"""The most wrong places of a body that an answer lists; each costs as much time as a hit."""
 
 MOST_VALUES = 150_000
-"""Values in the body of a search: 100 vectors of 1,024 dimensions and more. Reading them lets nothing else run."""
+"""The most values in the body of a search: 100 vectors of 1,024 dimensions and more."""
 
 MOST_MEMBERS = 20_000
-"""Members of objects in the body of a search, such as 100 searches with 100 conditions each."""
+"""The most members of objects in the body of a search, such as 100 searches with 100 conditions each."""
 
 LARGE_AT_ONCE = 4
 """Large searches that one process answers at the same time."""
 
 LARGE_PAGE = 100
-"""The number of hits from which a search is large: each takes some 20 µs to write, and a text may have megabytes."""
+"""The number of hits from which a search is large: each takes some 20 µs to encode, and a text may have megabytes."""
 
 _HAS_PLACE = "has_place_of_large"
 
 
 @asynccontextmanager
 async def place_of_large(request: Request, *, is_large: bool) -> AsyncIterator[None]:
-    """Wait for one of the few places where the request is large and has none yet."""
+    """Wait for one of the few places for large requests, if the request is large and has none yet."""
     if not is_large or getattr(request.state, _HAS_PLACE, False):
         yield
         return
@@ -199,7 +199,7 @@ async def place_of_large(request: Request, *, is_large: bool) -> AsyncIterator[N
 
 
 class JSONBodies(APIRoute):
-    """A route whose body is read by ``json_of``; a large one aside, where the route's model takes it too."""
+    """A route whose body is parsed by ``json_of``; a large body is parsed and validated in a thread."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """The handler of a request."""
@@ -245,7 +245,7 @@ def _check_media_type(content_type: str) -> None:
 
 
 def _check_values(body: bytes) -> None:
-    """Refuse a body of too many values, by the characters that stand between them; those within texts count too."""
+    """Refuse a body of too many values, counted by the separators between them, those within texts too."""
     for characters, most, named in (
         (b",[{", MOST_VALUES, "commas and brackets"),
         (b":", MOST_MEMBERS, "colons"),
@@ -257,7 +257,7 @@ def _check_values(body: bytes) -> None:
 
 
 def _read(body: bytes, model: type[BaseModel] | None) -> Any:
-    """The value of a body, as the framework takes it. Raises ``MalformedBodyError`` and ``RequestValidationError``."""
+    """The value of a body, as FastAPI takes it. Raises ``MalformedBodyError`` and ``RequestValidationError``."""
     try:
         if len(body) < LONG_BODY:
             return json_of(body)
@@ -276,21 +276,21 @@ def _told(error: ValidationError, sent: Any) -> Exception:
         return MalformedBodyError(
             f"the body is wrong in {wrong:,} places, too many to tell; try with a smaller one, and see /openapi.json"
         )
-    found = [{**one, "loc": ("body", *one["loc"])} for one in error.errors(include_url=False)]
+    found = [{**refusal, "loc": ("body", *refusal["loc"])} for refusal in error.errors(include_url=False)]
     return RequestValidationError(found, body=sent)
 
 
 _ENCODED = re.compile(rb"%(?:2F|2f|0A|0a)")
 _STAND_INS = {b"%2f": chr(0xDC2F), b"%0a": chr(0xDC0A)}
-"""Halves of surrogate pairs, which no name can hold, for what would end a part of a path before its end."""
+"""Halves of surrogate pairs, which no name can hold, in place of encoded slashes and line breaks of names."""
 _RESTORED = {0xDC2F: "/", 0xDC0A: "\n"}
 
 
 def path_of_names(scope: Scope) -> str | None:
-    """The path, where an encoded slash of a name is no slash between two of its parts; None: it is as it is.
+    """The path with the encoded slashes of names kept apart from the slashes between parts; None: there are none.
 
-    The server gives the path decoded, where nobody can tell the two apart, and as it came. Raises
-    ``InvalidRequestError`` for what is no UTF-8.
+    The server gives the path decoded, in which the two look the same, and as it came. Raises ``InvalidRequestError``
+    for a path or query that is not UTF-8.
     """
     raw_path: bytes | None = scope.get("raw_path")
     if query := scope.get("query_string"):
@@ -362,9 +362,9 @@ def etag(version: str) -> str:
 
 
 def wanted_version(if_match: str | None, if_none_match: str | None = None) -> str | None:
-    """The version that a write is about, as ``Collection.put`` takes it; None: whichever.
+    """The version that a write names, as ``Collection.put`` takes it; None: any.
 
-    Raises ``InvalidRequestError`` for headers that are none, or ask for what no write can be asked.
+    Raises ``InvalidRequestError`` for headers that cannot be read, or that no write can be asked for.
     """
     if if_none_match is not None:
         if if_match is not None or if_none_match.strip() != ANY:
@@ -410,9 +410,9 @@ _FIELDS = frozenset(name for names in FIELD_NAMES.values() for name in names)
 
 
 def sent_item(record: Mapping[str, Any]) -> Item:
-    """The item that was sent. A ticket's hours have the name that they have when a file of tickets is read.
+    """The item that was sent. The hours of a ticket get the attribute that they have in an ingested file of tickets.
 
-    Raises ``InvalidItemError`` for what cannot be stored, and for what says two things at once.
+    Raises ``InvalidItemError`` for an item that cannot be stored, or that gives one field two values.
     """
     record = _without_told(record)
     _check_told_once(record)
@@ -425,7 +425,7 @@ def sent_item(record: Mapping[str, Any]) -> Item:
 
 
 def _without_told(record: Mapping[str, Any]) -> Mapping[str, Any]:
-    """An answer that is sent back is the item alone; whether its version still holds is what ``If-Match`` asks."""
+    """The item of an answer that is sent back, without the fields that the service added."""
     if isinstance(record, Mapping) and all(name in record for name in ("attributes", *_TOLD)):
         return {name: value for name, value in record.items() if name not in _TOLD}
     return record
@@ -454,7 +454,7 @@ def _check_attributes(record: Mapping[str, Any]) -> None:
 
 
 def _is_vector(value: object) -> bool:
-    return isinstance(value, list) and bool(value) and all(type(one) in (int, float) for one in value)
+    return isinstance(value, list) and bool(value) and all(type(number) in (int, float) for number in value)
 
 
 def _refused(record: Mapping[str, Any], reason: str) -> InvalidItemError:

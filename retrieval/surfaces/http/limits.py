@@ -24,12 +24,12 @@ _WRITES = {
     "PUT": re.compile(r"/v1/collections/.+/(?:items|documents)/.+", re.DOTALL),
     "PATCH": re.compile(r"/v1/collections/.+/items/.+", re.DOTALL),
 }
-"""The methods and paths that bring items, documents, or feedback on many: only they have large bodies."""
+"""The methods and paths that write items, documents or many events of feedback: only their bodies are large."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """The limits of a request's body; a stream of items may be larger, because it is never held at once."""
+    """The limits of a request's body; a stream of items may be larger, because it is never in memory as a whole."""
 
     body_bytes: int
     """The limit for items, documents and feedback."""
@@ -37,7 +37,7 @@ class Limits:
     """The limit for everything else, which is mostly searches."""
     bulk_bytes: int
     seconds: float
-    """For a stream of items: between two of its parts."""
+    """The time of a request; of a stream of items, the time between two of its parts."""
 
     @classmethod
     def of(cls, settings: Settings) -> Limits:
@@ -56,9 +56,9 @@ class Limits:
         return self.body_bytes if is_write(scope) else self.search_bytes
 
     def seconds_of(self, header: bytes | None) -> float:
-        """How long the request may take: as it asks for, and no longer than the service allows.
+        """The seconds that the request may take: what its header asks for, and no more than the service allows.
 
-        Raises ``InvalidRequestError`` for what is no number of seconds.
+        Raises ``InvalidRequestError`` for a header that is no number of seconds.
         """
         if header is None:
             return self.seconds
@@ -72,37 +72,37 @@ class Limits:
 
 
 def is_write(scope: Scope) -> bool:
-    """Whether the request brings items, documents, or feedback on many."""
+    """Whether the request writes items, documents or many events of feedback."""
     writes = _WRITES.get(scope["method"])
     return writes is not None and writes.fullmatch(scope["path"]) is not None
 
 
 def is_stream(scope: Scope) -> bool:
-    """Whether what the request brings flows, item by item; it is not an item of such a name."""
+    """Whether the request is a stream of items, and not one about an item called ``bulk``."""
     path: str = scope["path"]
     return path.endswith("/bulk") and scope["method"] == "POST" and _BULK.fullmatch(path) is not None
 
 
 def check_length(header: bytes | None, limit: int) -> None:
-    """Raise ``BodyTooLargeError`` for a body that says itself that it is too large."""
+    """Raise ``BodyTooLargeError`` where the header ``Content-Length`` is above the limit."""
     if header is not None and header.isdigit() and int(header) > limit:
         raise BodyTooLargeError(limit)
 
 
 @dataclass(slots=True, eq=False)
 class Load:
-    """Counted by the service for itself: one process, one loop."""
+    """The requests in flight of one process."""
 
     limit: int
-    """Requests that are answered at the same time, at most."""
+    """The most requests that are answered at the same time."""
     in_flight: int = 0
     shed: int = 0
     """Turned away for want of room."""
     shares: Counter[str] = field(default_factory=Counter)
-    """The requests in flight by key; keys without any are left out."""
+    """The requests in flight, by API key; keys without any are left out."""
 
     def enter(self) -> RequestRoom | None:
-        """Room for one request, if there is; who got in has to leave it."""
+        """Room for one request, if there is any; the request has to ``leave`` it."""
         if self.in_flight >= self.limit:
             self.shed += 1
             return None
@@ -120,9 +120,9 @@ class RequestRoom:
         self._key_id = ""
 
     def belongs_to(self, key_id: str) -> bool:
-        """Whether the key may have it too: one, and more as long as it has fewer than are free.
+        """Whether the API key may have this room: its first, or another as long as it has fewer than are free.
 
-        So a key alone gets half of the room, of two that want all each gets a third, and there is always some left.
+        So a single key gets half of the room, each of two busy keys a third, and some room is always left.
         """
         load = self._load
         if load is None or not key_id:
@@ -136,7 +136,7 @@ class RequestRoom:
         return True
 
     def leave(self) -> None:
-        """Make room; it may be left again, and is not counted twice."""
+        """Give the room back; a second call does nothing."""
         load, self._load = self._load, None
         if load is None:
             return
@@ -152,7 +152,7 @@ V = TypeVar("V")
 
 
 class Latest(OrderedDict[K, V]):
-    """At most so many values; of more, the one that was kept longest ago goes first."""
+    """A mapping of at most ``most`` values; the value that was kept longest ago is dropped first."""
 
     def __init__(self, most: int) -> None:
         super().__init__()

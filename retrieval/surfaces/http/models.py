@@ -1,4 +1,4 @@
-"""The base of the models: names are exact, types are JSON's, and each field is described."""
+"""The base classes of the models: exact names, JSON's types, and a description of each field."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from retrieval.engine.request import MAX_PREFERRED
 
 
 class Sent(BaseModel):
-    """A part of a request: a name that it does not have is refused, and so is a text for a number.
+    """A part of a request; unknown names are refused, and so is a text in place of a number.
 
-    ``of``: a class of the domain, each of whose fields may be sent or left out; those that the model declares itself go
-    before.
+    ``of``: a class of the domain; each of its fields may be sent or left out. Fields that the model declares itself
+    replace those of the class.
     """
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, use_attribute_docstrings=True)
@@ -52,10 +52,10 @@ VALUE_MODELS: dict[type, type[BaseModel]] = {}
 
 
 class AnswerPart(BaseModel):
-    """A part of an answer. It describes what is sent; nothing is checked against it while serving.
+    """A part of an answer, for the description of the service; answers are not validated against it.
 
-    ``of``: the class of the domain whose ``as_dict`` is sent: its fields are the model's, with their docstrings; those
-    that the model declares itself go before.
+    ``of``: the class of the domain whose ``as_dict`` is sent; its fields and their docstrings become the model's.
+    Fields that the model declares itself replace those of the class.
     """
 
     model_config = ConfigDict(frozen=True, use_attribute_docstrings=True)
@@ -69,13 +69,13 @@ class AnswerPart(BaseModel):
 
 
 def _unshadowed(name: str, told: Any) -> tuple[str, Any]:
-    """The field; one that has the name of a method of pydantic's models stands under another here, and not in JSON."""
+    """The field; one with the name of a pydantic method has another name in Python, and its own in JSON."""
     return (f"{name}_told", Annotated[told, Field(alias=name)]) if hasattr(BaseModel, name) else (name, told)
 
 
 def _told_fields(kind: type, *, may_be_null: bool = False) -> Iterator[tuple[str, Any]]:
-    """The name and the annotated type of what is told of a value of that class."""
-    # A class of the public interface says that it is at home there; its methods know the file that it is written in.
+    """The name and the annotated type of each field that ``as_dict`` gives of a value of that class."""
+    # ``__module__`` of a public class is ``retrieval``; the globals of its methods name the file that it is written in.
     home = vars(sys.modules[kind.__module__]) if issubclass(kind, tuple) else kind.__init__.__globals__
     types = inspect.get_annotations(kind, globals=home, eval_str=True)
     documented = _docstrings(kind.__name__, home["__file__"])
@@ -110,18 +110,18 @@ def _parsed(file: str) -> ast.Module:
 
 
 def _docstrings(name: str, file: str) -> dict[str, str]:
-    """The docstrings of the attributes and properties of the file's class of that name, in the words of JSON."""
-    classes = [one for one in _parsed(file).body if isinstance(one, ast.ClassDef)]
-    parts = next(one.body for one in classes if one.name == name)
-    found = {one.name: ast.get_docstring(one) or "" for one in parts if isinstance(one, ast.FunctionDef)}
-    for one, after in pairwise(parts):
-        if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name) and isinstance(after, ast.Expr):
-            found[one.target.id] = inspect.cleandoc(str(ast.literal_eval(after.value)))
+    """The docstrings of the attributes and properties of a class, with ``null`` in place of ``None``."""
+    classes = [node for node in _parsed(file).body if isinstance(node, ast.ClassDef)]
+    parts = next(node.body for node in classes if node.name == name)
+    found = {node.name: ast.get_docstring(node) or "" for node in parts if isinstance(node, ast.FunctionDef)}
+    for node, after in pairwise(parts):
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and isinstance(after, ast.Expr):
+            found[node.target.id] = inspect.cleandoc(str(ast.literal_eval(after.value)))
     return {name: re.sub(r"\bNone\b", "null", text).replace("``", "`") for name, text in found.items()}
 
 
 def _time_of(value: Any) -> Any:
-    """A time of its text; a number would be taken for seconds since 1970."""
+    """The time that a text says; pydantic would take a number for seconds since 1970."""
     if not isinstance(value, str):
         raise ValueError("give a time with a time zone, such as 2026-05-31T12:00:00Z")
     return datetime.fromisoformat(value)
@@ -144,8 +144,8 @@ Where = Annotated[
 
 
 def _preferences(value: Any) -> Any:
-    """One filter or several, told apart here: of a union each half would have an error of its own."""
-    if not all(isinstance(one, dict) for one in (value if isinstance(value, list) else [value])):
+    """Check for one filter or several; a union type would give an error for each of its halves."""
+    if not all(isinstance(part, dict) for part in (value if isinstance(value, list) else [value])):
         raise ValueError('give a filter such as {"priority": "High"}, or a list of filters')
     return value
 
@@ -200,7 +200,7 @@ class SentSituation(Sent):
     backtracks: Annotated[int, Field(ge=0, le=MAX_BACKTRACKS)] = 0
     """How often the caller has come back for another answer to the same problem."""
     generated: bool = False
-    """Whether the caller had candidates made by a model for this problem."""
+    """Whether a model has made candidates for this problem already."""
 
     def context(self) -> Context:
         """The same for the platform. Raises ``InvalidRequestError``."""

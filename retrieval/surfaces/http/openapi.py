@@ -117,12 +117,12 @@ _ABOUT = (
 
 
 def operation_id(route: APIRoute) -> str:
-    """An operation is called as the method that it stands for."""
+    """The id of an operation: the name of the Python function."""
     return route.name
 
 
 def describe(app: FastAPI) -> None:
-    """Let ``app.openapi()`` tell of keys and errors too; what FastAPI would say of validation errors is replaced."""
+    """Add API keys and problem documents to ``app.openapi()``, in place of FastAPI's validation errors."""
 
     def openapi() -> Json:
         if app.openapi_schema is None:
@@ -131,7 +131,7 @@ def describe(app: FastAPI) -> None:
             )
         return app.openapi_schema
 
-    # So FastAPI's documentation tells to do it.
+    # FastAPI's documentation recommends this assignment.
     app.openapi = openapi  # type: ignore[method-assign]
     written: list[bytes] = []
 
@@ -140,7 +140,7 @@ def describe(app: FastAPI) -> None:
             written.append(to_json(app.openapi()))
         return Response(written[0], media_type="application/json")
 
-    # FastAPI's own route, behind it, writes the same anew for whoever asks.
+    # FastAPI's own route, which this one hides, encodes the description for every request.
     app.router.routes.insert(0, Route(app.openapi_url or "/openapi.json", answer, include_in_schema=False))
 
 
@@ -176,7 +176,7 @@ def _statuses(path: str, method: str) -> list[str]:
 
 
 def _complete(responses: Json, statuses: list[str]) -> None:
-    """Each error is a problem document; one that has another form too keeps it."""
+    """Make each error a problem document; an error that has another form too keeps that form."""
     declared = [status for status in responses if status in _PROBLEMS]
     for status in dict.fromkeys([*declared, *sorted(statuses)]):
         own = responses.get(status, {}).get("content", {}).get("application/json")
@@ -213,7 +213,7 @@ _ASSETS = {
     f"{DOCS}/swagger-ui.css": "text/css",
     f"{DOCS}/favicon.png": "image/png",
 }
-"""The files that the page loads, by path, with their types; the last part is the name of the file in the package."""
+"""The files that the page loads, by path, with their media types; the last part names the file in the package."""
 
 CONSOLE = "/console"
 SIGN_IN = f"{CONSOLE}/sign-in"
@@ -229,7 +229,7 @@ def add_front(app: FastAPI, *, needs_key: bool, has_console: bool) -> None:
     """Answer under ``/`` and ``/docs``; neither is an operation of the description."""
     front = _front(app, needs_key=needs_key, has_console=has_console)
     app.router.routes.extend([Route(FRONT, front), Route(DOCS, _docs(app))])
-    # The package has no more of interest than the scripts that are loaded from elsewhere otherwise.
+    # The package has the scripts that FastAPI's page would load from another host.
     folder = Path(str(files("fastapi_offline"))) / "static"
     for path, media_type in _ASSETS.items():
         app.router.routes.append(Route(path, _asset(folder / path.rpartition("/")[2], media_type)))

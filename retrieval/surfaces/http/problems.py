@@ -1,10 +1,10 @@
 """Errors as problem documents (RFC 9457): their types, their words, and why a request is refused.
 
-The name is the class's: ``UnknownCollectionError`` is ``/problems/unknown-collection``. What a class does not say for
-itself, its base says for it; so a new error is a problem from the start.
+A problem is named after the error's class: ``UnknownCollectionError`` is ``/problems/unknown-collection``. A class
+without an entry of its own has that of its base class, so a new error needs no entry.
 
-What the caller asked is answered with the platform's own words. Of the database, of services and of settings a client
-learns what it can do about it; where they lie and what they said stands in the log.
+An error about the request is answered with the platform's message. Of an error of the database, a service or the
+settings the client only gets advice; addresses and messages of servers stand in the log.
 
     RefusalError
     ├── AuthenticationError         401: no key, or none that lets in
@@ -54,7 +54,7 @@ _ADVICE = {
 
 
 def detail_of(error: BaseException) -> str:
-    """The fact and the advice, on one line, with requests in place of commands."""
+    """The fact and the advice of an error on one line, with HTTP requests in place of commands."""
     if isinstance(error, RetrievalError) and error.advice is not None:
         return one_line(f"{error.fact}; {_ADVICE[error.advice]}")
     return one_line(str(error))
@@ -71,7 +71,7 @@ class RefusalError(RetrievalError):
 
 
 class AuthenticationError(RefusalError):
-    """No valid API key came with the request; what is wrong with one is not told."""
+    """The request has no valid API key; the answer does not say what is wrong with a key."""
 
     status = 401
 
@@ -118,7 +118,7 @@ class IdempotencyMismatchError(RefusalError):
 
 
 class IdempotencyConflictError(RefusalError):
-    """The request is being answered to somebody else, or was answered and the answer is not kept."""
+    """The same request is being answered, or was answered and the answer is not kept."""
 
     status = 409
 
@@ -224,7 +224,7 @@ class ProblemType:
     told: str | None
     """The text for the client; None: the error's own message, which is about the client's request."""
     retry_after: int | None
-    """Seconds after which it may be over; None: it will not be by waiting."""
+    """The seconds after which a retry may succeed; None: waiting does not help."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,7 +317,7 @@ _PLACES: dict[type[errors.InvalidRequestError], str] = {
     errors.EmptyQueryError: "/query",
     errors.InvalidLimitError: "/limit",
 }
-"""The members of a search that these errors are about, where they do not tell themselves."""
+"""The members of a search that these errors are about, for errors without a place."""
 _OF_EACH = {"/vector": "/vectors", "/query": "/queries"}
 """The names of the members in a batch."""
 
@@ -339,7 +339,7 @@ def problem_of(error: BaseException, *, instance: str = "", request_id: str = ""
 
 
 def problem_of_status(status: int, detail: str, *, instance: str = "", request_id: str = "") -> Problem:
-    """The document of an answer that is no error of ours, such as 405; its type is its status's."""
+    """The document of an HTTP error of the framework, such as 405."""
     title = HTTPStatus(status).phrase
     problem = {"type": "about:blank", "title": title, "status": status, "detail": detail or title}
     return problem | _occurrence(instance, request_id)
@@ -348,13 +348,16 @@ def problem_of_status(status: int, detail: str, *, instance: str = "", request_i
 def invalid(
     found: Iterable[ErrorDetails | Mapping[str, Any]], *, body: object = None, instance: str = "", request_id: str = ""
 ) -> Problem:
-    """The document of a request whose parts are not what they must be, with the place of each that is wrong.
+    """The document of a request with invalid parts, which points at each of them.
 
-    ``body``: what was sent; places of the models alone, such as the kinds of a value that may be of several, are none.
+    ``body``: the body that was sent. Steps of pydantic's places that do not exist in it, such as the types of a union,
+    are left out.
     """
     kind = problem_type(errors.InvalidRequestError)
-    wrong = _together([_wrong(one, body) for one in found])
-    places = ", ".join(dict.fromkeys(str(one.get("pointer") or one.get("parameter") or "the body") for one in wrong))
+    wrong = _together([_wrong(refusal, body) for refusal in found])
+    places = ", ".join(
+        dict.fromkeys(str(refusal.get("pointer") or refusal.get("parameter") or "the body") for refusal in wrong)
+    )
     told = _first(wrong) if len(wrong) == 1 else f"{places}; see errors"
     problem = {
         "type": kind.type,
@@ -399,7 +402,7 @@ def _wrong(found: ErrorDetails | Mapping[str, Any], body: object) -> dict[str, s
 
 
 def _sent_place(body: object, place: Sequence[str | int], *, is_missing: bool) -> Iterator[str | int]:
-    """The steps of the place that there are in the body; and the last one, where something is missing there."""
+    """The steps of the place that exist in the body; also the last step, if that member is missing."""
     for number, step in enumerate(place, 1):
         if step in (body if isinstance(body, Mapping) else range(len(body)) if isinstance(body, list) else ()):
             body = body[step]  # type: ignore[index]
@@ -413,19 +416,19 @@ def _first(wrong: Sequence[Mapping[str, str]]) -> str:
 
 
 def _together(wrong: Iterable[dict[str, str]]) -> list[dict[str, str]]:
-    """One entry a place: what may be of several kinds is refused once by each."""
+    """One entry for each place: pydantic refuses a value of a union once for each type."""
     found: dict[tuple[str | None, ...], dict[str, str]] = {}
-    for one in wrong:
-        place = tuple(one.get(name) for name in ("pointer", "parameter", "in"))
+    for refusal in wrong:
+        place = tuple(refusal.get(name) for name in ("pointer", "parameter", "in"))
         if place not in found:
-            found[place] = one
-        elif one["detail"] not in found[place]["detail"].split("; or: "):
-            found[place]["detail"] += f"; or: {one['detail']}"
+            found[place] = refusal
+        elif refusal["detail"] not in found[place]["detail"].split("; or: "):
+            found[place]["detail"] += f"; or: {refusal['detail']}"
     return list(found.values())
 
 
 def _pointed(error: errors.InvalidRequestError, detail: str, search: re.Match[str] | None) -> Problem:
-    """The place in the body: as the error tells, or as errors of its class do."""
+    """The place in the body: that of the error, or else the usual place of its class."""
     usual = (place for kind, place in _PLACES.items() if search and isinstance(error, kind))
     place = pointer(error.place) or next(usual, None)
     if place is not None and search is not None and search[1]:

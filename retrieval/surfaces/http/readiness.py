@@ -1,10 +1,10 @@
-"""Whether the service can answer, and if not, what is wrong: asked of the database and the embedder themselves.
+"""Readiness: whether the service can answer, and if not, which part is at fault.
 
-The embedder is asked as a search asks it, through its breaker: while that is open, whatever the searches found out is
-told, and the question may be the probe that closes it. Language model and reranker
-cost more, and are not asked.
+The database and the embedder are asked. The embedder is asked through its breaker, as a search asks it: while the
+breaker is open the outage that searches found is reported, and the question may be the probe that closes the breaker.
+Language model and reranker cost more, and are not asked.
 
-Whoever asks learns nothing of the inside, and cannot make work by asking often: an answer holds for a while.
+An answer tells nothing of the inside, and is reused for a while, so that frequent requests make no work.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ DATABASE_SECONDS = 2.0
 """How long it may take to answer."""
 
 HOLDS_SECONDS, EMBEDDER_HOLDS_SECONDS, ILL_EMBEDDER_HOLDS_SECONDS = 1.0, 60.0, 5.0
-"""How long their answers hold; an embedder that is well is asked seldom, for it may cost money."""
+"""The seconds that their answers are reused; an embedder that works is asked seldom, because it may cost money."""
 
 
 @dataclass(frozen=True, slots=True)
 class Readiness:
-    """How each part is: ``ok``, or what is wrong with it."""
+    """The state of each part: ``ok``, or what is wrong with it."""
 
     database: str
     schema: str
@@ -52,7 +52,7 @@ class Readiness:
     language_model: str
     reranker: str
     replicas: str = NO_MODEL
-    """How many of them searches pass over; they read from the primary then."""
+    """How many replicas searches pass over; those searches read from the primary."""
 
     @property
     def is_ready(self) -> bool:
@@ -70,7 +70,7 @@ class Readiness:
 
 
 class ReadinessCheck:
-    """Asks at most so often, and once for all who want to know at the same time."""
+    """Checks the parts, at most once in a while, and once for all requests that wait for the same answer."""
 
     def __init__(self, service: Service, clock: Callable[[], float] = time.monotonic) -> None:
         self._database = _Held(lambda: _database_state(service), clock, HOLDS_SECONDS, HOLDS_SECONDS)
@@ -103,7 +103,7 @@ _State = tuple[str, str]
 
 
 class _Held:
-    """A state that holds for a while once it is known: longer when all is well."""
+    """A state that is reused for a while once it is known: longer when all is well."""
 
     def __init__(
         self, ask: Callable[[], Awaitable[_State]], clock: Callable[[], float], well: float, ill: float
@@ -115,7 +115,7 @@ class _Held:
         self._asking = asyncio.Lock()
 
     async def state(self, *, is_in_doubt: bool = False) -> _State:
-        """``is_in_doubt``: it does not hold if all was well."""
+        """The present state; with ``is_in_doubt`` a state without a fault is not reused."""
         async with self._asking:
             was_well = self._last[1] in (OK, NO_EMBEDDER)
             if self._clock() >= self._until or (is_in_doubt and was_well):
@@ -134,8 +134,8 @@ async def _database_state(service: Service) -> _State:
     except PoolExhaustedError as error:
         return "pool", _told(error)
     except (TimeoutError, DeadlineError):
-        # Who waits for a connection is told later that there is none than a probe waits.
-        if any(one.database.pool.is_exhausted for one in service.opened[:1]):
+        # A call that waits for a connection fails later than a probe gives up.
+        if any(platform.database.pool.is_exhausted for platform in service.opened[:1]):
             return "pool", _told(PoolExhaustedError(""))
         return "database", f"no answer within {DATABASE_SECONDS:g} s"
     except RetrievalError as error:
@@ -150,7 +150,7 @@ async def _embedder_state(service: Service) -> _State:
     except RetrievalError as error:
         return "embedder", _told(error)
     if any(outage.role == EMBEDDER.name for outage in host.outages):
-        # That of another space than new collections have.
+        # The embedder of another space than that of new collections.
         return "embedder", _told(EmbedderUnavailableError(""))
     return "embedder", OK if is_there else NO_EMBEDDER
 
@@ -162,7 +162,7 @@ async def _replicas_state(host: Platform) -> str:
     with suppress(TimeoutError):
         async with asyncio.timeout(DATABASE_SECONDS):
             await replicas.look()
-    away = sum(bool(one.passed_over) for one in replicas.states)
+    away = sum(bool(replica.passed_over) for replica in replicas.states)
     return f"{away} of {len(replicas.states)} passed over" if away else OK
 
 

@@ -12,7 +12,7 @@ from retrieval.surfaces.tenants import PlatformOpening, ServedPlatforms
 
 
 class Service(ServedPlatforms):
-    """Open while the application runs: ``async with Service(settings) as service``."""
+    """The service, open while the application runs: ``async with Service(settings) as service``."""
 
     def __init__(self, settings: Settings, *, embedder: Embedder | None = None, llm: LLM | None = None) -> None:
         opening = PlatformOpening(lambda: self._watched(connect(settings=settings, embedder=embedder, llm=llm)))

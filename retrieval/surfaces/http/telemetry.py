@@ -1,7 +1,7 @@
-"""Each request seen from outside: its id, its span, its line in the log, its place in the metrics for Prometheus.
+"""Telemetry: ids of requests, log lines, and metrics for Prometheus.
 
-Keys and passwords are never meant to be logged. Should a message hold one all the same, it is taken out. Labels of
-metrics are few and known beforehand: routes as they are written, never paths; names of stages, never of items.
+No key or password is logged; if a message holds one, it is taken out. Metrics have few labels with known values:
+templates of routes, never paths; names of stages, never of items.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ EVERY_SECONDS = 60.0
 """The database is not asked again sooner."""
 
 WITHIN_SECONDS = 3.0
-"""How long a look may take; who asks for metrics gets the last figures then."""
+"""The seconds that reading the figures may take; after that the last figures are shown."""
 
 MOST_TENANTS, MOST_COLLECTIONS = 20, 200
 """The number of tenants, and of collections in all, whose recall is shown."""
@@ -53,7 +53,7 @@ MOST_TENANTS, MOST_COLLECTIONS = 20, 200
 
 @dataclass(frozen=True, slots=True)
 class TenantRecall:
-    """A collection's recall, with whose it is."""
+    """A collection's recall, with its tenant."""
 
     tenant: str
     found: CollectionRecall
@@ -73,7 +73,7 @@ class Figures:
         """Whether the database answered; None: it was not asked yet."""
 
     async def refresh(self, platforms: Sequence[Platform]) -> None:
-        """Read them again if that was long ago; ``platforms``: the host's first. A database that is away is told of."""
+        """Read the figures again if they are old; ``platforms`` begins with the host's."""
         async with self._reading:
             now = self._clock()
             if self._read_at is not None and now - self._read_at < EVERY_SECONDS:
@@ -98,13 +98,13 @@ class Figures:
 
     async def _read(self, platforms: Sequence[Platform]) -> None:
         recalls: list[TenantRecall] = []
-        for one in platforms[:MOST_TENANTS]:
-            found = await lowest_recalls(one.database, one.tenant_id, MOST_COLLECTIONS - len(recalls))
-            recalls += [TenantRecall(one.settings.tenant, recall) for recall in found]
+        for platform in platforms[:MOST_TENANTS]:
+            found = await lowest_recalls(platform.database, platform.tenant_id, MOST_COLLECTIONS - len(recalls))
+            recalls += [TenantRecall(platform.settings.tenant, recall) for recall in found]
             if len(recalls) >= MOST_COLLECTIONS:
                 break
         host = platforms[0]
-        # A worker tells three times within that time that it lives.
+        # A worker gives a sign of life three times within that time.
         self.queue = await read_queue_state(host.database, alive_seconds=2 * host.settings.worker_stalled_seconds)
         self.recalls = recalls
 
@@ -116,11 +116,11 @@ STAGE_SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5
 """The histogram's bounds for the stages of a search."""
 
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
-"""Others are told as ``OTHER``: a client may send any word."""
+"""The methods that are labels; others become ``OTHER``, because a client may send any word."""
 
 
 class Metrics:
-    """An observer of the platform that also hears of each request; ``registry`` holds what is told."""
+    """The metrics of the service: an observer of the platform and of each request; ``registry`` holds them."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -159,7 +159,7 @@ class Metrics:
         return Counter(name, text, labels, registry=self.registry)
 
     def answered(self, method: str, route: str, status: int, seconds: float) -> None:
-        """A request was answered; ``route`` is the route's template, empty where none matched."""
+        """Count an answered request; ``route`` is the route's template, empty where none matched."""
         known = method if method in METHODS else "OTHER"
         series = self._request_of.get((known, route, status))
         if series is None:
@@ -167,20 +167,20 @@ class Metrics:
         series.observe(seconds)
 
     def searched(self, results: Sequence[SearchResult]) -> None:
-        """Searches of one call were answered; the call's stages count once."""
+        """Count the searches of one call; the call's stages count once."""
         path = results[0].path
         for stage, milliseconds in results[0].timings_ms.items():
             series = self._stage_of.get((stage, path))
             if series is None:
                 series = self._stage_of[stage, path] = self._stages.labels(stage, path.value)
             series.observe(milliseconds / 1e3)
-        for one in results:
-            self._searches.labels(one.path.value).inc()
-            if one.notes:
+        for result in results:
+            self._searches.labels(result.path.value).inc()
+            if result.notes:
                 self._noted.inc()
 
     def rewarded(self, report: FeedbackReport) -> None:
-        """Events of feedback were taken."""
+        """Count the events of feedback."""
         discounted = sum(report.discounted.values())
         for outcome, number in (
             ("recorded", report.recorded - discounted),
@@ -195,7 +195,7 @@ class Metrics:
         self._recorded.inc(searches)
 
     def unrecorded(self, reason: str) -> None:
-        """A search was not recorded."""
+        """Count a search that was not recorded."""
         self._lost.labels(reason).inc()
 
 
@@ -205,7 +205,7 @@ _Samples = Iterable[tuple[Sequence[str], float]]
 
 
 class StateMetrics(Collector):
-    """The state of the service, collected anew for each who asks.
+    """The state of the service, collected anew for each request of the metrics.
 
     ``opened`` gives the platforms that are open, the host's first; none while the database was never there.
     """
@@ -214,11 +214,11 @@ class StateMetrics(Collector):
         self._load, self._opened, self._figures = load, opened, figures
 
     def collect(self) -> Iterator[Metric]:
-        """All of them; those that have nothing to tell are there without a value."""
+        """All metrics; a metric that is not known has no value."""
         load, figures, platforms = self._load, self._figures, self._opened()
         pool = platforms[0].database.pool if platforms else _NO_POOL
         gauge, counter = GaugeMetricFamily, CounterMetricFamily
-        waiting = sum(one.recording.waiting for one in platforms)
+        waiting = sum(platform.recording.waiting for platform in platforms)
         yield gauge("retrieval_http_requests_in_flight", "Requests being answered.", load.in_flight)
         yield gauge("retrieval_http_requests_limit", "Requests answered at once, at most.", load.limit)
         yield counter("retrieval_http_requests_shed", "Requests turned away for want of room.", load.shed)
@@ -242,10 +242,10 @@ def _labelled(name: str, text: str, labels: Sequence[str], samples: _Samples) ->
 
 
 def _of_replicas(replicas: Sequence[ReplicaState]) -> Iterator[Metric]:
-    each = [(str(number), one) for number, one in enumerate(replicas, 1)]
-    used = (([number], float(not one.passed_over)) for number, one in each)
+    each = [(str(number), replica) for number, replica in enumerate(replicas, 1)]
+    used = (([number], float(not state.passed_over)) for number, state in each)
     yield _labelled("retrieval_replica_used", "Whether searches read from the replica.", ["replica"], used)
-    lag = (([number], one.lag_seconds) for number, one in each if one.lag_seconds is not None)
+    lag = (([number], state.lag_seconds) for number, state in each if state.lag_seconds is not None)
     text = "The replica has all that was committed so long ago."
     yield _labelled("retrieval_replica_lag_seconds", text, ["replica"], lag)
 
@@ -253,11 +253,11 @@ def _of_replicas(replicas: Sequence[ReplicaState]) -> Iterator[Metric]:
 def _of_database(figures: Figures) -> Iterator[Metric]:
     up: _Samples = [] if figures.is_up is None else [([], float(figures.is_up))]
     yield _labelled("retrieval_database_up", "Whether the database answered the last look.", (), up)
-    each = [((one.tenant, one.found.collection), one.found) for one in figures.recalls]
+    each = [((recall.tenant, recall.found.collection), recall.found) for recall in figures.recalls]
     whose, text = ("tenant", "collection"), "Recall measured last, for the filters where it is lowest."
-    yield _labelled("retrieval_recall", text, whose, ((labels, one.recall) for labels, one in each))
+    yield _labelled("retrieval_recall", text, whose, ((labels, state.recall) for labels, state in each))
     name, text = "retrieval_recall_measured_timestamp_seconds", "When that was, in seconds since 1970."
-    yield _labelled(name, text, whose, ((labels, one.measured_at.timestamp()) for labels, one in each))
+    yield _labelled(name, text, whose, ((labels, state.measured_at.timestamp()) for labels, state in each))
     queue = figures.queue
     jobs = [] if queue is None else sorted(queue.jobs.items())
     yield _labelled("retrieval_jobs", "Jobs by queue and status: todo, doing, failed.", ("queue", "status"), jobs)
@@ -280,7 +280,7 @@ def current_request_id() -> str:
 
 
 def request_id_of(given: bytes | None) -> str:
-    """The id that came with the request, if it can stand in a log as it is; else a new one."""
+    """The id that came with the request, if it is safe in a log; otherwise a new one."""
     text = "" if given is None else given.decode("latin-1")
     return text if text and _SANE.fullmatch(text) else secrets.token_hex(16)
 
@@ -288,7 +288,7 @@ def request_id_of(given: bytes | None) -> str:
 SECRET = "[secret]"  # noqa: S105 - stands in the place of one
 
 _KEY = re.compile(r"(rtv_[A-Za-z0-9]{12}_)[A-Za-z0-9_-]+")
-"""A key's first part names it, and may be told."""
+"""An API key; its first part, the id, may be logged."""
 
 _PASSWORD = re.compile(r"(://[^\s:/@]*:)[^\s/@]+@")
 _PARAMETER = re.compile(r"((?:^|[?&;\s])(?:ssl)?password=)('[^']*'|[^\s&;'\"]+)", re.IGNORECASE)
@@ -299,7 +299,7 @@ _TOLD = (
     ("://", _PASSWORD, rf"\1{SECRET}@"),
     ("password=", _PARAMETER, rf"\1{SECRET}"),
 )
-"""What a text with such a secret holds in lower case, how the secret is found, and what is told in its place."""
+"""For each kind of secret: a mark that its text holds in lower case, the pattern of the secret, and the replacement."""
 
 
 class Redaction:
@@ -307,8 +307,8 @@ class Redaction:
 
     def __init__(self, secrets: Iterable[str]) -> None:
         # Shorter ones would be found in ordinary words.
-        known = {one for one in secrets if len(one) >= 4}
-        known |= {json.dumps(one, ensure_ascii=False)[1:-1] for one in known}  # as they stand in a line of JSON
+        known = {secret for secret in secrets if len(secret) >= 4}
+        known |= {json.dumps(secret, ensure_ascii=False)[1:-1] for secret in known}  # as they stand in a line of JSON
         found = sorted(known, key=len, reverse=True)
         self._known = re.compile("|".join(map(re.escape, found))) if found else None
 
@@ -332,7 +332,7 @@ class Redaction:
 
 
 class ServiceFormatter(logging.Formatter):
-    """A record of the log as a line without secrets: of JSON, or of text.
+    """Formats a log record as a line without secrets, as JSON or text.
 
     JSON: one object a line with ``time`` (ISO 8601, UTC), ``level``, ``logger``, ``message``, ``request_id``, and what
     is told. Text: ``12:30:01.250 INFO retrieval.access POST /v1/... 200 ms=3.1 request_id=...``.
@@ -365,7 +365,7 @@ class ServiceFormatter(logging.Formatter):
 
 
 class ServiceHandler(logging.StreamHandler[Any]):
-    """Our own records from INFO on, of libraries warnings, or everything from INFO on when debugging."""
+    """Passes on the package's own records from INFO on, and libraries' warnings; when debugging, all from INFO on."""
 
     def __init__(self, *, debug: bool = False) -> None:
         super().__init__()
@@ -388,13 +388,13 @@ def configure_service_logging(settings: Settings, *, as_json: bool, debug: bool 
 
 def _passwords(url: str) -> list[str]:
     """The passwords in the database's URL, encoded and decoded."""
-    found = [one[1] for one in re.finditer(r"://[^:/@]*:(.+)@", url)]
-    found += [one[2] for one in _PARAMETER.finditer(url)]
+    found = [match[1] for match in re.finditer(r"://[^:/@]*:(.+)@", url)]
+    found += [match[2] for match in _PARAMETER.finditer(url)]
     return [*found, *map(unquote, found)]
 
 
 def _traceback(record: logging.LogRecord, *, debug: bool) -> str:
-    """The place of an error, with the classes of the errors alone unless debugging: messages may quote the query."""
+    """The traceback of an error, without messages unless debugging: a message may quote the query."""
     lines: list[str] = []
     error = record.exc_info[1] if record.exc_info else None
     while error is not None:

@@ -37,11 +37,11 @@ AGENT = "retrieval"
 async def retrieval_node(state: State) -> Update:
     """Find the historical tickets that are similar to the one of the workflow.
 
-    ``state`` has ``title`` and ``description``, may have ``classified_domain``, whose tickets alone are then searched,
-    and ``search_config``: ``top_k``, ``vector_weight``, ``metadata_weight`` or any other option of
+    ``state`` has ``title`` and ``description``; it may have ``classified_domain``, which limits the search to that
+    domain, and ``search_config``: ``top_k``, ``vector_weight``, ``metadata_weight`` or any other option of
     ``RetrievalRequest``. Gives a partial update: ``similar_tickets``, ``similarity_scores``, ``search_metadata``,
-    ``status``, ``current_agent`` and ``messages``. What goes wrong is no exception but the status ``error``, with the
-    reason as message, and nothing found.
+    ``status``, ``current_agent`` and ``messages``. An error raises no exception; it gives the status ``error``, the
+    reason as message, and no tickets.
     """
     return await _answered(SHARED, state)
 
@@ -82,7 +82,7 @@ class PatternRecognitionAgent(Runnable[State, Update]):
 
 
 pattern_recognition_agent = PatternRecognitionAgent()
-"""The one that a program shares. Nothing is opened before it is called."""
+"""The agent that a program shares. Nothing is opened before its first call."""
 
 
 async def _answered(tickets: Tickets, state: State) -> Update:
@@ -112,7 +112,7 @@ async def _previewed(
         service.preview_search(title, description, domain, config), service.get_index_stats()
     )
     chosen = preview.previews[-1] if preview.previews[-1].weighting.name == CUSTOM else preview.previews[0]
-    tickets = [one.ticket for one in chosen.tickets]
+    tickets = [moved.ticket for moved in chosen.tickets]
     scores = [ticket.similarity_score for ticket in tickets]
     return {
         "similar_tickets": [shown(ticket.model_dump(mode="json")) for ticket in tickets],

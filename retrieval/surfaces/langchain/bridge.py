@@ -1,7 +1,8 @@
-"""The bridge: LangChain calls every object both with and without ``await``, from any loop and any thread.
+"""The bridge between LangChain, which calls objects from any loop and thread, and the loop of a collection.
 
-A collection belongs to one event loop: an async one to the loop that opened its platform, a sync one to its door's.
-The bridge carries each call there, and waits for it in the manner of the caller.
+A collection belongs to one event loop: an async one to the loop that opened its platform, a sync one to the loop of its
+door. LangChain calls methods with and without ``await``. The bridge runs each call on the collection's loop, and awaits
+it or blocks, as the caller does.
 """
 
 from __future__ import annotations
@@ -21,15 +22,15 @@ from retrieval.sync.door import Door
 T = TypeVar("T")
 
 BEGIN_SECONDS = 10.0
-"""How long a loop may take until it begins with a call. One that waits for its caller never would."""
+"""The seconds that a loop may take to begin a call; a loop that waits for its caller never begins it."""
 
 
 class Carried(Generic[T]):
-    """The call, given to the loop. Whoever waits for it cancels it by no longer waiting."""
+    """A call that runs on another loop; it is cancelled when its caller stops waiting."""
 
     def __init__(self, call: Callable[[], Awaitable[T]], loop: asyncio.AbstractEventLoop) -> None:
         self._call = call
-        # Taken by the loop that begins or cancelled by the caller that gives up, whichever comes first.
+        # Set by the loop when it begins, or cancelled by the caller when it gives up, whichever comes first.
         self._begun: Future[None] = Future()
         self._made: Future[T] = asyncio.run_coroutine_threadsafe(self._make(), loop)
 
@@ -98,11 +99,11 @@ _LOOP_ENDED = (
 
 
 class Bridge(Generic[A]):
-    """Carries calls to the loop of a collection or a platform, whether async or sync.
+    """Runs calls on the loop of a collection or a platform, async or sync.
 
-    ``twin`` is the async object; its methods are what ``run`` and ``arun`` are given. An async object belongs to the
-    loop that opened its platform. Before that it is the one that runs while the bridge is made, else the one that
-    calls ``arun`` first.
+    ``twin`` is the async object, whose methods ``run`` and ``arun`` take. An async object belongs to the loop that
+    opened its platform. Before that it belongs to the loop that runs while the bridge is made, or else to the first one
+    that calls ``arun``.
     """
 
     @overload
@@ -125,10 +126,10 @@ class Bridge(Generic[A]):
         self.twin: A = given
 
     def run(self, function: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Runs the async function for a caller that cannot await; interrupted, it is cancelled. Gives its result.
+        """Run the async function for a caller that cannot await, and give its result; an interruption cancels it.
 
-        Raises ``RunningLoopError`` within a running loop, which waiting would freeze, and where the collection's own
-        loop does not come to the call, most likely because it waits for this caller.
+        Raises ``RunningLoopError`` within a running loop, which blocking would freeze, and where the collection's own
+        loop does not begin the call, most likely because it waits for this caller.
         """
         if _running_loop() is not None:
             raise RunningLoopError(
@@ -141,7 +142,7 @@ class Bridge(Generic[A]):
         return Carried(call, self._running_home()).result()
 
     async def arun(self, function: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Runs the async function for a caller in any loop; cancelled with its caller. Gives its result."""
+        """Run the async function for a caller in any loop, and give its result; it is cancelled with its caller."""
         running = asyncio.get_running_loop()
         if self._door is None and self._home is None:
             self._seen = running

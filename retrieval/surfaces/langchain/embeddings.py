@@ -1,4 +1,4 @@
-"""Embeddings between LangChain and the platform; and platforms that are opened where nobody gave one."""
+"""Embeddings between LangChain and the platform, and platforms that are opened where none is given."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from langchain_core.embeddings import DeterministicFakeEmbedding, Embeddings, Fa
 
 from retrieval.adapters.embedders.batching import all_of, prepared
 from retrieval.collection import Collection
+from retrieval.domain.checks import is_whole
 from retrieval.domain.errors import (
     ConfigurationError,
     EmbedderError,
@@ -82,9 +83,9 @@ _MAY_WORK_LATER = frozenset({408, 409, 425, 429})
 class LangChainEmbedder:
     """Embeds with ``Embeddings`` of LangChain: ``connect(embedder=LangChainEmbedder(embeddings, dimensions=1536))``.
 
-    ``space`` says where the vectors belong, when the same model fills a collection by another way too; otherwise it
-    is named after the class and its model, with ``dimensions`` numbers a vector. ``of`` and ``aof`` ask the model for
-    their number, and a collection whose embeddings these are for its space. Raises ``InvalidRequestError`` without
+    ``space`` is the space of the vectors, for a model that fills a collection in another way too; otherwise the space
+    is named after the class and its model, and has ``dimensions`` dimensions. ``of`` and ``aof`` ask the model for the
+    number of dimensions, and a collection with these embeddings for its space. Raises ``InvalidRequestError`` without
     either, and for embeddings that do not tell their model.
     """
 
@@ -154,14 +155,14 @@ class LangChainEmbedder:
         return await self.embeddings.aembed_query(text)
 
     async def aclose(self) -> None:
-        """Nothing to give back: the embeddings are the caller's."""
+        """Does nothing: the embeddings belong to the caller."""
 
 
 def model_name(embeddings: Embeddings) -> str:
     """The class, and the model that it says it uses: ``OpenAIEmbeddings/text-embedding-3-small``.
 
-    Of embeddings around others, such as a cache, those inside count. Raises ``InvalidRequestError`` for a class that
-    tells no model: two of its models would be taken for one.
+    Embeddings that wrap others, such as a cache, are named after the inner ones. Raises ``InvalidRequestError`` for a
+    class that tells no model: two of its models would be taken for one.
     """
     while isinstance(inner := getattr(embeddings, "underlying_embeddings", None), Embeddings):
         embeddings = inner
@@ -179,7 +180,7 @@ def model_name(embeddings: Embeddings) -> str:
 
 
 def _number(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
+    return value if is_whole(value) and value > 0 else None
 
 
 def _told(error: Exception) -> EmbedderError:
@@ -219,7 +220,7 @@ class Opened:
 
 
 def opened_collection(name: str, url: str | None, embeddings: Embeddings | None) -> tuple[Opened, SyncCollection]:
-    """A platform that embeds so, and its collection of that name, made if missing."""
+    """A platform with these embeddings, and its collection of that name, made if missing."""
     embedder = None if embeddings is None else LangChainEmbedder.of(embeddings)
     opened = Opened(url, embedder=embedder)
     try:
@@ -243,8 +244,8 @@ async def matching(collection: Collection, embeddings: Embeddings | None) -> Non
 
 
 def _close_all() -> None:
-    for one in list(_open):
-        one.close()
+    for platform in list(_open):
+        platform.close()
 
 
 _at_the_end(_close_all)

@@ -4,8 +4,8 @@
         docs = await platform.collection("docs")
         report = await copy_store(url, LangChainStore(name="my_docs"), docs)
 
-Nothing is embedded anew: the collection's embedding space has to be that of the model that made the vectors. Copying
-again changes what has changed since and leaves the rest alone, so an interrupted copy is completed by another.
+Nothing is embedded anew: the collection's embedding space has to be that of the model that made the vectors. A second
+copy changes only documents that have changed since, and so completes an interrupted one.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from retrieval.domain.told import Told
 __all__ = ["CopyReport", "LangChainStore", "copy_store"]
 
 Rejected = Callable[[str, str], None]
-"""Is given the id of a document that cannot be an item, and why."""
+"""Called with the id of a document that cannot be an item, and the reason."""
 
 PAGE = 1000
 
 _SAME = 0.9995
-"""The cosine from which a stored vector is the one of the source, which is kept in half precision."""
+"""The cosine from which a stored vector counts as that of the source; vectors are stored in half precision."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +49,9 @@ class CopyReport(Told):
     rejected: int = 0
     """Rows that cannot be items."""
     renamed: int = 0
-    """Items whose id another has too, as former tables of ``PGVector`` allow: their id is now the key of their row."""
+    """Items whose id another row has too, as former tables of ``PGVector`` allow: the key of their row becomes their
+    id.
+    """
 
     def __add__(self, other: CopyReport) -> CopyReport:
         mine, its = asdict(self), asdict(other)
@@ -103,7 +105,7 @@ async def _copied(
         unchanged=len(items) - len(waiting),
         without_vector=len(others),
         rejected=refused,
-        renamed=sum(one.is_renamed for one in documents),
+        renamed=sum(document.is_renamed for document in documents),
     )
 
 
@@ -111,13 +113,13 @@ def _items(documents: Sequence[LangChainDocument], rejected: Rejected | None) ->
     """The items by id, and how many documents cannot be one."""
     items: dict[str, Item] = {}
     refused = 0
-    for one in documents:
+    for document in documents:
         try:
-            items[one.id] = document_item(one.id, one.text, one.metadata)
+            items[document.id] = document_item(document.id, document.text, document.metadata)
         except InvalidItemError as error:
             if rejected is None:
                 raise
-            rejected(one.id, str(error))
+            rejected(document.id, str(error))
             refused += 1
     return items, refused
 
@@ -128,11 +130,11 @@ async def _usable(
     """The vectors by id, of unit length; of another length than the collection's they are an error."""
     space = await collection.space()
     found: dict[str, Vector] = {}
-    for one in documents:
-        if space is None or one.vector is None or one.id not in items:
+    for document in documents:
+        if space is None or document.vector is None or document.id not in items:
             continue
         try:
-            found[one.id] = checked_vectors([one.vector], space, [one.id])[0]
+            found[document.id] = checked_vectors([document.vector], space, [document.id])[0]
         except WrongDimensionError:
             raise
         except InvalidVectorError:
@@ -141,7 +143,7 @@ async def _usable(
 
 
 async def _changed(collection: Collection, items: dict[str, Item], vectors: dict[str, Vector]) -> list[Item]:
-    """The items that the collection lacks, or has otherwise."""
+    """The items that the collection does not have, or has with other content."""
     if not items:
         return []
     there, stored = await collection.get(list(items)), await collection.embeddings(list(items))

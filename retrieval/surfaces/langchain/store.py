@@ -1,4 +1,4 @@
-"""LangGraph's store on a collection: memory that graphs keep across threads, found by namespace, filter and meaning."""
+"""LangGraph's store on a collection: the memory of graphs across threads, searched by namespace, filter and meaning."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Writes:
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def write(self, changes: Changes) -> None:
-        """Make these changes, all or none; of two of the same item, the one that was asked for later counts."""
+        """Make these changes, all or none; of two changes of the same item the later one counts."""
         mine = _Write(changes)
         self._waiting.append(mine)
         try:
@@ -89,32 +89,32 @@ class Writes:
         try:
             await self._write_together(together)
         except BaseException:
-            # Whoever writes for all may be cancelled; the others are not.
-            self._waiting[:0] = [one for one in together if not (one.is_done or one is mine)]
+            # The task that writes for all may be cancelled; the writes of the others are not.
+            self._waiting[:0] = [write for write in together if not (write.is_done or write is mine)]
             raise
 
     async def _write_together(self, together: list[_Write]) -> None:
         changes: dict[str, Item | None] = {}
-        for one in together:
-            changes |= one.changes
+        for write in together:
+            changes |= write.changes
         try:
             await self.store(changes)
         except Exception as error:  # noqa: BLE001 - it is raised by those whose write it is
             if len(together) > 1 and not isinstance(error, DatabaseError):
-                # One of them was refused: it must not cost the others.
-                for one in together:
-                    await self._write_together([one])
+                # One of the writes was refused: the others are stored all the same.
+                for write in together:
+                    await self._write_together([write])
                 return
-            for one in together:
-                one.error = error
-        for one in together:
-            one.is_done = True
+            for write in together:
+                write.error = error
+        for write in together:
+            write.is_done = True
 
 
 T = TypeVar("T")
 
 FIRST_HITS = 100
-"""Hits of the first search for words; from there on each brings ``MAX_LIMIT`` more, without those before.
+"""The hits of the first search by words; each further search brings ``MAX_LIMIT`` more, without the earlier ones.
 
 The steps are the same for all pages, so that pages neither overlap nor leave anything out.
 """
@@ -126,7 +126,7 @@ _KEY = Field("item_id", is_attribute=False)
 
 
 Hit = tuple[StoredItem, float | None]
-"""An item and its score; None: the words have nothing to do with it."""
+"""An item and its score; None for an item that the words do not find."""
 
 
 @dataclass(slots=True, eq=False)
@@ -135,7 +135,7 @@ class StoreOperations:
 
     collection: Collection
     fields: Sequence[str]
-    """Paths of what is searched by words, of puts that do not say."""
+    """The paths of the texts that words find, for puts that do not name any."""
     wall_clock: Clock
     """Seconds since 1970."""
     sweep_minutes: float | None = None
@@ -154,18 +154,18 @@ class StoreOperations:
         """
         each, now = list(map(checked_operation, ops)), self.wall_clock()
         changes = _changes(each, self.fields, now)
-        got = await self._got([one for one in each if isinstance(one, GetOp)], now)
+        got = await self._got([op for op in each if isinstance(op, GetOp)], now)
         results: list[Result] = []
         used: list[StoredItem] = []
-        for one in each:
+        for op in each:
             result: Result = None
-            if isinstance(one, GetOp) and (item := got.get(item_id_of(one.namespace, one.key))) is not None:
-                result, used = graph_item(item), used + [item] * one.refresh_ttl
-            elif isinstance(one, SearchOp):
-                hits = await self._searched(one, now)
-                result, used = [search_item(*hit) for hit in hits], used + [item for item, _ in hits] * one.refresh_ttl
-            elif isinstance(one, ListNamespacesOp):
-                result = await self._namespaces(one, now)
+            if isinstance(op, GetOp) and (item := got.get(item_id_of(op.namespace, op.key))) is not None:
+                result, used = graph_item(item), used + [item] * op.refresh_ttl
+            elif isinstance(op, SearchOp):
+                hits = await self._searched(op, now)
+                result, used = [search_item(*hit) for hit in hits], used + [item for item, _ in hits] * op.refresh_ttl
+            elif isinstance(op, ListNamespacesOp):
+                result = await self._namespaces(op, now)
             results.append(result)
         await self._refresh(used, now)
         if changes:
@@ -191,7 +191,7 @@ class StoreOperations:
             page = await latest(handle_of(self.collection), And((within(()), has_expired(now))), limit=SWEPT_AT_ONCE)
         except UnknownFieldError:
             return []
-        return [one.item.item_id for one in page]
+        return [stored_item.item.item_id for stored_item in page]
 
     async def _sweep_in_time(self, now: float) -> None:
         if self.sweep_minutes is not None and now - self._swept_at >= 60.0 * self.sweep_minutes:
@@ -209,22 +209,22 @@ class StoreOperations:
         await self.collection.change(list(changes), decided)
 
     async def _refresh(self, used: Iterable[StoredItem], now: float) -> None:
-        ids = list(dict.fromkeys(one.item.item_id for one in used if can_expire(one.item)))
+        ids = list(dict.fromkeys(stored_item.item.item_id for stored_item in used if can_expire(stored_item.item)))
         if ids:
             await self.collection.change(
                 ids, lambda _, item: None if item is None else refreshed(item, now), keeps_time=True
             )
 
     async def _got(self, ops: Sequence[GetOp], now: float) -> dict[str, StoredItem]:
-        ids = list(dict.fromkeys(item_id_of(one.namespace, one.key) for one in ops))
+        ids = list(dict.fromkeys(item_id_of(op.namespace, op.key) for op in ops))
         stored = await self.collection.stored(ids) if ids else {}
-        return {item_id: one for item_id, one in stored.items() if _is_there(one, now)}
+        return {item_id: stored_item for item_id, stored_item in stored.items() if _is_there(stored_item, now)}
 
     async def _searched(self, op: SearchOp, now: float) -> list[Hit]:
         try:
             hits = await self._page(op, now)
-            if any(is_put(one.item) and is_expired(one.item, now) for one, _ in hits):
-                # Another process put the first item that expires a moment ago.
+            if any(is_put(stored_item.item) and is_expired(stored_item.item, now) for stored_item, _ in hits):
+                # Another process put the first expiring item a moment ago.
                 await self.collection.refresh()
                 hits = await self._page(op, now)
         except UnknownFieldError:  # nothing was ever put
@@ -243,11 +243,11 @@ class StoreOperations:
         if len(ranked) < end:
             rest = And((where, _none_of(ranked)))
             offset = max(0, op.offset - len(ranked))
-            hits += [(one, None) for one in await self._latest(rest, op.limit - len(page), offset)]
+            hits += [(stored_item, None) for stored_item in await self._latest(rest, op.limit - len(page), offset)]
         return hits
 
     async def _ranked(self, query: str, where: Filter, wanted: int) -> dict[str, float]:
-        """The scores of so many items, by item id, the best first; fewer where the legs find no more."""
+        """The scores of the best ``wanted`` items, by item id, the best first; fewer where the legs find no more."""
         collection, ranked, step = self.collection, dict[str, float](), FIRST_HITS
         indexed = And((where, await self._if_known(UNINDEXED, is_indexed())))
         while len(ranked) < wanted:
@@ -268,7 +268,7 @@ class StoreOperations:
 
     async def _namespaces(self, op: ListNamespacesOp, now: float) -> list[tuple[str, ...]]:
         await self.collection.refresh()
-        conditions = [matching(one.match_type, one.path) for one in op.match_conditions or ()]
+        conditions = [matching(condition.match_type, condition.path) for condition in op.match_conditions or ()]
         alive = await self._if_known(EXPIRES_AT, is_alive(now))
         where = And((within(_literal_prefix(op)), alive, *conditions))
 
@@ -283,7 +283,7 @@ class StoreOperations:
             return []
 
     async def _if_known(self, attribute: str, wanted: Filter) -> Filter:
-        """The filter, where any item has the attribute that it is about."""
+        """The filter, if any item has its attribute; otherwise one that lets everything through."""
         known = await self.collection.refresh(older_than_seconds=FRESH_SECONDS)
         return wanted if attribute in known.attributes else And(())
 
@@ -301,7 +301,9 @@ def checked_operation(op: Op) -> Op:
         case ListNamespacesOp():
             _check_page(op.limit, op.offset)
             _check_page(op.max_depth or 0, 0)
-            each = [one._replace(path=checked_namespace(one.path)) for one in op.match_conditions or ()]
+            each = [
+                condition._replace(path=checked_namespace(condition.path)) for condition in op.match_conditions or ()
+            ]
             return op._replace(match_conditions=tuple(each))
         case _:
             raise InvalidRequestError(f"there is no operation {op!r:.80}")
@@ -314,14 +316,14 @@ def _check_page(limit: object, offset: object) -> None:
 
 
 def _changes(ops: Sequence[Op], fields: Sequence[str], now: float) -> dict[str, Item | None]:
-    puts = {item_id_of(one.namespace, one.key): one for one in ops if isinstance(one, PutOp)}
+    puts = {item_id_of(op.namespace, op.key): op for op in ops if isinstance(op, PutOp)}
     return {
-        item_id: None if one.value is None else item_of(one, one.value, fields, now) for item_id, one in puts.items()
+        item_id: None if put.value is None else item_of(put, put.value, fields, now) for item_id, put in puts.items()
     }
 
 
 def _is_there(stored: StoredItem, now: float) -> bool:
-    """Whether a store put it and its time is not over."""
+    """Whether a store put the item and it has not expired."""
     return is_put(stored.item) and not is_expired(stored.item, now)
 
 
@@ -331,8 +333,8 @@ def _none_of(ids: Iterable[str]) -> Filter:
 
 
 def _literal_prefix(op: ListNamespacesOp) -> list[str]:
-    """The beginning of all the namespaces, as far as the conditions give it without a wildcard."""
-    prefixes = [one.path for one in op.match_conditions or () if one.match_type == "prefix"]
+    """The common beginning of the namespaces, as far as the conditions name it without a wildcard."""
+    prefixes = [condition.path for condition in op.match_conditions or () if condition.match_type == "prefix"]
     literal = [list(takewhile(lambda part: part != "*", path)) for path in prefixes]
     return max(literal, key=len, default=[])
 
@@ -387,9 +389,9 @@ class RetrievalStore(BaseStore):
         )
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
-        """The result of each operation, in order: reads see what was there before the batch, then all puts are made.
+        """The result of each operation, in order: reads see the state before the batch, then all puts are made.
 
-        They are made all or none; of several of one key the last counts. Raises ``InvalidRequestError`` (a
+        Either all puts are made or none; of several puts of one key the last counts. Raises ``InvalidRequestError`` (a
         ``ValueError``) for an operation that cannot be understood, and the platform's other errors.
         """
         return self._bridge.run(self._operations.run, list(ops))
@@ -415,6 +417,6 @@ def _fields(index: IndexConfig | None) -> Sequence[str]:
             "which retrieval.connect(embedder=...) or RETRIEVAL_EMBEDDER chooses"
         )
     fields = given.get("fields") or WHOLE
-    if isinstance(fields, str) or not all(isinstance(one, str) for one in fields):
+    if isinstance(fields, str) or not all(isinstance(path, str) for path in fields):
         raise ConfigurationError(f"index: 'fields' is a list of paths such as ['text'], not {fields!r:.80}")
     return tuple(fields)

@@ -44,7 +44,7 @@ def item_id_of(namespace: Sequence[str], key: str) -> str:
 
 
 def tags_of(namespace: Sequence[str]) -> tuple[str, ...]:
-    """One tag for everything that the namespace begins with, itself among it."""
+    """A tag for each beginning of the namespace, the whole one included."""
     return tuple(_tag(namespace[:depth]) for depth in range(len(namespace) + 1))
 
 
@@ -63,7 +63,7 @@ def matching(match_type: str, path: Sequence[str]) -> Filter:
     parts: list[Filter] = [
         is_value(_element(place), part) for place, part in zip(places, path, strict=True) if part != "*"
     ]
-    # The place that is farthest from where it is counted from: with it, the others are there.
+    # The element that is farthest from its end: where it exists, the others do too.
     return And((Exists(_element(places[-1] if match_type == "prefix" else places[0])), *parts))
 
 
@@ -171,7 +171,7 @@ TTL_MINUTES, EXPIRES_AT = "ttl_minutes", "expires_at"
 """The attributes of items that expire: how long after they were last used, and when, in seconds since 1970."""
 
 UNINDEXED = "unindexed"
-"""The attribute, true, of items that no words find."""
+"""The attribute, with the value true, of items that words do not find."""
 
 _EXPIRES = Field(EXPIRES_AT, is_attribute=True)
 
@@ -192,7 +192,7 @@ def item_of(put: PutOp, value: Mapping[str, Any], fields: Sequence[str], now: fl
 
 
 def refreshed(item: Item, now: float) -> Item:
-    """The item as used at that moment: it expires later, if it does at all; else the same object."""
+    """The item with its use at that moment, which expires later; the same object for an item that does not expire."""
     lifetime = _lifetime(item.attributes.get(TTL_MINUTES), now)
     if is_expired(item, now) or lifetime.get(EXPIRES_AT, -math.inf) <= item.attributes.get(EXPIRES_AT, math.inf):
         return item
@@ -200,7 +200,7 @@ def refreshed(item: Item, now: float) -> Item:
 
 
 def is_put(item: Item) -> bool:
-    """Whether a store put the item; others may be in the collection beside."""
+    """Whether a store put the item; the collection may hold other items too."""
     namespace, key = item.attributes.get(NAMESPACE), item.attributes.get(KEY)
     if not (isinstance(namespace, list | tuple) and isinstance(key, str) and VALUE in item.attributes):
         return False

@@ -46,7 +46,7 @@ class Tickets:
         self._made: _Made | None = None if platform is None else _bridged(platform, config)
 
     def use(self, platform: Platform | SyncPlatform | None, config: RetrievalConfig | None = None) -> None:
-        """Call another platform from now on; None: one of its own, opened anew."""
+        """Call another platform from now on; None: a platform of its own."""
         made = None if platform is None else _bridged(platform, config)
         with self._making:
             own, self._own, self._made, self._config = self._own, None, made, config

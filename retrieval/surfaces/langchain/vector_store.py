@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from inspect import signature
-from types import TracebackType
 from typing import Any, Protocol, Self
 from uuid import UUID, uuid4
 
@@ -53,7 +52,7 @@ async def by_profile(
     """The best hits of the collection's profile for words, or for a vector of shape (dimensions,).
 
     ``options`` are those of ``Collection.search``. Words are taken as they stand, unless ``syntax=True``. Raises
-    ``InvalidRequestError`` for an option that there is not.
+    ``InvalidRequestError`` for an unknown option.
     """
     if foreign := sorted(options.keys() - _OPTIONS):
         raise InvalidRequestError(
@@ -67,7 +66,7 @@ async def by_profile(
 async def by_similarity(
     collection: Collection, question: object, k: int, condition: Condition, **options: Any
 ) -> SearchResult:
-    """The nearest hits, whose scores are the cosine, 0 where it is negative. They are not what the profile would rank.
+    """The nearest hits, scored by their cosine, 0 where it is negative, and not by the profile.
 
     Raises ``InvalidRequestError`` for a collection without vectors, and for a ``profile``, which would rank otherwise.
     """
@@ -105,7 +104,7 @@ async def by_difference(
 
 def every_of(*conditions: Condition) -> Condition:
     """The condition that all of them hold. Raises ``InvalidFilterError``."""
-    wanted = tuple(one for one in map(parse_where, conditions) if one is not None)
+    wanted = tuple(condition for condition in map(parse_where, conditions) if condition is not None)
     return And(wanted) if wanted else None
 
 
@@ -122,9 +121,9 @@ class RetrievalVectorStore(VectorStore):
     """Documents in a collection: ``RetrievalVectorStore(platform.collection("docs"))``.
 
     Searches are the collection's own, words and vectors by its profile, and take its filters (``filter`` or ``where``)
-    and every other option of ``Collection.search``. With ``explain``, here or in a call, each document found tells
-    under ``_retrieval`` in its metadata how it came about, and the ``retrieval_id`` that feedback names. ``context``
-    is what searches are recorded with.
+    and every other option of ``Collection.search``. With ``explain``, here or in a call, the metadata of each document
+    have its explanation under ``_retrieval``, and the ``retrieval_id`` that feedback names. ``context`` is what
+    searches are recorded with.
 
     Every method works with ``await`` (its name then begins with ``a``), from any loop, and without: see ``Bridge`` for
     which loop a collection belongs to. Raises the platform's errors.
@@ -150,9 +149,9 @@ class RetrievalVectorStore(VectorStore):
         return RetrievalEmbeddings(self.collection)
 
     def add_documents(self, documents: list[Document], **kwargs: Any) -> list[str]:
-        """Store documents and give their ids: of ``ids``, else their own, else new ones. One that is there is replaced.
+        """Store documents and give their ids: of ``ids``, or else their own, or else new ones; known ids are replaced.
 
-        One whose vector cannot be had now is stored, found by its words, and embedded later.
+        A document that cannot be embedded now is stored, found by its words, and embedded later.
         """
         return self._bridge.run(self._added, documents, **kwargs)
 
@@ -337,7 +336,7 @@ class RetrievalVectorStore(VectorStore):
         return store
 
     def close(self) -> None:
-        """Close the platform that ``from_texts`` opened; one that was given stays its opener's to close."""
+        """Close the platform that ``from_texts`` opened; a platform that was given is its opener's to close."""
         if self._opened is not None:
             self._opened.close()
 
@@ -348,17 +347,13 @@ class RetrievalVectorStore(VectorStore):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
     async def _added(
@@ -421,7 +416,9 @@ def _documents(texts: Iterable[str], metadatas: Sequence[Mapping[str, Any]] | No
     if metadatas and len(metadatas) != len(every):
         raise InvalidRequestError(f"{len(metadatas)} metadata for {len(every)} texts; give one for each")
     given = metadatas or [{}] * len(every)
-    return [Document(page_content=text, metadata=dict(one or {})) for text, one in zip(every, given, strict=True)]
+    return [
+        Document(page_content=text, metadata=dict(metadata or {})) for text, metadata in zip(every, given, strict=True)
+    ]
 
 
 NewId = Callable[[], str]
@@ -433,7 +430,7 @@ def new_id() -> str:
 
 
 def items_of(documents: Sequence[Document], ids: Sequence[str | None] | None, new: NewId = new_id) -> list[Item]:
-    """The items of documents, in order; an id of ``ids`` goes before the document's own, and one of ``new`` is last.
+    """The items of documents, in order; the id is that of ``ids``, or else the document's own, or else a new one.
 
     Raises ``InvalidRequestError`` when ids and documents are not as many, and ``InvalidItemError``.
     """
@@ -441,8 +438,8 @@ def items_of(documents: Sequence[Document], ids: Sequence[str | None] | None, ne
     if len(given) != len(documents):
         raise InvalidRequestError(f"{len(given)} ids for {len(documents)} documents; give one for each")
     return [
-        document_item(str(item_id or one.id or new()), one.page_content, one.metadata)
-        for one, item_id in zip(documents, given, strict=True)
+        document_item(str(item_id or document.id or new()), document.page_content, document.metadata)
+        for document, item_id in zip(documents, given, strict=True)
     ]
 
 
@@ -464,7 +461,7 @@ def documents_of(result: SearchResult, *, explain: bool) -> list[Document]:
 
 
 def explanation_of(hit: Hit, retrieval_id: UUID | None) -> dict[str, Any]:
-    """How a hit came about, in plain JSON values; ``retrieval_id`` is what feedback on it names."""
+    """The explanation of a hit, in plain JSON values; feedback names the ``retrieval_id``."""
     return {
         "retrieval_id": None if retrieval_id is None else str(retrieval_id),
         "score": hit.score,
@@ -497,8 +494,8 @@ class RetrievalRetriever(BaseRetriever):
     """Searches a collection: ``RetrievalRetriever(collection=platform.collection("docs"), k=5).invoke("words")``.
 
     ``k`` and ``where``, and every option of ``Collection.search`` in ``search_kwargs``, may be given here or with
-    ``invoke``, whose ``where`` (or ``filter``) narrows what is given here. Each document tells under ``_retrieval`` in
-    its metadata how it came about, and the ``retrieval_id`` that feedback names, unless ``explain`` is False. Works
+    ``invoke``, whose ``where`` (or ``filter``) narrows what is given here. The metadata of each document have its
+    explanation under ``_retrieval``, and the ``retrieval_id`` that feedback names, unless ``explain`` is False. Works
     with and without ``await``: see ``Bridge``.
     """
 
@@ -520,7 +517,7 @@ class RetrievalRetriever(BaseRetriever):
         self._bridge()
 
     def _bridge(self) -> Bridge[Collection]:
-        """Made for each call: ``collection`` may be another by then, as in a copy."""
+        """The bridge, made for each call: ``collection`` may have changed, as in a copy."""
         bridge: Bridge[Collection] = Bridge(self.collection)
         return bridge
 

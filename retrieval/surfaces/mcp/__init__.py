@@ -1,4 +1,4 @@
-"""Principles for agents, by the Model Context Protocol: it parses, calls the store of principles and presents.
+"""Tools for agents by the Model Context Protocol: over collections, memories and principles.
 
 Its modules need the extra ``mcp`` and are imported by the command ``retrieval mcp`` alone.
 """

@@ -1,7 +1,7 @@
-"""Errors as a client meets them: one line that says what to do, without the server's inside.
+"""Errors for MCP clients: one line that says what to do, without the server's inside.
 
-What the caller asked is answered with the platform's own words. Of the database, of services and of settings a client
-learns what it can do about it; where they lie and what they said stands in the server's log.
+An error about the call is answered with the platform's message. Of an error of the database, a service or the settings
+the client only gets advice; addresses and messages of servers stand in the log.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def _told(error: BaseException) -> str:
 
 def wrong_arguments(error: ValidationError) -> str:
     """``limit: must be 50 or less``, for each argument that is wrong, in one line."""
-    wrong = dict.fromkeys(f"{_place(one['loc'])}: {_lowered(refusal_of(one))}" for one in error.errors())
+    wrong = dict.fromkeys(f"{_place(refusal['loc'])}: {_lowered(refusal_of(refusal))}" for refusal in error.errors())
     return f"wrong arguments: {one_line('; '.join(wrong))}"
 
 

@@ -1,4 +1,4 @@
-"""The tools over collections: which there are, search, get, add, and what was helpful."""
+"""The tools over collections: list, search, get, add and rate."""
 
 from __future__ import annotations
 
@@ -211,7 +211,7 @@ class FoundAnswer(ToolAnswer):
 
 
 class ItemAnswer(ToolAnswer):
-    """An item, with all there is of it but for what was cut."""
+    """A whole item; long texts are cut."""
 
     id: str
     title: Annotated[str, Field(description=_DATA)] = ""
@@ -230,7 +230,7 @@ class ItemAnswer(ToolAnswer):
 
 
 class ItemsAnswer(ToolAnswer):
-    """The items that there are, in the order asked for."""
+    """The items that exist, in the order of the request."""
 
     items: list[ItemAnswer]
     missing: list[str] = Field(default_factory=list, description="The ids that no item has.")
@@ -335,7 +335,7 @@ class ItemTools:
         An item of a known id is replaced as a whole. Give each a text: an item without title and text is found by
         filters alone.
         """
-        report = await (await self._collection(collection)).add([one.model_dump(exclude_unset=True) for one in items])
+        report = await (await self._collection(collection)).add([item.model_dump(exclude_unset=True) for item in items])
         told = AddedItemsAnswer(
             added=report.added,
             changed=report.changed,
@@ -391,13 +391,16 @@ def _collection_answer(info: CollectionInfo) -> CollectionAnswer:
 def _collections_text(found: Sequence[CollectionAnswer]) -> str:
     if not found:
         return "There are no collections yet. Let the user make one with: retrieval ingest NAME FILE"
-    return "\n".join(_collection_line(one) for one in found)
+    return "\n".join(_collection_line(collection) for collection in found)
 
 
-def _collection_line(one: CollectionAnswer) -> str:
-    parts = [f"{named(one.name)}: {one.items:,} items", "by meaning and words" if one.by_meaning else "by words alone"]
-    if one.filterable:
-        parts.append(f"indexed: {', '.join(f'{named(name)} ({kind})' for name, kind in one.filterable.items())}")
+def _collection_line(answer: CollectionAnswer) -> str:
+    parts = [
+        f"{named(answer.name)}: {answer.items:,} items",
+        "by meaning and words" if answer.by_meaning else "by words alone",
+    ]
+    if answer.filterable:
+        parts.append(f"indexed: {', '.join(f'{named(name)} ({kind})' for name, kind in answer.filterable.items())}")
     return " · ".join(parts)
 
 

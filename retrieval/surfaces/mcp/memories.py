@@ -1,4 +1,4 @@
-"""The tools over memories: store them, search them, what happened lately, and what helps with a task."""
+"""The tools over memories: store, search, timeline, and the context for a task."""
 
 from __future__ import annotations
 
@@ -243,8 +243,8 @@ class MemoryTools:
             is_new=stored.is_new,
             merged_into=stored.merged_into,
             duplicates=[
-                NearMemory(id=shown_line(one.memory_id), similarity=round(one.similarity, 3))
-                for one in stored.duplicates
+                NearMemory(id=shown_line(duplicate.memory_id), similarity=round(duplicate.similarity, 3))
+                for duplicate in stored.duplicates
             ],
             notes=[shown_line(note) for note in stored.notes],
         )
@@ -268,9 +268,9 @@ _NOTHING = "Nothing is remembered that fits. Try other words, a longer time, or 
 
 
 def _answered(found: Sequence[RelevantMemory], characters: int, tool: str) -> CallToolResult:
-    memories = [_memory_answer(one, characters) for one in found]
-    number = next((str(one.retrieval_id) for one in found if one.retrieval_id is not None), None)
-    parts = [STORED_NOTE, *(_memory_text(one, characters, tool) for one in memories)] if memories else [_NOTHING]
+    memories = [_memory_answer(memory, characters) for memory in found]
+    number = next((str(memory.retrieval_id) for memory in found if memory.retrieval_id is not None), None)
+    parts = [STORED_NOTE, *(_memory_text(memory, characters, tool) for memory in memories)] if memories else [_NOTHING]
     return answer("\n\n".join(parts), MemoriesAnswer(memories=memories, retrieval_id=number))
 
 
@@ -286,7 +286,7 @@ def _memory_answer(memory: RelevantMemory, characters: int) -> MemoryAnswer:
         score=round(memory.computed_relevance_score, 3),
         occurred_at=_said(memory.occurred_at),
         added_by=shown_line(memory.user_id or ""),
-        links={shown_line(kind): [shown_line(one) for one in ids] for kind, ids in memory.links.items()},
+        links={shown_line(kind): [shown_line(entity_id) for entity_id in ids] for kind, ids in memory.links.items()},
     )
 
 
@@ -308,7 +308,7 @@ def _stored_text(stored: StoredAnswer) -> str:
     else:
         parts = [f"{'Stored' if stored.is_new else 'Replaced'} as [{named(stored.id)}]."]
     if stored.duplicates:
-        near = ", ".join(f"[{named(one.id)}] ({one.similarity:.2f})" for one in stored.duplicates)
+        near = ", ".join(f"[{named(duplicate.id)}] ({duplicate.similarity:.2f})" for duplicate in stored.duplicates)
         parts.append(f"These say nearly the same: {near}.")
     return "\n".join([*parts, *(f"Note: {note}" for note in stored.notes)])
 

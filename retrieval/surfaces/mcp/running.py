@@ -1,4 +1,4 @@
-"""Runs of the server: over standard input and output for one client, over HTTP for many."""
+"""Runs the server: over standard input and output for one client, over HTTP for many."""
 
 from __future__ import annotations
 
@@ -7,12 +7,10 @@ import contextlib
 import hmac
 import logging
 import socket
-import time
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 import uvicorn
 from anyio import BrokenResourceError
@@ -24,9 +22,7 @@ from starlette.datastructures import Headers
 from starlette.responses import JSONResponse, PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from retrieval.domain.api_key import Caller
 from retrieval.domain.errors import ConfigurationError, RetrievalError
-from retrieval.engine.stages import Clock
 from retrieval.settings import Settings
 from retrieval.surfaces.http.problems import AuthenticationError, RateLimitedError
 from retrieval.surfaces.listening import bracketed, is_local, is_unspecified, listening, server_of, url_of
@@ -34,7 +30,7 @@ from retrieval.surfaces.mcp.failures import failure_line
 from retrieval.surfaces.mcp.server import CALLER, Offer, RetrievalServer, Served
 
 if TYPE_CHECKING:
-    from retrieval.adapters.store.installation.access import StoredKey
+    from retrieval.surfaces.http.authentication import KeyGate
 
 _log = logging.getLogger(__name__)
 
@@ -63,9 +59,9 @@ def check_exposure(place: ServerPlace, token: str | None) -> None:
 
 
 def protection(host: str, more: Sequence[str]) -> TransportSecuritySettings:
-    """Against pages in a browser that give this address a name of theirs: other names are refused.
+    """Refuses host names other than the server's, against web pages that give this address a name of their own.
 
-    Where the server listens on every address, the names are known only if they are given; without them, the token that
+    Where the server listens on every address, its names are known only if they are given; without them, the token that
     is needed there keeps such pages out.
     """
     everywhere = not is_local(host) and is_unspecified(host)
@@ -80,60 +76,10 @@ def protection(host: str, more: Sequence[str]) -> TransportSecuritySettings:
     )
 
 
-class KeyGate:
-    """The API keys that requests bear: ``async with KeyGate(...) as gate``."""
-
-    def __init__(
-        self,
-        served: Served,
-        settings: Settings,
-        *,
-        clock: Clock = time.monotonic,
-        now: Callable[[], datetime] = lambda: datetime.now(UTC),
-    ) -> None:
-        self._served = served
-        self._per_minute = settings.http_requests_per_minute
-        # Loaded where keys are asked for alone: a client that starts the server waits for what is loaded.
-        from retrieval.surfaces.http.authentication import Authenticator, RateLimits
-
-        self._limits = RateLimits(clock)
-        self._authenticator = Authenticator(self._find, self._used, clock=clock, now=now)
-
-    async def __aenter__(self) -> Self:
-        await self._authenticator.__aenter__()
-        return self
-
-    async def __aexit__(self, *error: object) -> None:
-        await self._authenticator.__aexit__(*error)
-
-    async def caller(self, headers: Headers, address: str) -> Caller:
-        """The bearer of the key.
-
-        Raises ``AuthenticationError``, ``RateLimitedError``, and ``DatabaseError`` where no key can be looked up.
-        """
-        given = (headers.getlist(name) for name in ("authorization", "x-api-key"))
-        authorization, api_key = ("".join(one) if len(one) == 1 else None for one in given)
-        key = await self._authenticator.key_of(authorization, api_key, address)
-        per_minute = key.requests_per_minute or self._per_minute
-        if wait := self._limits.take(key.key_id, per_minute).wait_seconds:
-            raise RateLimitedError(f"this API key may make {per_minute:,} requests a minute; wait a moment", wait)
-        return Caller(key.tenant, key.scopes, key.key_id, key)
-
-    async def _find(self, key_id: str) -> StoredKey | None:
-        from retrieval.adapters.store.installation.access import find_key
-
-        return await find_key((await self._served.host()).database, key_id)
-
-    async def _used(self, found: StoredKey, at: datetime) -> None:
-        from retrieval.adapters.store.installation.access import note_key_used
-
-        await note_key_used((await self._served.host()).database, found.tenant_id, found.key.key_id, at)
-
-
 class Bearers:
     """Lets in who bears ``Authorization: Bearer`` with the server's token or an API key; answers others with 401.
 
-    Who bears the token is the server's own user. Of a key, the session is its bearer's alone.
+    A request with the token is the server's own user's. A session that began with a key belongs to that key alone.
     """
 
     def __init__(self, app: ASGIApp, token: str | None = None, gate: KeyGate | None = None) -> None:
@@ -150,11 +96,11 @@ class Bearers:
         try:
             if self._gate is None:
                 raise AuthenticationError
-            caller = await self._gate.caller(headers, (scope.get("client") or ("",))[0])
+            caller, _ = await self._gate.caller(headers)
         except RetrievalError as error:
             await _refusal(error, asks_keys=self._gate is not None)(scope, receive, send)
             return
-        # The SDK lets a session be used by the user alone who began it.
+        # The SDK lets only the user who began a session use it.
         bearer = AccessToken(token="", client_id=caller.key_id, scopes=sorted(caller.scopes))
         scope["user"] = AuthenticatedUser(bearer)
         reset = CALLER.set(caller)
@@ -184,7 +130,7 @@ def _refusal(error: RetrievalError, *, asks_keys: bool) -> JSONResponse:
 
 
 LAST_ANSWERS_SECONDS = 5
-"""How long answers, and then the connections, may take to end once the server is told to."""
+"""The seconds that answers, and then connections, may take to end once the server is told to end."""
 
 
 def http_app(server: MCPServer, place: ServerPlace, *, token: str | None, gate: KeyGate | None = None) -> ASGIApp:
@@ -200,7 +146,7 @@ def http_app(server: MCPServer, place: ServerPlace, *, token: str | None, gate: 
 
 
 class UntilStopped:
-    """Answers what an app was asked before the stop, and what comes later with status 503."""
+    """Finishes the requests that came before the stop, and answers later ones with status 503."""
 
     def __init__(self, app: ASGIApp, stop: asyncio.Event) -> None:
         self._app, self._stop = app, stop
@@ -215,7 +161,7 @@ class UntilStopped:
             await ends(scope, receive, send)
             return
         if scope["type"] == "http" and scope["method"] == "GET":
-            # A stream of events has no last answer: it ends with its session.
+            # A stream of events does not end by itself: it ends with its session.
             await self._app(scope, receive, send)
             return
         self._unanswered += 1
@@ -228,7 +174,7 @@ class UntilStopped:
                 self._has_answered.set()
 
     async def answered(self, seconds: float) -> None:
-        """Return once nothing is left to answer, or after so many seconds."""
+        """Return once no request is in flight, or after so many seconds."""
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._has_answered.wait(), seconds)
 
@@ -239,7 +185,7 @@ async def serve_http(server: MCPServer, app: ASGIApp, listener: socket.socket, s
     listening = server_of(
         uvicorn.Config(
             served,
-            # Logging is the program's, and so is the life of the sessions: see below.
+            # The program itself does the logging, and opens and closes the sessions: see below.
             log_config=None,
             lifespan="off",
             access_log=False,
@@ -262,8 +208,8 @@ async def serve_http(server: MCPServer, app: ASGIApp, listener: socket.socket, s
 async def run_stdio(settings: Settings, offer: Offer, stop: asyncio.Event) -> bool:
     """Serve the client at standard input until it closes that, or until the stop.
 
-    Tells whether the client closed it, or its end of standard output. If not, a thread still sits in a read that
-    nothing ends: end the process then, for the database is closed.
+    Gives whether the client closed it, or its end of standard output. If not, a thread is still in a read that nothing
+    ends, and the process has to be ended; the database is closed.
     """
     async with Served(settings, offer) as served:
         serving = asyncio.create_task(RetrievalServer(served).run_stdio_async())
@@ -291,7 +237,10 @@ async def run_http(
     async with AsyncExitStack() as stack:
         gate = None
         if place.asks_keys:
-            gate = await stack.enter_async_context(KeyGate(served, settings))
+            # Loaded here: a client that starts the server waits for everything that is loaded.
+            from retrieval.surfaces.http.authentication import KeyGate
+
+            gate = await stack.enter_async_context(KeyGate(served))
         app = http_app(server, place, token=_token(settings), gate=gate)
         with listening(place.host, place.port) as listener:
             announce(url_of(listener, PATH))

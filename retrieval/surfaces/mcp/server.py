@@ -1,4 +1,4 @@
-"""The server: its tools and resources, what it says about itself, and how it answers when something is wrong."""
+"""The server: its tools, resources and instructions, and its answers to errors."""
 
 from __future__ import annotations
 
@@ -73,10 +73,10 @@ if TYPE_CHECKING:
     from retrieval.platform import Platform
 
 ANSWER_SECONDS = 20.0
-"""Longer than a busy database needs, shorter than clients wait by themselves."""
+"""The seconds that a call may take: longer than a busy database needs, shorter than clients wait."""
 
 _LONGER_SECONDS = 1.0
-"""How much longer the database may take, so that it is this limit that ends what is late."""
+"""The additional seconds for the database, so that ``ANSWER_SECONDS`` ends late calls."""
 
 T = TypeVar("T")
 
@@ -84,9 +84,9 @@ T = TypeVar("T")
 async def answered_within(seconds: float, call: Coroutine[Any, Any, T]) -> T:
     """The result of the call. Raises ``DatabaseUnreachableError`` if it takes longer, and what the call raises.
 
-    A late call is cancelled and not waited for: of a server that hangs, the driver waits for the end of a statement
-    even then. It ends when the server goes on, or its connection is found broken. What waits for an embedder ends
-    before that and says what is wrong.
+    A late call is cancelled but not awaited: if the database hangs, the driver waits for the end of the statement even
+    then. Such a call ends when the database goes on, or when its connection is found broken. A call that waits for an
+    embedder fails earlier, with the embedder's error.
     """
     with deadline(Deadline(time.monotonic() + seconds + _LONGER_SECONDS)):
         task = asyncio.ensure_future(call)
@@ -102,7 +102,7 @@ async def answered_within(seconds: float, call: Coroutine[Any, Any, T]) -> T:
 
 
 def _let_go(task: asyncio.Future[Any]) -> None:
-    """Take notice of how it ended, which interests nobody any more."""
+    """Read the outcome, which no caller awaits any more."""
     if not task.cancelled():
         task.exception()
 
@@ -111,7 +111,7 @@ _log = logging.getLogger(__name__)
 
 
 class ReadableMessages(ContextReceiveStream[SessionMessage | Exception]):
-    """The messages of another stream. What is none stands in the log, in one line."""
+    """The messages of another stream; lines that are no messages are logged."""
 
     __slots__ = ()
 
@@ -120,7 +120,7 @@ class ReadableMessages(ContextReceiveStream[SessionMessage | Exception]):
         return self
 
     async def receive(self) -> SessionMessage | Exception:
-        """The next message, or what is wrong with the next line."""
+        """The next message, or the error of the next line."""
         item = await super().receive()
         if isinstance(item, Exception):
             said = " ".join(str(item).split())
@@ -161,18 +161,18 @@ class Offer:
     is_read_only: bool = False
 
     def read_only(self) -> Offer:
-        """The same tools as far as they only read."""
+        """The same groups with the tools that only read."""
         return replace(self, groups=dict.fromkeys(self.groups, READ_ONLY), is_read_only=True)
 
 
 CALLER: ContextVar[Caller | None] = ContextVar("caller", default=None)
-"""The caller of a request that bears an API key; None: the server's own user."""
+"""The caller of a request with an API key; None: the server's own user."""
 
 _HOLDER: ContextVar[Holder] = ContextVar("holder")
 
 
 class _LoadedAside(PlatformOpening):
-    """Loads what the tools need in a thread: it takes a second, and meanwhile the protocol is spoken."""
+    """Loads the modules of the tools in a thread: it takes a second, in which the server already answers."""
 
     async def _open(self) -> Platform:
         for name in ("retrieval.platform", "retrieval.apps.principles.store", "retrieval.apps.memories"):
@@ -181,9 +181,9 @@ class _LoadedAside(PlatformOpening):
 
 
 class Served(ServedPlatforms):
-    """The state that the tools share: the platform as the caller sees it, what the caller may do, and its session.
+    """The state that the tools share: the caller's platform, rights and session.
 
-    ``session`` stands for the clients that have no session of their own; left out: one at random.
+    ``session`` names the session of clients that have none; left out: a random one.
     """
 
     def __init__(self, settings: Settings, offer: Offer | None = None, session: str | None = None) -> None:
@@ -207,9 +207,9 @@ class Served(ServedPlatforms):
         return await (self.host() if tenant == self.settings.tenant else self.of_tenant(tenant, _HOLDER.get()))
 
     async def made(self, group: ToolGroup, name: str) -> Platform:
-        """The platform, with the collection of a group's application there, or to be made by who may write.
+        """The platform; the collection of a group's application exists, or the caller may make it.
 
-        Raises ``NotFoundError`` where it is not there and the caller may not make it.
+        Raises ``NotFoundError`` where it does not exist and the caller may not make it.
         """
         platform = await self.platform()
         if not self.allows(group, Scope.WRITE):
@@ -224,8 +224,8 @@ class Served(ServedPlatforms):
     def session_of(self, ctx: Context) -> str:
         """The client's session over HTTP; over standard input and output the process serves one client alone.
 
-        A client of HTTP without a session is known by its key, or by its address: were each of its calls a session, it
-        could prove what it added by itself.
+        An HTTP client without a session is known by its key, or by its address: if each of its calls were a session of
+        its own, the client could prove its own principles by rating them often.
         """
         if ctx.headers is None:
             return self._session
@@ -238,7 +238,7 @@ class Served(ServedPlatforms):
 
     @staticmethod
     def client_of(ctx: Context) -> str:
-        """The client's own name, such as ``mcp:editor``: who adds something by it."""
+        """The client's name, such as ``mcp:editor``, which is stored with what it adds."""
         about = ctx.session.client_params
         return shown_line(f"mcp:{about.client_info.name}", LONGEST_CLIENT) if about else "mcp"
 
@@ -373,7 +373,7 @@ class PrincipleResources:
 
 
 MIN_SCORE = 0.3
-"""Principles whose score lies below are not given; lower than at the start of a session, for here one asked."""
+"""The least score of principles that a search gives; lower than that of the start of a session."""
 
 
 async def principles_of(served: Served) -> PrincipleStore:
@@ -424,7 +424,7 @@ class PrincipleTools:
             include_exploration=include_exploration,
             session=session_id or self._served.session_of(ctx),
         )
-        shown = [PrincipleAnswer.of(one.principle, exploring=one.is_exploratory) for one in found]
+        shown = [PrincipleAnswer.of(chosen.principle, exploring=chosen.is_exploratory) for chosen in found]
         number = None if found.retrieval_id is None else str(found.retrieval_id)
         if found.notes:
             _log.warning("a search went without something: %s", "; ".join(found.notes))
@@ -474,7 +474,9 @@ class PrincipleTools:
         """List the tags that principles bear, the most frequent first, to search by and to add principles under."""
         store = await principles_of(self._served)
         tags = [
-            TagAnswer(tag=shown_line(one.value), principles=one.items) for one in await store.list_tags() if one.value
+            TagAnswer(tag=shown_line(count.value), principles=count.items)
+            for count in await store.list_tags()
+            if count.value
         ]
         return answer(tags_text(tags), TagsAnswer(tags=tags))
 
@@ -482,7 +484,7 @@ class PrincipleTools:
         """List the principles that a session was given when it started, such as yours."""
         store = await principles_of(self._served)
         loaded = await store.loaded(session_id)
-        shown = [PrincipleAnswer.of(one.principle, exploring=one.is_exploratory) for one in loaded]
+        shown = [PrincipleAnswer.of(chosen.principle, exploring=chosen.is_exploratory) for chosen in loaded]
         return answer(loaded_text(session_id, shown), LoadedAnswer(session_id=session_id, principles=shown))
 
 
@@ -523,7 +525,7 @@ later, one fact or decision in each call.
 
 
 class RetrievalServer(MCPServer[Any]):
-    """A server whose failures are one line that says what to do, and never a traceback.
+    """An MCP server whose errors are one line that says what to do, and never a traceback.
 
     A tool that the caller's scopes do not allow is neither listed nor called.
     """
@@ -539,14 +541,14 @@ class RetrievalServer(MCPServer[Any]):
         }
         groups = [group for group in ToolGroup if group in served.offer.groups]
         self._served = served
-        self._needed = {one.tool.name: (group, one.scope) for group in groups for one in offered[group]}
+        self._needed = {offer.tool.name: (group, offer.scope) for group in groups for offer in offered[group]}
         super().__init__(
             NAME,
             title="Retrieval",
             description="Search of the user's collections, memories of projects, and principles that prove themselves.",
             instructions="\n".join([DATA_NOTE, *(INSTRUCTIONS[group] for group in groups)]),
             version=installed_version() or "0",
-            tools=[one.tool for group in groups for one in offered[group]],
+            tools=[offer.tool for group in groups for offer in offered[group]],
             resources=PrincipleResources(served).as_resources() if ToolGroup.PRINCIPLES in groups else [],
             # This program has a log of its own.
             log_level="WARNING",
@@ -577,7 +579,7 @@ class RetrievalServer(MCPServer[Any]):
             return _failed(f"{name}: {failure_line(error)}")
         except ToolError as error:
             cause = error.__cause__ or error
-            # A value that the tool itself made wrong is not the caller's argument.
+            # An invalid value that the tool itself made is no error of the caller's arguments.
             told = error if isinstance(error, UnexpectedToolError) and isinstance(cause, ValidationError) else cause
             _report(name, told)
             return _failed(f"{name}: {failure_line(told)}")
@@ -626,7 +628,7 @@ def _failed(line: str) -> CallToolResult:
 
 
 def _report(what: str, error: BaseException) -> None:
-    """Tell the server's own log what a client is spared."""
+    """Write to the server's log what the client is not told."""
     if isinstance(error, ValidationError) or is_the_callers(error):
         _log.info("%s was refused: %s", what, failure_line(error))
     elif failure_line(error) == UNEXPECTED:

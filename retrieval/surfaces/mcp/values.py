@@ -1,4 +1,4 @@
-"""Arguments and answers of the tools: checks by name, structure, and text for a model to read."""
+"""Arguments and answers of the tools: their types, their checks, and the text for a model."""
 
 from __future__ import annotations
 
@@ -57,7 +57,8 @@ def _key(text: str) -> str:
     return text
 
 
-# Refused here, a text is named as the tool names it; last, for bounds that stand behind a function speak of no text.
+# A text that is refused here is named as the tool names it. They stand last: pydantic words bounds behind a function
+# for values of any type.
 ASKED, LINE, BLOCK, KEY = map(AfterValidator, (_asked, _line, _block, _key))
 AskedTag = Annotated[str, Field(min_length=1, max_length=100), ASKED]
 Tag = Annotated[str, Field(min_length=1, max_length=100), LINE]
@@ -94,11 +95,11 @@ class ScopedTool:
 def scoped(
     function: Callable[..., Any], title: str, scope: Scope = Scope.READ, *, destroys: bool = False
 ) -> ScopedTool:
-    """The tool of a method; what the method does not take is refused, as its schema says.
+    """The tool of a method; unknown arguments are refused, as its schema says.
 
-    ``destroys``: whether what it stores can take the place of what is there.
+    ``destroys``: whether the tool can replace stored data.
     """
-    # All there is belongs to the user: no tool reaches further.
+    # All data belong to the user: no tool reaches further.
     notes = ToolAnnotations(read_only_hint=scope is Scope.READ, destructive_hint=destroys, open_world_hint=False)
     description = inspect.cleandoc(function.__doc__ or "")
     tool = Tool.from_function(function, title=title, description=description, annotations=notes)
@@ -107,7 +108,7 @@ def scoped(
 
 
 def part_of(text: str, start: int, characters: int) -> tuple[str, int | None]:
-    """A part of the text from a place on, and where the rest begins; None: there is no rest."""
+    """A part of the text from a position on, and the position of the rest; None: there is no rest."""
     end = start + characters
     return text[start:end], end if end < len(text) else None
 
@@ -204,7 +205,7 @@ class AllAnswer(ToolAnswer):
     @classmethod
     def of(cls, principles: Iterable[Principle]) -> Self:
         """The principles as an answer."""
-        return cls(principles=[PrincipleAnswer.of(one) for one in principles])
+        return cls(principles=[PrincipleAnswer.of(principle) for principle in principles])
 
 
 class StatsAnswer(ToolAnswer):
@@ -271,7 +272,7 @@ def added_text(principle: PrincipleAnswer, note: str) -> str:
 
 def tags_text(tags: Sequence[TagAnswer]) -> str:
     """The tags in use, each with the number of principles that bear it."""
-    return ", ".join(f"{named(one.tag)} ({one.principles})" for one in tags) if tags else NO_TAGS
+    return ", ".join(f"{named(tag.tag)} ({tag.principles})" for tag in tags) if tags else NO_TAGS
 
 
 def principle_text(principle: PrincipleAnswer) -> str:

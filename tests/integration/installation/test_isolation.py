@@ -624,7 +624,7 @@ async def test_writing_items_leaves_those_of_the_same_ids_alone(
     await mine.put({"_id": "2", "text": "put"})
     await mine.set_neighbours(Neighbouring(sequence="word", order="n"))
     await mine.add([{"_id": "3", "text": "in a window", "n": 1, "word": "any"}])
-    assert await mine.remove("2")
+    assert await mine.delete("2")
     assert await mine.delete(["0", "3"]) == 2
     assert await _rows_of(connection, other) == before
 

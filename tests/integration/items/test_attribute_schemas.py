@@ -14,7 +14,7 @@ from retrieval import Collection, Item, Platform, Settings, connect, read_items
 from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.collection import handle_of
 from retrieval.domain.errors import BadLineError, ConflictError, InvalidItemError, InvalidRequestError
-from retrieval.services.items import add_new
+from retrieval.services.items import add_each, add_new
 from tests.support.database import SCHEMA as DATABASE_SCHEMA
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -92,7 +92,7 @@ async def test_nothing_is_added_where_one_item_does_not_fit(tickets: Collection)
 
 async def test_each_item_has_its_own_outcome(tickets: Collection) -> None:
     """The others are stored."""
-    added = await tickets.add_each([GOOD, BAD, {"id": "none", "text": "no attributes"}])
+    added = await add_each(handle_of(tickets), [GOOD, BAD, {"id": "none", "text": "no attributes"}])
     assert [one.error is None for one in added.outcomes] == [True, False, False]
     assert "attributes: 'priority' is a required property" in str(added.outcomes[2].error)
     assert await stored(tickets) == {"good"}

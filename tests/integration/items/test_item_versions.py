@@ -21,7 +21,7 @@ from retrieval.domain.errors import (
     VersionConflictError,
 )
 from retrieval.domain.items.item import Became, StoredItem
-from retrieval.services.items import set_status
+from retrieval.services.items import add_each, set_status
 from tests.support.database import SCHEMA
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -83,7 +83,7 @@ async def test_a_write_takes_place_only_in_the_version_that_it_names(docs: Colle
         with pytest.raises(VersionConflictError):
             await docs.patch("c", {"title": "three"}, version=wanted)
         with pytest.raises(VersionConflictError):
-            await docs.remove("c", version=wanted)
+            await docs.delete("c", version=wanted)
     with pytest.raises(VersionConflictError, match="there is no item"):
         await docs.put(Item(item_id="none"), version="*")
 
@@ -143,12 +143,12 @@ async def test_patches_at_once_are_all_there_afterwards(docs: Collection) -> Non
 async def test_an_item_is_removed_once(docs: Collection) -> None:
     """And says whether it was there."""
     stored = await docs.put(Item(item_id="r", title="a rhinoceros"))
-    assert await docs.remove("r", version=stored.version)
-    assert not await docs.remove("r")
+    assert await docs.delete("r", version=stored.version)
+    assert not await docs.delete("r")
     assert await docs.stored(["r"]) == {}
     assert [hit.item_id for hit in await docs.search("rhinoceros", legs=["lexical"])] == []
     with pytest.raises(VersionConflictError):
-        await docs.remove("r", version=stored.version)
+        await docs.delete("r", version=stored.version)
 
 
 async def test_pages_follow_one_another(platform: Platform) -> None:
@@ -182,8 +182,8 @@ async def test_of_many_items_each_is_told_what_became_of_it(platform: Platform) 
         {"_id": "a", "text": "two"},
     ]
 
-    first = await own.add_each(given, more=True)
-    again = await own.add_each([given[3], given[2]])
+    first = await add_each(handle_of(own), given, more=True)
+    again = await add_each(handle_of(own), [given[3], given[2]])
 
     assert [(one.item_id, one.became) for one in first.outcomes] == [
         ("a", Became.ADDED), (None, None), ("b", Became.ADDED), ("a", Became.CHANGED),
@@ -192,4 +192,4 @@ async def test_of_many_items_each_is_told_what_became_of_it(platform: Platform) 
     assert (first.report.added, first.report.embedded) == (2, 2)
     assert [one.became for one in again.outcomes] == [Became.UNCHANGED] * 2
     assert (await own.get(["a"]))["a"].body == "two"
-    assert (await own.add_each([])).outcomes == ()
+    assert (await add_each(handle_of(own), [])).outcomes == ()

@@ -18,7 +18,7 @@ from retrieval.domain.errors import InvalidRequestError, UnknownCollectionError
 from retrieval.engine.collection_search import leg_rankings
 from retrieval.services import collections as remove_collection
 from retrieval.services.indexes import keep_index
-from retrieval.services.items import add_new
+from retrieval.services.items import add_each, add_new
 from tests.support.database import SCHEMA
 
 SPACE = EmbeddingSpace(provider="test", model="removal", dimensions=4)
@@ -119,7 +119,7 @@ async def test_a_handle_says_at_once_that_its_collection_is_gone(platform: Platf
     assert await platform.remove_collection("docs")
     item, profile = {"_id": "b", "text": "t"}, docs.profile
     for write in (
-        docs.put(item), docs.add([item]), add_new(handle_of(docs), [item]), docs.add_each([item]),
+        docs.put(item), docs.add([item]), add_new(handle_of(docs), [item]), add_each(handle_of(docs), [item]),
         docs.change(["b"], lambda *_: Item(item_id="b", body="t")), docs.make_filterable({"n": "number"}),
         docs.set_profile(profile), docs.use_profile(1), docs.stored_profile(),
     ):  # fmt: skip
@@ -136,7 +136,7 @@ async def test_a_handle_of_a_collection_that_was_made_anew_is_the_new_ones(
     await docs.search("old")
     assert await platform.remove_collection("docs")
     monkeypatch.setattr("retrieval.engine.collection_handle.FRESH_SECONDS", -1.0)
-    for call in (docs.stored(["a"]), docs.get(["a"]), docs.remove("a"), docs.retrievals(), docs.profiles()):
+    for call in (docs.stored(["a"]), docs.get(["a"]), docs.delete("a"), docs.retrievals(), docs.profiles()):
         with pytest.raises(UnknownCollectionError, match="gone"):
             await call
     made = await platform.collection("docs", profile=Profile(legs={"lexical": 1.0}))
@@ -145,7 +145,7 @@ async def test_a_handle_of_a_collection_that_was_made_anew_is_the_new_ones(
     assert (await docs.stored_profile()).profile.legs == {"lexical": 1.0}
     assert [one.version for one in await docs.profiles()] == [1]
     assert await docs.retrievals() == []
-    assert await docs.remove("a")
+    assert await docs.delete("a")
     assert await made.get(["a"]) == {}
 
 

@@ -162,7 +162,7 @@ class Items(Machine):
     @rule(days=st.sampled_from([10.0, 30.0]))
     def halve(self, days: float) -> None:
         """Older verdicts weigh less, or more; none is lost."""
-        self.run(self.docs.set_half_life(days))
+        self.run(self.docs.set_learning(half_life_days=days))
         self.half_life = days
 
     @invariant()

@@ -27,8 +27,10 @@ from retrieval.apps.principles.startup.started import Started
 from retrieval.apps.principles.startup.surroundings import HookInput
 from retrieval.apps.recall import DualRetriever
 from retrieval.apps.tickets import TICKET_FILTERABLE
+from retrieval.collection import handle_of
 from retrieval.domain.checks import STORED_NOTE, text_fault
 from retrieval.domain.errors import InvalidRequestError
+from retrieval.services.items import add_each
 from retrieval.surfaces.langchain import PatternRecognitionAgent, RetrievalRetriever, ticket_tools
 from retrieval.surfaces.mcp.server import RetrievalServer, Served
 
@@ -287,7 +289,7 @@ async def test_what_is_refused_is_told_and_the_others_are_stored(platform: Platf
         {"_id": "name", "metadata": {forgery: 1}},
     ]
 
-    added = await collection.add_each([{"_id": "good"}, *given, {"_id": "also good"}])
+    added = await add_each(handle_of(collection), [{"_id": "good"}, *given, {"_id": "also good"}])
 
     assert [one.error is None for one in added.outcomes] == [True, *(False for _ in given), True]
     for one in added.outcomes[1:-1]:

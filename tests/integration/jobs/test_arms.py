@@ -116,7 +116,7 @@ async def test_another_half_life_weighs_every_event_anew(platform: Platform) -> 
     """As if it had always been so; the raw counts stay."""
     event = Feedback(collection=COLLECTION, item_id="item-00001", reward=0.75, at=platform.now - timedelta(days=10))
     collection, target = await _filled(platform, [event])
-    await collection.set_half_life(5)
+    await collection.set_learning(half_life_days=5)
     row = (await _arms(platform))[0]
     assert row[4] == 1
     assert row[2:4] == (pytest.approx(0.75 / 4, rel=1e-4), pytest.approx(0.25 / 4, rel=1e-4))
@@ -126,7 +126,7 @@ async def test_another_half_life_weighs_every_event_anew(platform: Platform) -> 
 async def test_the_landmark_moves_when_weights_have_grown_large(platform: Platform) -> None:
     """What is left of every event at the moment stays the same, of those that were removed too."""
     collection, target = await _filled(platform, made_events(60, items=ITEMS, seed=5))
-    await collection.set_half_life(1)
+    await collection.set_learning(half_life_days=1)
     await _execute(platform, "INSERT INTO arm_baselines SELECT * FROM arms WHERE uses > 0")
     await _execute(platform, "DELETE FROM feedback")
     before, moment = await _left(platform, platform.now), platform.now

@@ -154,7 +154,7 @@ async def test_what_was_not_shown_is_stored_and_does_not_count(platform: Platfor
 async def test_an_actor_has_a_daily_cap(platform: Platform) -> None:
     """What is said beyond it is stored and does not count, one by one and in batches."""
     await _stored(platform)
-    await (await platform.collection("docs")).set_daily_cap(3)
+    await (await platform.collection("docs")).set_learning(daily_cap=3)
     said = [
         Feedback(collection="docs", item_id=one, helpful=True, actor="u", kind=kind) for kind in "xy" for one in "ab"
     ]
@@ -164,7 +164,7 @@ async def test_an_actor_has_a_daily_cap(platform: Platform) -> None:
     assert alone.discounted == {"over the daily cap": 1}
     assert not (await platform.feedback(collection="docs", item_id="c", helpful=True, actor="v")).discounted
     assert [await _raw(platform, one) for one in "abc"] == [(2, 2), (1, 1), (1, 1)]
-    await (await platform.collection("docs")).set_daily_cap(6)
+    await (await platform.collection("docs")).set_learning(daily_cap=6)
     assert not (await platform.feedback(collection="docs", item_id="d", helpful=True, actor="u")).discounted
 
 
@@ -255,7 +255,7 @@ async def test_a_cap_of_a_key_that_makes_no_sense_is_refused(platform: Platform,
 async def test_a_cap_that_makes_no_sense_is_refused(platform: Platform, events: int) -> None:
     """With the range that it lies in."""
     with pytest.raises(InvalidRequestError, match="1 to 1,000,000"):
-        await (await platform.collection("docs")).set_daily_cap(events)
+        await (await platform.collection("docs")).set_learning(daily_cap=events)
 
 
 async def test_a_quarantine_takes_an_actors_events_out_and_a_release_puts_them_back(platform: Platform) -> None:
@@ -282,7 +282,7 @@ async def test_a_verdict_that_does_not_count_still_replaces_the_earlier_one(plat
     """Then nothing of that subject counts, and the arm's last use is that of another event."""
     await _stored(platform)
     day = datetime(2026, 3, 1, tzinfo=UTC)
-    await (await platform.collection("docs")).set_daily_cap(1)
+    await (await platform.collection("docs")).set_learning(daily_cap=1)
     await platform.feedback(collection="docs", item_id="a", helpful=True, at=day)
     await platform.feedback(collection="docs", item_id="a", helpful=True, actor="u", at=day + timedelta(days=1))
     assert await _raw(platform, "a") == (2, 2)
@@ -380,7 +380,7 @@ async def test_another_tenants_retrieval_is_unknown(platform: Platform, database
 async def _stored_decayed(platform: Platform, *, half_life: float) -> int:
     collection = await platform.collection("docs")
     await collection.add([{"_id": one, "text": "timeout"} for one in "ab"])
-    await collection.set_half_life(half_life)
+    await collection.set_learning(half_life_days=half_life)
     return (await collection.refresh()).collection_id
 
 

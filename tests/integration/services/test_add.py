@@ -27,7 +27,7 @@ from retrieval.domain.errors import (
 from retrieval.domain.items.embedding import TextRole, Vectors
 from retrieval.domain.items.item import Item
 from retrieval.services import add
-from retrieval.services.items import add_new, set_status
+from retrieval.services.items import add_each, add_new, set_status
 from retrieval.services.textsearch import fold_statistics
 from tests.support.database import opened, until_somebody_waits
 
@@ -185,7 +185,7 @@ async def test_of_items_with_one_key_the_last_counts_with_its_vector(platform: P
     report = await collection.add(items, embeddings=[[1, 0, 0], [0, 1, 0]])
     assert (report.added, report.embedded, report.repeated) == (1, 1, 1)
     assert "1 id stands more than once ('x'); the last of each was kept" in report.notes
-    added = await collection.add_each(items)
+    added = await add_each(handle_of(collection), items)
     assert added.report.repeated == 1
     hits = await collection.search("two", vector=[0, 1, 0])
     assert hits[0].body == "two"

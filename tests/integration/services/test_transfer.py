@@ -152,7 +152,7 @@ async def test_the_doctor_finds_nothing_wrong_with_it(platform: Platform, other:
     assert said <= before
     arms = "SELECT item_id, context, uses, raw_successes FROM arms WHERE collection_id = {id} ORDER BY 1, 2"
     kept = await rows_of(other, moved, arms)
-    await moved.set_half_life(60)
+    await moved.set_learning(half_life_days=60)
     assert await rows_of(other, moved, arms) == kept
 
 

@@ -1,4 +1,4 @@
-"""How collections stand: what waits, how many items have which values, and what jobs found."""
+"""The state of collections: what waits, how many items have which values, and what jobs found."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ _PENDING = """
 def pending_statements(collections: Iterable[StoredCollection]) -> list[Compiled]:
     """The statements that count; none for collections without a space."""
     ids: dict[StoredSpace, list[int]] = {}
-    for one in collections:
-        if one.space is not None:
-            ids.setdefault(one.space, []).append(one.collection_id)
+    for collection in collections:
+        if collection.space is not None:
+            ids.setdefault(collection.space, []).append(collection.collection_id)
     return [
         Compiled(sql.SQL(_PENDING).format(table=sql.Identifier(space.table_name)).as_string(), {"ids": those})
         for space, those in ids.items()
@@ -82,10 +82,10 @@ async def value_counts(
 
 
 FACET_VALUES = 50
-"""Values of a facet that are told, the most frequent."""
+"""The number of a facet's values that are returned, the most frequent."""
 
 FACET_ROWS = 100_000
-"""Items, or tags of items, that a facet counts at most."""
+"""The most items, or tags of items, that a facet counts."""
 
 
 async def facet_counts(
@@ -134,7 +134,7 @@ def _owner(collection: StoredCollection) -> sa.ColumnElement[int]:
 
 
 async def count_vectors(database: Database, tenant_id: int, collection_id: int, space: StoredSpace | None) -> int:
-    """How many items have a vector in the space."""
+    """The number of items with a vector in the space."""
     if space is None:
         return 0
     statement = sql.SQL(_COUNT_VECTORS).format(sql.Identifier(space.table_name)).as_string()
@@ -160,7 +160,7 @@ class CollectionFacts:
     recall: Mapping[int, Sequence[Measurement]]
     """The last run's measurements in the active space, by bucket."""
     losses: Mapping[int, Sequence[tuple[str, int]]]
-    """Searches that were to be recorded and were not, by reason."""
+    """Searches that should have been recorded and were not, by reason."""
 
 
 _WEIGHTS = Compiled("""
@@ -208,8 +208,8 @@ async def read_facts(
 
     ``drift``: how far the average length may move, as a share, before the weights count as off.
     """
-    ids = [one.collection_id for one in collections]
-    several = [one.bind(ids=ids) for one in (_INDEXES, _RUNS, _RECALL, _LOSSES)]
+    ids = [collection.collection_id for collection in collections]
+    several = [statement.bind(ids=ids) for statement in (_INDEXES, _RUNS, _RECALL, _LOSSES)]
     statements = [_WEIGHTS.bind(ids=ids, drift=drift), *several, *pending_statements(collections)]
     weights, indexes, runs, recall, losses, *pending = await database.read_each(tenant_id, statements)
     return CollectionFacts(

@@ -81,7 +81,7 @@ _PAGE = Compiled(f"{_FACTS} AND c.name > %(after)s ORDER BY c.name LIMIT %(limit
 async def find_collection(
     database: Database, tenant_id: int, name: str, known: StoredCollection | None = None
 ) -> StoredCollection | None:
-    """The tenant's collection of that name, or None; the one that is known where nothing has changed."""
+    """The tenant's collection of that name, or None; ``known`` itself where nothing has changed."""
     rows = await database.read(tenant_id, _BY_NAME.bind(tenant_id=tenant_id, name=name))
     if not rows:
         return None
@@ -129,7 +129,7 @@ async def collections_page(database: Database, tenant_id: int, *, after: str, li
 
 
 async def find_tenant(database: Database, name: str) -> int | None:
-    """The tenant's id, or None: nothing is made, for where nothing may be written the function that makes it fails."""
+    """The tenant's id, or None. No tenant is made: where nothing may be written, the function that makes one fails."""
     statement = Compiled("SELECT ensure_tenant(%(name)s)", {"name": name})
     try:
         return int((await database.read_each(None, [statement], {"transaction_read_only": "on"}))[0][0][0])
@@ -197,17 +197,17 @@ async def set_space(connection: Connection, collection_id: int, space_id: int) -
 
 
 async def set_index_kind(connection: Connection, collection_id: int, kind: IndexKind) -> None:
-    """Say which kind of HNSW index the collection asks for; ``keep_index`` makes it."""
+    """Set the kind of HNSW index that the collection asks for; ``keep_index`` makes it."""
     await connection.execute(
         "UPDATE collections SET index_kind = %s WHERE collection_id = %s", (kind.value, collection_id)
     )
 
 
 async def add_profile(connection: Connection, collection_id: int, profile: Profile, note: str) -> int:
-    """Store the profile as a new version, not yet active; gives the version.
+    """Store the profile as a new version, not yet active; returns the version.
 
-    Each of those who store one at once gets a version of its own. Raises ``UnknownCollectionError`` for a collection
-    that is gone.
+    Callers that store one at once each get their own version. Raises ``UnknownCollectionError`` for a collection that
+    is gone.
     """
     # A statement of its own: only one that begins once the row is held sees the version that another just added.
     cursor = await connection.execute("SELECT 1 FROM collections WHERE collection_id = %s FOR UPDATE", (collection_id,))
@@ -306,7 +306,7 @@ async def stored_profile(
 
 
 async def use_profile(connection: Connection, collection_id: int, version: int) -> bool:
-    """Make that version the active one; whether there is one."""
+    """Make that version the active one; returns whether it exists."""
     cursor = await connection.execute(_USE, {"collection_id": collection_id, "version": version})
     return await cursor.fetchone() is not None
 

@@ -107,7 +107,9 @@ def values_shape(field: Field, values: tuple[Scalar, ...], filterable: Filterabl
     """The part of a plan's key for a condition on these values: how many there are, and of which kinds."""
     kind = declared_type(field, filterable)
     typed = [None if kind is None else typed_value(kind, value) for value in values]
-    kinds = frozenset((type(value), one is not None, _is_whole(one)) for value, one in zip(values, typed, strict=True))
+    kinds = frozenset(
+        (type(value), number is not None, _is_whole(number)) for value, number in zip(values, typed, strict=True)
+    )
     different = len(set(typed) - {None})
     return kinds, _how_many(len(values)), _how_many(different)
 
@@ -125,7 +127,7 @@ def declared_type(field: Field, filterable: Filterable) -> AttributeType | None:
 def tag_keys(wanted: OneOf, collection_id: int) -> Keys:
     """The items that have one of the tags."""
     table = item_tags.alias()
-    statement = _of(table, collection_id).where(is_one_of(table.c.tag, wanted, lambda one: list(one.values)))
+    statement = _of(table, collection_id).where(is_one_of(table.c.tag, wanted, lambda leaf: list(leaf.values)))
     return Keys(statement, once=len(wanted.values) == 1, can_look_up=len(wanted.values) <= FEW_VALUES)
 
 
@@ -136,7 +138,7 @@ def every_tag_keys(wanted: AllTags, collection_id: int) -> list[Keys]:
 
 def _tag_keys_at(wanted: AllTags, place: int, collection_id: int) -> Keys:
     table = item_tags.alias()
-    has_tag = table.c.tag == late(wanted, lambda one: one.tags[place])
+    has_tag = table.c.tag == late(wanted, lambda leaf: leaf.tags[place])
     return Keys(_of(table, collection_id).where(has_tag), once=True, can_look_up=True)
 
 
@@ -144,18 +146,18 @@ def link_keys(wanted: OneOf, collection_id: int) -> Keys:
     """The memories that are linked to one of the entities, archived ones too; each entity is ``type:id``."""
     table = memory_links.alias()
 
-    def types(one: OneOf) -> list[str]:
-        return list(dict.fromkeys(_entity(value)[0] for value in one.values))
+    def types(leaf: OneOf) -> list[str]:
+        return list(dict.fromkeys(_entity(value)[0] for value in leaf.values))
 
-    def ids(one: OneOf) -> list[str]:
-        return list(dict.fromkeys(_entity(value)[1] for value in one.values))
+    def ids(leaf: OneOf) -> list[str]:
+        return list(dict.fromkeys(_entity(value)[1] for value in leaf.values))
 
     statement = _of(table, collection_id).where(
         table.c.entity_type == sa.func.any(late(wanted, types)), is_one_of(table.c.entity_id, wanted, ids)
     )
     if len(wanted.values) > 1:  # a type and an id that each are wanted need not be one entity
         name = table.c.entity_type + sa.literal_column("':'") + table.c.entity_id
-        statement = statement.where(is_one_of(name, wanted, lambda one: list(one.values)))
+        statement = statement.where(is_one_of(name, wanted, lambda leaf: list(leaf.values)))
     number = len(wanted.values)
     return Keys(statement, once=number == 1, are_active=False, can_look_up=number <= FEW_VALUES)
 
@@ -173,7 +175,7 @@ def _entity(link: Scalar) -> tuple[str, str]:
 def is_indexed(wanted: OneOf | Compare, kind: AttributeType) -> bool:
     """Whether the index of that type has the whole answer."""
     values = wanted.values if isinstance(wanted, OneOf) else (wanted.value,)
-    typed = [one for one in (typed_value(kind, value) for value in values) if one is not None]
+    typed = [number for number in (typed_value(kind, value) for value in values) if number is not None]
     return bool(typed) and all(map(_is_whole, typed))
 
 
@@ -188,8 +190,8 @@ def attribute_keys(wanted: OneOf, kind: AttributeType, collection_id: int) -> Ke
     """The items whose attribute, or an element of it, is one of the values; those of another type do not count."""
     table, statement = _named(wanted.field, kind, collection_id)
 
-    def typed(one: OneOf) -> list[object]:
-        return list(dict.fromkeys(_indexed(kind, value) for value in fitting(one, kind)))
+    def typed(leaf: OneOf) -> list[object]:
+        return list(dict.fromkeys(_indexed(kind, value) for value in fitting(leaf, kind)))
 
     number = len(typed(wanted))
     has_one = is_one_of(table.c.value, wanted, typed)
@@ -256,7 +258,7 @@ class Clause:
     def wanted(self) -> sa.ColumnElement[Any]:
         """The values as a JSON array."""
         values_of = self.values_of
-        return sa.cast(late(self.source, lambda one: Jsonb(list(values_of(one)))), JSONB)
+        return sa.cast(late(self.source, lambda leaf: Jsonb(list(values_of(leaf)))), JSONB)
 
     @property
     def can_be_list(self) -> bool:
@@ -272,18 +274,18 @@ class Clause:
 
 def fields_and_values(clauses: Sequence[Clause]) -> tuple[sa.ColumnElement[Any], sa.ColumnElement[Any]]:
     """The clauses as the two arrays that the functions of facets take."""
-    fields = sa.cast(array([one.field for one in clauses]), ARRAY(sa.Text))
-    return fields, sa.cast(array([one.wanted for one in clauses]), ARRAY(JSONB))
+    fields = sa.cast(array([claus.field for claus in clauses]), ARRAY(sa.Text))
+    return fields, sa.cast(array([clause.wanted for clause in clauses]), ARRAY(JSONB))
 
 
 def facet_clauses(wanted: Filter, filterable: Filterable = ()) -> list[Clause] | None:
     """The clauses that say all that the filter says; None where facets cannot tell."""
     clauses: list[Clause] = []
-    for one in demanded(wanted):
-        if isinstance(one, AllTags):
-            clauses += [_tag_clause(one, place) for place in range(len(one.tags))]
-        elif isinstance(one, OneOf) and (values_of := _values_of(one, filterable)) is not None:
-            clauses.append(Clause(one, values_of))
+    for part in demanded(wanted):
+        if isinstance(part, AllTags):
+            clauses += [_tag_clause(part, place) for place in range(len(part.tags))]
+        elif isinstance(part, OneOf) and (values_of := _values_of(part, filterable)) is not None:
+            clauses.append(Clause(part, values_of))
         else:
             return None
     return clauses if 0 < len(clauses) <= FEW_VALUES else None
@@ -297,7 +299,7 @@ def facet_share(
     None where facets cannot tell. Clauses are taken for independent of each other.
     """
     clauses = facet_clauses(wanted, filterable)
-    return None if clauses is None else math.prod(one.share(collection_id, common) for one in clauses)
+    return None if clauses is None else math.prod(claus.share(collection_id, common) for claus in clauses)
 
 
 def facet(collection_id: int, field: str, value: Scalar) -> str:
@@ -317,8 +319,8 @@ def demanded(wanted: Filter) -> Iterator[Filter]:
     """The filters that must all let an item through."""
     match wanted:
         case And(filters):
-            for one in filters:
-                yield from demanded(one)
+            for part in filters:
+                yield from demanded(part)
         case Or((one,)):
             yield from demanded(one)
         case _:
@@ -352,11 +354,11 @@ def _values_of(wanted: OneOf, filterable: Filterable) -> Callable[[Any], Sequenc
     kind = declared_type(field, filterable)
     if kind is None or kind is AttributeType.TIME or not fitting(wanted, kind):
         return None
-    return lambda one: fitting(one, kind)
+    return lambda leaf: fitting(leaf, kind)
 
 
 def _tag_clause(wanted: AllTags, place: int) -> Clause:
-    return Clause(wanted, lambda one: one.tags[place : place + 1])
+    return Clause(wanted, lambda leaf: leaf.tags[place : place + 1])
 
 
 def _all_values(wanted: OneOf) -> Sequence[Scalar]:
@@ -393,10 +395,11 @@ def composed(statement: sa.ClauseElement, wanted: Filter | None) -> Composed:
     """The statement of a filter, to be used for others of its shape. Its leaves are objects of their own."""
     made = rendered(statement)
     places = {} if wanted is None else {id(leaf): place for place, leaf in enumerate(leaves(wanted))}
-    late = {name: one for name, one in made.parameters.items() if isinstance(one, LateValue)}
+    late = {name: parameter for name, parameter in made.parameters.items() if isinstance(parameter, LateValue)}
     fixed = {name: value for name, value in made.parameters.items() if name not in late}
     return Composed(
-        Compiled(made.text, fixed), {name: (places[id(one.source)], one.adapt) for name, one in late.items()}
+        Compiled(made.text, fixed),
+        {name: (places[id(parameter.source)], parameter.adapt) for name, parameter in late.items()},
     )
 
 
@@ -456,8 +459,8 @@ def leaves(wanted: Filter) -> Iterator[Leaf]:
     """The filter's parts that have none themselves, in order."""
     match wanted:
         case And(filters) | Or(filters):
-            for one in filters:
-                yield from leaves(one)
+            for part in filters:
+                yield from leaves(part)
         case Not(inner):
             yield from leaves(inner)
         case _:
@@ -470,7 +473,7 @@ def shape_of(wanted: Filter | None, filterable: Filterable) -> Hashable:
         case None:
             return None
         case And(filters) | Or(filters):
-            return (type(wanted).__name__, *(shape_of(one, filterable) for one in filters))
+            return (type(wanted).__name__, *(shape_of(part, filterable) for part in filters))
         case Not(inner):
             return ("Not", shape_of(inner, filterable))
         case OneOf(field, values):

@@ -110,7 +110,7 @@ def condition(wanted: Filter, collection_id: int, filterable: Filterable = ()) -
             # A comparison with nothing is unknown in SQL; here it is simply not so.
             return sa.not_(sa.func.coalesce(of(inner), sa.false()))
         case AllTags():
-            return _TAGS.op("@>", is_comparison=True)(late(wanted, lambda one: list(one.tags)))
+            return _TAGS.op("@>", is_comparison=True)(late(wanted, lambda leaf: list(leaf.tags)))
         case Contains() | Exists(Field("links", False)) | OneOf(Field("links", False), [_, *_]):
             return items.c.item_id.in_(_found_elsewhere(wanted, collection_id))
         case Exists() | Is() | HasType():
@@ -136,7 +136,8 @@ def containing(wanted: Contains, collection_id: int) -> sa.Select[Any]:
     The words' index cannot be used under a policy; the function owns its rights and checks the tenant.
     """
     found = sa.func.items_containing(
-        sa.literal_column(str(int(collection_id)), sa.BigInteger), sa.cast(late(wanted, lambda one: one.text), sa.Text)
+        sa.literal_column(str(int(collection_id)), sa.BigInteger),
+        sa.cast(late(wanted, lambda leaf: leaf.text), sa.Text),
     ).table_valued("item_id", name="found")
     return sa.select(found.c.item_id)
 
@@ -154,10 +155,10 @@ def _declared(wanted: OneOf | Compare, kind: AttributeType, collection_id: int) 
         return sa.false()
     if kind is AttributeType.TIME:  # only the index knows which instant a text says
         return items.c.item_id.in_(keys_of(wanted, kind, collection_id).statement)
-    return _compared(wanted, lambda one: fitting(one, kind))
+    return _compared(wanted, lambda leaf: fitting(leaf, kind))
 
 
-def _compared(wanted: OneOf | Compare, values_of: ValuesOf = lambda one: list(one.values)) -> Condition:
+def _compared(wanted: OneOf | Compare, values_of: ValuesOf = lambda leaf: list(leaf.values)) -> Condition:
     return _one_of(wanted, values_of) if isinstance(wanted, OneOf) else _compare(wanted)
 
 
@@ -166,7 +167,7 @@ def _of_json(wanted: Exists | Is | HasType) -> Condition:
         case Exists(field):
             return _exists(field)
         case Is(field):
-            return field_value(field) == sa.cast(late(wanted, lambda one: one.json), JSONB)
+            return field_value(field) == sa.cast(late(wanted, lambda leaf: leaf.json), JSONB)
         case HasType(field, json_type):
             return _has_type(field_value(field), json_type)
 
@@ -184,30 +185,30 @@ def _one_of(wanted: OneOf, values_of: ValuesOf) -> Condition:
             return _TAGS.op("&&", is_comparison=True)(late(wanted, values_of))
         return is_one_of(items.c[name], wanted, values_of)
     attribute = field_value(wanted.field)
-    is_value = attribute == sa.func.any(late(wanted, lambda one: jsonbs(values_of(one))))
+    is_value = attribute == sa.func.any(late(wanted, lambda leaf: jsonbs(values_of(leaf))))
     if wanted.field.path:
         in_list = attribute.op("@>", is_comparison=True)
         return sa.or_(
-            is_value, in_list(sa.func.any(late(wanted, lambda one: jsonbs([value] for value in values_of(one)))))
+            is_value, in_list(sa.func.any(late(wanted, lambda leaf: jsonbs([value] for value in values_of(leaf)))))
         )
     in_list = _ATTRIBUTES.op("@>", is_comparison=True)
     return sa.or_(
         is_value,
-        in_list(sa.func.any(late(wanted, lambda one: jsonbs({name: [value]} for value in values_of(one))))),
+        in_list(sa.func.any(late(wanted, lambda leaf: jsonbs({name: [value]} for value in values_of(leaf))))),
     )
 
 
 def _compare(wanted: Compare) -> Condition:
     order, field = ORDER[wanted.operator], wanted.field
     if not field.is_attribute:
-        result: Condition = order(items.c[field.name], late(wanted, lambda one: one.value))
+        result: Condition = order(items.c[field.name], late(wanted, lambda leaf: leaf.value))
         return result
     # JSON orders values of different types too; only values of one type are compared here.
     attribute = field_value(field)
     if isinstance(wanted.value, str | datetime):
         text = sa.collate(attribute.op("#>>", return_type=sa.Text())(_NOWHERE), "C")
-        return sa.and_(_has_type(attribute, "string"), order(text, late(wanted, lambda one: str(one.value))))
-    return sa.and_(_has_type(attribute, "number"), order(attribute, late(wanted, lambda one: Jsonb(one.value))))
+        return sa.and_(_has_type(attribute, "string"), order(text, late(wanted, lambda leaf: str(leaf.value))))
+    return sa.and_(_has_type(attribute, "number"), order(attribute, late(wanted, lambda leaf: Jsonb(leaf.value))))
 
 
 def _has_type(attribute: sa.ColumnElement[Any], name: str) -> Condition:
@@ -244,7 +245,7 @@ class _Demands:
     @property
     def is_indexed(self) -> bool:
         """Whether an index narrows the items down."""
-        return bool(self.keys) or any(isinstance(one, OneOf) for one in self.of_key)
+        return bool(self.keys) or any(isinstance(part, OneOf) for part in self.of_key)
 
 
 def matching(
@@ -297,17 +298,17 @@ def is_among(
 def _demands(wanted: Filter, collection_id: int, filterable: Filterable) -> _Demands:
     demands = _Demands()
     ranges: dict[Field, list[Compare]] = {}
-    for one in demanded(wanted):
-        if isinstance(one, Compare) and _type_of(one, filterable) is not None:
-            ranges.setdefault(one.field, []).append(one)
-        elif isinstance(one, AllTags):
-            demands.keys.extend(every_tag_keys(one, collection_id))
-        elif (keys := _keys(one, collection_id, filterable)) is not None:
+    for part in demanded(wanted):
+        if isinstance(part, Compare) and _type_of(part, filterable) is not None:
+            ranges.setdefault(part.field, []).append(part)
+        elif isinstance(part, AllTags):
+            demands.keys.extend(every_tag_keys(part, collection_id))
+        elif (keys := _keys(part, collection_id, filterable)) is not None:
             demands.keys.append(keys)
-        elif _is_of_key(one):
-            demands.of_key.append(one)
+        elif _is_of_key(part):
+            demands.of_key.append(part)
         else:
-            demands.others.append(one)
+            demands.others.append(part)
     for bounds in ranges.values():
         kind = _type_of(bounds[0], filterable)
         if kind is not None:
@@ -331,12 +332,12 @@ def _statement(
     else:
         rest = demands.keys
         statement = _active_items(collection_id).where(
-            *(_of_all_items(one, collection_id, filterable, looks_up=looks_up) for one in demands.others)
+            *(_of_all_items(part, collection_id, filterable, looks_up=looks_up) for part in demands.others)
         )
     key = statement.selected_columns[0]
     return statement.where(
         *(keys.has(key) if looks_up and keys.can_look_up else keys.hold(key) for keys in rest),
-        *(_about(condition(one, collection_id), key) for one in demands.of_key),
+        *(_about(condition(part, collection_id), key) for part in demands.of_key),
     )
 
 
@@ -378,7 +379,7 @@ def _keys(wanted: Filter, collection_id: int, filterable: Filterable) -> Keys | 
                 return attribute_keys(wanted, kind, collection_id)
             return facet_keys(wanted, collection_id) if wanted.values and has_facets(wanted.field, filterable) else None
         case Or([_, *_] as filters):
-            return _any_of([_demands(one, collection_id, filterable) for one in filters], collection_id, filterable)
+            return _any_of([_demands(part, collection_id, filterable) for part in filters], collection_id, filterable)
         case _:
             return None
 

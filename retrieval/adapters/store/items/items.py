@@ -1,4 +1,4 @@
-"""Items as they are stored: compared, written, archived, read, and held while a writer decides what becomes of them."""
+"""Items as they are stored: compared, written, archived, read, and locked while a writer decides on a change."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _ARCHIVE = Compiled("SELECT * FROM archive_items(%(collection)s::bigint, %(ids)s
 
 @dataclass(frozen=True, slots=True)
 class StoredHashes:
-    """The hashes of a stored item: they tell what a new version of it changes."""
+    """The hashes of a stored item, which show what a new version of it changes."""
 
     content_hash: bytes
     text_hash: bytes
@@ -88,7 +88,7 @@ class Settled:
     drift: float = 0.0
     """The share by which the items' average length is off the average that they are weighed with."""
     has_new_fields: bool = False
-    """Whether items brought an attribute, or a type of one, that the collection had not had."""
+    """Whether items have an attribute, or a type of one, that is new to the collection."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,18 +96,18 @@ class WrittenItems:
     """The result of a write."""
 
     formers: Mapping[str, bytes]
-    """The content hash of each that was there, as it was, by item id."""
+    """The former content hash of each item that existed, by item id."""
     embedded: int
     """Vectors that were new or changed."""
     settled: Settled | None
     """None: nothing was written."""
     times: tuple[datetime, datetime] | None = None
-    """When a single item was made and changed last; None: it is another one by now."""
+    """The times when a single item was made and last changed; None: it has changed again."""
 
 
 @dataclass(frozen=True, slots=True)
 class ItemWrite:
-    """Items to be stored in a collection, as far as they are new or changed."""
+    """Items to store in a collection if they are new or changed."""
 
     collection_id: int
     items: Sequence[Item]
@@ -115,11 +115,11 @@ class ItemWrite:
     space_id: int | None = None
     """The space that the writer embeds for."""
     vectors: Mapping[str, Vector] | None = None
-    """Vectors of the items in that space, by item id; others wait for theirs."""
+    """Vectors of the items in that space, by item id; the other items stay pending."""
     only_new: bool = False
-    """Whether an item that is there already is an error."""
+    """Whether an item that exists already is an error."""
     goes_on: bool = False
-    """Whether it is a part of a larger write, at whose end the statistics are settled."""
+    """Whether it is a part of a larger write, which brings the statistics up to date at its end."""
 
     def calls(self) -> list[Compiled]:
         """The statements, in order; more than one for items that are together too large for one."""
@@ -194,7 +194,7 @@ _ENCODE = json.JSONEncoder(ensure_ascii=False).encode
 async def store_items(database: Database, tenant_id: int, write: ItemWrite) -> WrittenItems:
     """Store the items in a transaction of their own, in one round trip (``sql/items/writing.sql``).
 
-    Raises ``ItemIsThereError`` where they were to be new.
+    Raises ``ItemIsThereError`` for an item that should be new and exists.
     """
     calls = await aside(write.calls, is_long=len(write.items) >= LONG)
     with _told_if_there():
@@ -209,12 +209,12 @@ async def write_items(connection: Connection, write: ItemWrite) -> WrittenItems:
 
 
 async def settle(database: Database, tenant_id: int, collection_id: int, written: int) -> float:
-    """End a write that went on (``ItemWrite.goes_on``), of so many items; gives the drift (``Settled``)."""
+    """End a write of so many items that went on (``ItemWrite.goes_on``); returns the drift (``Settled``)."""
     return float((await database.write(tenant_id, _SETTLE.bind(collection=collection_id, written=written)))[0][0])
 
 
 class ItemIsThereError(Exception):
-    """An item that was to be new is there already; ``item_id`` tells which."""
+    """An item that should be new exists already; ``item_id`` is its id."""
 
     def __init__(self, item_id: str) -> None:
         super().__init__(item_id)
@@ -233,7 +233,7 @@ def _told_if_there() -> Iterator[None]:
 
 
 def stored_as(item: Item, written: WrittenItems) -> StoredItem | None:
-    """The single item that was written, with its version; None where it is another one by now."""
+    """The single item that was written, with its version; None where it has changed again."""
     if written.times is None:
         return None
     former = written.formers.get(item.item_id)
@@ -248,7 +248,7 @@ def stored_as(item: Item, written: WrittenItems) -> StoredItem | None:
 
 
 def became(former: bytes | None, content_hash: bytes) -> Became:
-    """Tell what a write made of an item, by its former content hash (None: there was no item) and its new one."""
+    """The effect of a write on an item, by its former content hash (None: there was no item) and its new one."""
     if former is None:
         return Became.ADDED
     return Became.UNCHANGED if former == content_hash else Became.CHANGED
@@ -257,21 +257,21 @@ def became(former: bytes | None, content_hash: bytes) -> Became:
 def vectors_statement(collection_id: int, space_id: int, vectors: Mapping[str, tuple[bytes, Vector]]) -> Compiled:
     """The statement that stores vectors by item id, each with its text's hash (``sql/search/vectors.sql``).
 
-    It gives how many were new or changed. A vector whose item is gone, archived or has another text by now is left out:
-    it would be wrong. Where items are indexed with their neighbours, these are mixed anew.
+    It returns the number of new or changed vectors. A vector is left out if its item was removed or archived, or has
+    another text by now. Where items are indexed with their neighbours, these are mixed anew.
     """
     ids = sorted(vectors)
     return _WRITE_VECTORS.bind(
         collection=collection_id,
         space=space_id,
         ids=texts(ids),
-        vectors=half_vectors([vectors[one][1] for one in ids]),
-        text_hashes=blobs(vectors[one][0] for one in ids),
+        vectors=half_vectors([vectors[item_id][1] for item_id in ids]),
+        text_hashes=blobs(vectors[item_id][0] for item_id in ids),
     )
 
 
 async def flush_terms(connection: Connection, schema: str) -> None:
-    """Put what waits into the lexical index. The connection's login must own it."""
+    """Merge the pending entries into the lexical index. The connection's login must own it."""
     index = sql.SQL("SELECT gin_clean_pending_list({}::regclass)")
     await connection.execute(index.format(sql.Literal(f"{quote_identifier(schema)}.item_terms_lexemes_idx")))
 
@@ -287,13 +287,13 @@ async def item_ids_after(connection: Connection, collection_id: int, after: str,
 
 
 async def archive_items(connection: Connection, collection_id: int, ids: Sequence[str]) -> Settled:
-    """Keep the items and let no search find them."""
+    """Archive the items: they are kept, and no search finds them."""
     statement = _ARCHIVE.bind(collection=collection_id, ids=texts(ids))
     return Settled((await _only_row(connection, statement))[1])
 
 
 async def delete_items(connection: Connection, collection_id: int, ids: Sequence[str]) -> tuple[int, Settled]:
-    """Remove the items with their terms and vectors, as a part of a transaction; gives how many there were."""
+    """Remove the items with their terms and vectors, as a part of a transaction; returns their number."""
     removed, drift = await _only_row(connection, _REMOVE.bind(collection=collection_id, ids=texts(ids)))
     return int(removed), Settled(drift)
 
@@ -301,7 +301,7 @@ async def delete_items(connection: Connection, collection_id: int, ids: Sequence
 async def remove_items(
     database: Database, tenant_id: int, collection_id: int, ids: Sequence[str]
 ) -> tuple[int, Settled]:
-    """The same in a transaction of its own, in one round trip."""
+    """Remove the items in a transaction of its own, in one round trip."""
     statement = _REMOVE.bind(collection=collection_id, ids=texts(ids))
     removed, drift = (await database.write(tenant_id, statement))[0]
     return int(removed), Settled(drift)
@@ -344,7 +344,7 @@ async def read_hit_rows(
 ) -> dict[str, tuple[Any, ...]]:
     """The columns of a hit (``HIT_COLUMNS``) of those items that exist, by item id.
 
-    ``settings``: those of the search that found them, so that none has to be changed in between.
+    ``settings``: those of the search that found them, so that none has to change in between.
     """
     statement = _READ_HITS.bind(collection_id=collection_id, item_ids=list(item_ids))
     return {row[0]: row[1:] for row in await database.read(tenant_id, statement, settings)}
@@ -398,7 +398,7 @@ async def read_stored(
 
 
 async def hold_item(connection: Connection, collection_id: int, item_id: str) -> tuple[StoredItem, bytes] | None:
-    """The item and its content hash, which nobody else changes before the transaction ends; None where it is not."""
+    """The item and its content hash, locked until the transaction ends; None where there is no such item."""
     row = await (await connection.execute(_HELD, (collection_id, item_id))).fetchone()
     return None if row is None else (stored_from_row(row), bytes(row[-1]))
 
@@ -427,13 +427,13 @@ _INDEX_ATTRIBUTES = (
 
 
 async def hold_items(connection: Connection, collection_id: int, item_ids: Sequence[str]) -> dict[str, Item]:
-    """Lock and read the items that exist, by item id; nobody else changes them before the transaction ends."""
+    """Lock the items that exist until the transaction ends, and read them, by item id."""
     cursor = await connection.execute(_HOLD, (collection_id, list(item_ids)))
     return {row[0]: item_from_row(row) for row in await cursor.fetchall()}
 
 
 async def write_attributes(connection: Connection, collection_id: int, changed: Sequence[Item]) -> None:
-    """Store the attributes of items that are held; nothing else of them is written, ``updated_at`` neither."""
+    """Store the attributes of locked items; nothing else is written, not even ``updated_at``."""
     ids = [item.item_id for item in changed]
     values = {
         "id": collection_id,
@@ -449,7 +449,7 @@ _TOUCH = "UPDATE items SET updated_at = now() WHERE collection_id = %s AND item_
 
 
 async def touch_items(connection: Connection, collection_id: int, item_ids: Sequence[str]) -> None:
-    """Let items that are held, and are written as they were, count as written at this moment."""
+    """Set the time of change of locked items that are written unchanged to this moment."""
     if item_ids:
         await connection.execute(_TOUCH, (collection_id, list(item_ids)))
 
@@ -465,7 +465,7 @@ async def change_status(
     *,
     was: str | None = None,
 ) -> tuple[Item, Item, Settled | None] | None:
-    """Give the item that status if it has the status ``was`` (None: any other); gives it before and after.
+    """Give the item that status if it has the status ``was`` (None: any other); returns it before and after.
 
     None where it is not there, or has another status. Of those who change the same status at once, one does.
     Its embedding goes when it is archived.

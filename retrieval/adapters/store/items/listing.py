@@ -1,4 +1,4 @@
-"""Items page by page: by their keys, by their last change, and the lists that stand under an attribute."""
+"""Items page by page: by their keys, or by their last change; and the lists under an attribute."""
 
 from __future__ import annotations
 
@@ -88,13 +88,13 @@ _HELD = """
 async def held_attributes(
     database: Database, tenant_id: int, collection_id: int, names: Sequence[str]
 ) -> frozenset[str]:
-    """Those of the attributes that some item has, archived ones aside; reads all items where none has one."""
+    """The attributes among these that an active item has; reads all items where none has one."""
     parameters = {"collection_id": collection_id, "names": list(names), "archived": ARCHIVED}
     return frozenset(name for (name,) in await database.read(tenant_id, Compiled(_HELD, parameters)))
 
 
 def names_archived(wanted: Filter | None) -> bool:
-    """Whether the filter speaks of archived items."""
+    """Whether the filter names archived items."""
     match wanted:
         case And(filters) | Or(filters):
             return any(map(names_archived, filters))

@@ -1,4 +1,4 @@
-"""Memories as they are stored: what they have beyond items, and how often they were retrieved."""
+"""Memories as they are stored: their columns beyond those of items, and the counts of their retrievals."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from retrieval.domain.items.item import Item
 from retrieval.domain.items.memory import OWN_ATTRIBUTES, PROJECT, USER, Memory, NewMemory, content_of
 
 FEW_LISTED = 1000
-"""Up to so many memories of a project are sorted for a page of them."""
+"""The most memories of a project that are sorted for a page of them."""
 
 _COLUMNS = """
     item.item_id, item.kind, item.title, item.body, item.attributes, item.status, item.occurred_at,
@@ -185,7 +185,7 @@ async def memories_seen(connection: Connection, collection_id: int, ids: Sequenc
 
 
 async def hold_rows(connection: Connection, collection_id: int, ids: Sequence[str]) -> None:
-    """Keep what those memories have beyond items from change, in the order in which everybody takes them."""
+    """Lock the rows of those memories, in the order in which every writer locks them."""
     await connection.execute(_HOLD_ROWS, {"collection_id": collection_id, "item_ids": list(ids)})
 
 
@@ -227,21 +227,21 @@ async def write_memories(connection: Connection, collection_id: int, memories: S
 
     Of one that is known its access count stays; an active one is superseded no more.
     """
-    ids = [one.memory_id for one in memories]
+    ids = [memory.memory_id for memory in memories]
     values: dict[str, Any] = {
         "collection_id": collection_id,
         "item_ids": ids,
-        "times": [one.occurred_at for one in memories],
-        "relevances": [float(one.relevance_score) for one in memories],
-        "expiries": [one.expires_at for one in memories],
-        "revived": [one.memory_id for one in memories if one.status == "active"],
+        "times": [memory.occurred_at for memory in memories],
+        "relevances": [float(memory.relevance_score) for memory in memories],
+        "expiries": [memory.expires_at for memory in memories],
+        "revived": [memory.memory_id for memory in memories if memory.status == "active"],
     }
     written = await (await connection.execute(_WRITE, values)).fetchall()
     await connection.execute(_UNLINK, {"collection_id": collection_id, "item_ids": ids})
     links = [
-        (one.memory_id, entity_type, entity_id, one.occurred_at)
-        for one in memories
-        for entity_type, entity_ids in one.links.items()
+        (memory.memory_id, entity_type, entity_id, memory.occurred_at)
+        for memory in memories
+        for entity_type, entity_ids in memory.links.items()
         for entity_id in entity_ids
     ]
     if links:
@@ -252,14 +252,14 @@ async def write_memories(connection: Connection, collection_id: int, memories: S
 
 
 async def mark_superseded(connection: Connection, collection_id: int, old_id: str, new_id: str) -> None:
-    """Say of a memory which one took its place."""
+    """Store which memory replaced another."""
     await connection.execute(_SUPERSEDE, {"collection_id": collection_id, "old_id": old_id, "new_id": new_id})
 
 
 async def rate_memory(
     database: Database, tenant_id: int, collection_id: int, memory_id: str, relevance: float, *, now: datetime
 ) -> bool:
-    """Set a memory's relevance; whether there is such a memory that has not expired."""
+    """Set a memory's relevance; returns whether there is such a memory that has not expired."""
     statement = _RATE.bind(collection_id=collection_id, item_id=memory_id, relevance=relevance, now=now)
     return bool(await database.write(tenant_id, statement))
 
@@ -267,13 +267,13 @@ async def rate_memory(
 async def read_expiries(
     database: Database, tenant_id: int, collection_id: int, ids: Sequence[str]
 ) -> dict[str, datetime]:
-    """When those of the memories expire that ever do, by id."""
+    """The times at which memories expire, by id, of those that expire."""
     rows = await database.read(tenant_id, _EXPIRIES.bind(collection_id=collection_id, item_ids=list(ids)))
     return dict(rows)
 
 
 async def hold_fingerprint(connection: Connection, collection_id: int, fingerprint: str) -> None:
-    """Be alone, until the transaction's end, among those who store that text and look for it first."""
+    """Lock that text, until the transaction's end, against others that look for it and store it."""
     await connection.execute(_ALONE, (collection_id, fingerprint))
 
 
@@ -356,7 +356,8 @@ Counts = Mapping[tuple[int, str], Accesses]
 async def add_accesses(database: Database, tenant_id: int, counts: Counts, begun: Callable[[str], None]) -> None:
     """Add them to the memories that there are, in one transaction.
 
-    ``begun`` is told the transaction before it is committed: should the answer to that get lost, ``outcome_of`` knows.
+    ``begun`` is called with the transaction before it is committed: if the answer to the commit is lost, ``outcome_of``
+    finds it.
     """
     keys = sorted(counts)
     values = {

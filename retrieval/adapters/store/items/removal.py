@@ -1,4 +1,4 @@
-"""Items and collections really gone, with all that was derived from them."""
+"""Removing items and collections with all that was derived from them."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ async def forget_items(
     pseudonyms: dict[str, str],
     expired_by: datetime | None = None,
 ) -> int:
-    """Remove items, given with the pseudonyms that recorded searches and feedback will know them by; gives how many.
+    """Remove items, given with their pseudonyms in recorded searches and feedback; returns their number.
 
     In one transaction, which all feedback waits for. One that is not there is left as it is; with ``expired_by`` also
     one that has not expired by then, as its expiry may have been put off since it was looked up.
@@ -93,7 +93,7 @@ async def forget_items(
 
 
 async def uncache_texts(connection: Connection, tenant_id: int, texts: Sequence[str]) -> None:
-    """Take the texts' vectors out of the tenant's cache, of every space and as whatever they were embedded."""
+    """Remove the texts' vectors from the tenant's cache, in every space and role."""
     if not texts:
         return
     spaces, hashes = [], []
@@ -151,13 +151,13 @@ _PARTS = (
     ),
     _BY_ADDRESS.format(table="term_statistics"),
 )
-"""The tables that may be large, beside the items; what is small goes with the collection."""
+"""The tables that may be large, beside the items; rows of small tables go with the collection."""
 
 _ITSELF = "DELETE FROM collections WHERE tenant_id = %s AND collection_id = %s"
 
 
 async def remove_next_items(database: Database, tenant_id: int, collection_id: int, most: int) -> int:
-    """Remove so many items with all that hangs on them, in one transaction; gives how many there were.
+    """Remove so many items with all that depends on them, in one transaction; returns their number.
 
     The statistics are kept exact, so that what is left of the collection can be searched.
     """
@@ -181,7 +181,7 @@ async def remove_records(database: Database, tenant_id: int, collection_id: int,
 
 
 async def remove_itself(database: Database, tenant_id: int, collection_id: int) -> bool:
-    """Remove the collection with what is left of it, and whether it was there; writers of its items are waited for."""
+    """Remove the rest of the collection; returns whether it existed. Writers of its items are waited for."""
     async with database.transaction(tenant_id) as connection:
         await connection.execute(_ALONE)
         return (await connection.execute(_ITSELF, (tenant_id, collection_id))).rowcount > 0

@@ -30,7 +30,7 @@ class Kind:
     of_space: bool = False
     """Whether rows name their embedding space: those of the active one are read."""
     is_record: bool = False
-    """Whether it is of what was asked, said and learned, not of the collection's content."""
+    """Whether the kind belongs to searches, feedback and models, not to the collection's content."""
 
 
 ITEM = "item"
@@ -118,7 +118,7 @@ _KNOWN = """
 async def counted(
     connection: Connection, collection_id: int, space_id: int | None, names: Iterable[str]
 ) -> dict[str, int]:
-    """How many rows of each of these kinds the collection has."""
+    """The number of the collection's rows of each of these kinds."""
     counts = {}
     for name in names:
         query = sql.SQL("SELECT count(*) FROM {} AS r WHERE r.collection_id = {} {}").format(
@@ -164,7 +164,7 @@ async def lines_of(
             table=sql.Identifier(kind.table),
             vector=vector,
             of_space=_of_space(kind, space_id),
-            order=sql.SQL(", ").join(sql.Identifier("r", one) for one in (kind.order or ("collection_id",))),
+            order=sql.SQL(", ").join(sql.Identifier("r", column) for column in (kind.order or ("collection_id",))),
             **fixed,
         )
     async with connection.cursor(name="exported") as cursor:
@@ -176,7 +176,7 @@ async def lines_of(
 async def add_collection(
     connection: Connection, tenant_id: int, name: str, fields: Mapping[str, Any], space_id: int | None
 ) -> int:
-    """Make the collection by what a file says of it; gives its number. Raises ``ConflictError`` where it is there."""
+    """Make the collection by a file's settings; returns its number. Raises ``ConflictError`` if it exists."""
     values = (
         tenant_id, name, fields["language"], space_id, fields["profile_version"], fields["created_at"],
         Jsonb(fields["neighbours"]) if fields["neighbours"] else None,

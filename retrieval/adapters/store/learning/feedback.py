@@ -100,7 +100,7 @@ async def record_feedback(
 
 async def actors_of(database: Database, tenant_id: int, events: Iterable[Feedback]) -> dict[str, str]:
     """Whom the searches that the events are about were recorded for, by ``retrieval_id``; empty: for nobody."""
-    moments = {str(one.retrieval_id): one.retrieved_at for one in events if one.retrieved_at is not None}
+    moments = {str(event.retrieval_id): event.retrieved_at for event in events if event.retrieved_at is not None}
     if not moments:
         return {}
     statement = _ACTORS.bind(

@@ -179,9 +179,9 @@ async def add_model(
     at = {"collection_id": collection_id, "version": version}
     if is_published:
         columns = {
-            "item_ids": [one.item_id for one in queries],
-            "vectors": half_vectors([one.vector for one in queries]),
-            "rewards": [one.rewards for one in queries],
+            "item_ids": [query.item_id for query in queries],
+            "vectors": half_vectors([query.vector for query in queries]),
+            "rewards": [query.rewards for query in queries],
         }
         await connection.execute(_QUERIES, at | columns)
         await connection.execute(_USE_NEW, at)

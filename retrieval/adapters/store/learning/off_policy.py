@@ -98,7 +98,7 @@ async def read_comparison(
     others = {f"other_{name}": values for name, values in _columns(second).items()}
     cursor = await connection.execute(_COMPARISON, {**traffic.parameters(), **_columns(first), **others})
     found = [_compared(row) for row in await cursor.fetchall()]
-    return {(one.estimator, one.is_clipped): one for one in found}
+    return {(estimate.estimator, estimate.is_clipped): estimate for estimate in found}
 
 
 def _columns(target: TargetPolicy) -> Mapping[str, list[Any]]:

@@ -83,7 +83,7 @@ def _value(field: Field, table: sa.FromClause) -> sa.ColumnElement[Any]:
 
 def _passes(wanted: OneOf | Compare, value: sa.ColumnElement[Any]) -> sa.ColumnElement[bool]:
     if isinstance(wanted, OneOf):
-        return value == sa.func.any(sa.cast(late(wanted, lambda one: list(map(float, one.values))), ARRAY(sa.Double)))
+        return value == sa.func.any(sa.cast(late(wanted, lambda leaf: list(map(float, leaf.values))), ARRAY(sa.Double)))
     result: sa.ColumnElement[bool] = _ORDER[wanted.operator](value, sa.cast(late(wanted, _bound), sa.Double))
     return result
 

@@ -131,7 +131,7 @@ async def read_rated_searches(
     profiles = {version: Profile.from_dict(definition) for version, definition in stored}
     for start in range(0, len(retrieval_ids), _PAGE):
         page = retrieval_ids[start : start + _PAGE]
-        statement = _SEARCHES.bind(collection_id=collection_id, ids=list(page), times=[time_of(one) for one in page])
+        statement = _SEARCHES.bind(collection_id=collection_id, ids=list(page), times=[time_of(row) for row in page])
         yield [_search(row, profiles) for row in await database.read(tenant_id, statement)]
 
 

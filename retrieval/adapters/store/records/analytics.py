@@ -1,4 +1,4 @@
-"""The figures that the database keeps views and functions for: which there are, and their rows."""
+"""The figures for which the database has views and functions: their catalogue, and their rows."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ _ORDERS = {
 
 _LENGTH = timedelta(days=28)
 _LENGTHS = {"rising_items": timedelta(days=14)}
-"""How long a period is of which only the end is said, as the functions' own default."""
+"""The length of a period of which only the end is given, like the functions' own default."""
 
 
 async def analytics_views(database: Database, tenant_id: int) -> list[AnalyticsView]:
@@ -84,11 +84,11 @@ async def analytics_rows(database: Database, tenant_id: int, name: str, question
         raise NotFoundError(f"there is no view {name!r:.80}; there are: {', '.join(known)}")
     view = known[name]
     rows = await database.read(tenant_id, analytics_statement(view, question))
-    return AnalyticsTable(view=name, columns=tuple(one.name for one in view.columns), values=tuple(rows))
+    return AnalyticsTable(view=name, columns=tuple(column.name for column in view.columns), values=tuple(rows))
 
 
 def analytics_statement(view: AnalyticsView, question: ViewQuestion) -> Compiled:
-    """The statement that reads a view. Its name and columns are the catalogue's; what a caller says are parameters."""
+    """The statement that reads a view. Its name and columns are the catalogue's; a caller's values are parameters."""
     since = question.begins(_LENGTHS.get(view.name, _LENGTH) if view.is_function else None)
     begin = "(now() - %(since)s::interval)" if isinstance(since, timedelta) else "%(since)s::timestamptz"
     values = {"collection": "%(collection)s::text", "since": begin, "until": "%(until)s::timestamptz"}
@@ -102,7 +102,7 @@ def analytics_statement(view: AnalyticsView, question: ViewQuestion) -> Compiled
     else:
         conditions = _conditions(view, said)
     statement = sql.SQL("SELECT {} FROM {} WHERE {} ORDER BY {} LIMIT %(limit)s").format(
-        sql.SQL(", ").join(sql.Identifier(one.name) for one in view.columns),
+        sql.SQL(", ").join(sql.Identifier(column.name) for column in view.columns),
         source,
         conditions,
         _trusted(_ORDERS.get(view.name, "1")),

@@ -17,7 +17,7 @@ class Pseudonymised(Told):
     """The counts of records whose actor's name was replaced."""
 
     pseudonym: str
-    """Stands for the actor in all of a call's rows; nothing leads back from it."""
+    """The pseudonym of the actor in all rows of a call; nothing leads back from it to the name."""
     retrievals: int
     """Recorded searches that bear it now."""
     feedback: int
@@ -69,15 +69,15 @@ _IN_QUESTION = Compiled("""
 
 
 async def ensure_months(database: Database) -> int:
-    """Make the tables of this month and the next two, where they are missing; gives how many were made.
+    """Make the tables of this month and the next two, where they are missing; returns how many were made.
 
-    What fell into no month meanwhile is moved into one of its own.
+    Rows that had no month's table are moved into one of their own.
     """
     return int((await database.write(None, _ENSURE))[0][0])
 
 
 async def drop_months(database: Database, days: int) -> int:
-    """Drop the tables of the months of which everything is older than so many days; gives how many.
+    """Drop the tables of months that are wholly older than so many days; returns how many.
 
     Raises ``MissingPrivilegeError`` unless the login may act as the definer role: the months are every tenant's.
     """
@@ -108,7 +108,7 @@ _REMOVE = """
 async def remove_older(
     database: Database, tenant_id: int, table: str, *, owner: tuple[str, int], time: str, days: int
 ) -> int:
-    """Remove a step of a table's rows whose time is so many days ago; gives how many. 0: nothing is left to remove.
+    """Remove a step of a table's rows that are older than so many days; returns how many. 0: none is left.
 
     ``owner`` is the column that says whose the rows are, with its value.
     """

@@ -31,7 +31,7 @@ class JobRun(Told):
 
     @property
     def seconds(self) -> float | None:
-        """How long it took; None while it runs, or when it was cut off."""
+        """The run's duration; None while it runs, or when it was interrupted."""
         return None if self.finished_at is None else (self.finished_at - self.started_at).total_seconds()
 
 
@@ -65,7 +65,7 @@ _LAST_OF_TENANT = Compiled("""
 
 
 async def begin_run(database: Database, tenant_id: int, collection_id: int, job: str) -> int:
-    """Note that the job has begun; gives the run's number. What was noted as running was cut off."""
+    """Note that the job has begun; returns the run's number. A run still noted as running was interrupted."""
     async with database.transaction(tenant_id) as connection:
         row = await (await connection.execute(_BEGIN, {"id": collection_id, "job": job})).fetchone()
     return 0 if row is None else int(row[0])

@@ -111,7 +111,7 @@ def numbers(values: Sequence[Any], code: str, shape: tuple[int, ...] = ()) -> by
     size, kind = _NUMBERS[code]
     known = [value for value in values if value is not None] if None in values else values
     if not isfinite(sum(known)) and not all(map(isfinite, known)):
-        raise ValueError(f"{next(one for one in known if not isfinite(one))} is no finite number")
+        raise ValueError(f"{next(number for number in known if not isfinite(number))} is no finite number")
     if known is not values:
         head, pack = _INT4.pack(size), Struct(f">{code}").pack
         data = [_NULL if value is None else head + pack(value) for value in values]

@@ -24,7 +24,7 @@ from retrieval.domain.records.search_record import SearchRecord
 from retrieval.domain.search.profile import Profile
 
 Losses = Mapping[tuple[int, date, str], int]
-"""How many searches were not recorded, by collection, day and reason."""
+"""The numbers of searches that were not recorded, by collection, day and reason."""
 
 _ONE, _MANY = Compiled(STORE_ONE, keep=0), Compiled(STORE_MANY, keep=0)
 _FIND = Compiled(f"""
@@ -42,7 +42,7 @@ _LOST = Compiled("""
 async def store_recordings(
     database: Database, tenant_id: int, rows: Sequence[bytes], losses: Losses
 ) -> frozenset[UUID]:
-    """Store encoded records, at most 64, and what was lost, in one round trip and one transaction; gives those stored.
+    """Store at most 64 encoded records, and the losses, in one round trip and transaction; returns those stored.
 
     Those of a collection that was removed are not. Items that are gone by now bear a random pseudonym in them, which is
     one for a batch; the statement waits for who forgets items or changes what feedback weighs. The losses are stored
@@ -72,7 +72,7 @@ async def find_recorded(database: Database, tenant_id: int, retrieval_id: UUID) 
 
 
 async def recording_losses(database: Database, tenant_id: int, collection_id: int) -> dict[str, int]:
-    """How many of a collection's searches were not recorded, by reason."""
+    """The numbers of a collection's searches that were not recorded, by reason."""
     rows = await database.read(tenant_id, _LOST.bind(collection_id=collection_id))
     return dict(rows)
 

@@ -1,4 +1,4 @@
-"""Recorded searches, read: page by page, by session, and with their candidates and what these earned."""
+"""Reading recorded searches: page by page, by session, and with their candidates and rewards."""
 
 from __future__ import annotations
 

@@ -161,4 +161,6 @@ async def read_start(database: Database, tenant_id: int, question: StartQuestion
     if not rows:
         raise UnknownCollectionError(f"there is no collection {question.collection!r} yet")
     collection_id, recorded, recent, principles = rows[0]
-    return StartAnswer(collection_id, recorded, tuple(recent), tuple(KnownPrinciple(*one) for one in principles or ()))
+    return StartAnswer(
+        collection_id, recorded, tuple(recent), tuple(KnownPrinciple(*principle) for principle in principles or ())
+    )

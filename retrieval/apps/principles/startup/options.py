@@ -26,7 +26,7 @@ def session_name(text: str | None) -> str | None:
 
 
 def shown_line(text: str) -> str:
-    """The text as one line that can be shown: a session is recorded as it is told, so that it is found again."""
+    """The text as one printable line: a session is recorded under the name that is shown, so that it is found again."""
     return " ".join("".join(character if character.isprintable() else " " for character in text).split())
 
 
@@ -40,9 +40,9 @@ class StartOptions:
     """The options, as they count."""
 
     folder: Path | None = None
-    """None: as the hook says, else the current one."""
+    """None: the hook's, or else the current one."""
     session: str | None = None
-    """None: as the hook says, else a new one."""
+    """None: the hook's, or else a new one."""
     collection: str = COLLECTION
     limit: int = MAX_PRINCIPLES
     """Principles, the explored ones among them; 1 to 100."""
@@ -62,13 +62,13 @@ class EndOptions:
     """The options, as they count."""
 
     folder: Path | None = None
-    """None: as the hook says, else the current one."""
+    """None: the hook's, or else the current one."""
     session: str | None = None
-    """None: as the hook says, else none is named."""
+    """None: the hook's, or else none."""
     outcome: SessionOutcome = SessionOutcome.SUCCESS
     tags: tuple[str, ...] = ()
     """The tags of the session, before those of its folder."""
     title: str = ""
     """Empty: the folder's name and the latest commit."""
     collection: str = COLLECTION
-    """The one of the principles; the traces lie beside it."""
+    """The collection of the principles; the traces have a collection of their own."""

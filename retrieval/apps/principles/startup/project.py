@@ -30,9 +30,9 @@ class FilePart:
 
 
 def read_part(path: Path, most_bytes: int = MOST_BYTES) -> FilePart | None:
-    """The file's first bytes as text; None for what is not there, no ordinary file, or not ours to read."""
+    """The file's first bytes as text; None for a file that is missing, unreadable, or no ordinary file."""
     try:
-        # A pipe of that name would wait for somebody to write.
+        # Opening a pipe of that name would wait for a writer.
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NONBLOCK", 0))
     except (OSError, ValueError):
         return None
@@ -75,7 +75,7 @@ def parsed_toml(text: str) -> dict[str, Any]:
 
 
 def _steps(text: str) -> int:
-    """An upper bound of what the keys cost: each dot may be one of a key, and of the header of every line."""
+    """An upper bound of the cost of the keys: each dot may be one of a key, and of the header of every line."""
     lines = text.split("\n")
     dots = [line.count(".") for line in lines]
     header = max((count for line, count in zip(lines, dots, strict=True) if line.lstrip().startswith("[")), default=0)
@@ -86,7 +86,7 @@ _MOST = 100
 
 
 def headings(page: str) -> list[str]:
-    """The page's first hundred headings, without their signs; what looks like one in a block of code is none."""
+    """The page's first hundred headings, without their signs; blocks of code are skipped."""
     found: list[str] = []
     for line in _outside_of_code(page):
         signs = len(line) - len(line.lstrip("#"))
@@ -130,11 +130,11 @@ _STOP_WORDS = """
     co-authored-by
 """
 STOP_WORDS = frozenset(_STOP_WORDS.split())
-"""Words that say nothing about what a text is about, those that subjects of commits are full of among them."""
+"""Words without a subject, those of commit messages among them."""
 
 
 def keywords(texts: Iterable[str], most: int = MOST_KEYWORDS) -> tuple[str, ...]:
-    """Gives at most so many words of the texts, casefolded, those of most texts first, then in their order.
+    """The ``most`` most frequent words of the texts, casefolded, equal ones in their order.
 
     A word with a hyphen, underscore or dot counts as a whole and by its parts. Numbers, words of fewer than three
     letters (unless they end in + or #, as languages do) and stop words are left out.
@@ -149,7 +149,7 @@ def _words(text: str) -> Iterable[str]:
     for found in _WORD.finditer(text):
         word = found[0]
         parts = _PARTS.split(word)
-        yield from (one for one in dict.fromkeys([word, *parts]) if _tells(one))
+        yield from (part for part in dict.fromkeys([word, *parts]) if _tells(part))
 
 
 def _tells(word: str) -> bool:
@@ -304,7 +304,7 @@ _TAGS = {
 
 
 class PackageName(str):
-    """A tag that is nothing but a package's name."""
+    """A tag that is only a package's name."""
 
     __slots__ = ()
 
@@ -333,7 +333,7 @@ _SERVICE_IMAGE = re.compile(r"^[ \t]*image:[ \t]*['\"]?([\w./-]{1,100})", re.MUL
 
 
 def tags_of_manifest(name: str, text: str | None) -> list[str]:
-    """The tags that a file of that name and text has; ``text`` None: it could not be read, or not whole.
+    """The tags of a file by its name and text; ``text`` None: it could not be read, or not whole.
 
     Nothing for a name that is no manifest's.
     """
@@ -342,7 +342,7 @@ def tags_of_manifest(name: str, text: str | None) -> list[str]:
         return []
     tags = list(known.tags)
     if text is not None:
-        # What is broken says nothing but its name.
+        # A broken file has the tags of its name alone.
         with contextlib.suppress(ValueError, TypeError, AttributeError, RecursionError):
             tags += known.read(text)
     return list(dict.fromkeys(tags))
@@ -460,20 +460,20 @@ MANIFESTS: Mapping[str, Manifest] = {
 
 MOST_PROJECT_TAGS = 150
 _MOST_NAMES = 40
-"""Packages of one manifest that are tags by their name alone: a long list would hide what the others say."""
+"""The most packages of one manifest that are tags by their name alone: a long list would hide other tags."""
 
 _MOST_FOLDERS = 8
 _LONGEST_TAG = 60
 _TOLERANT = frozenset({"CLAUDE.md", "AGENTS.md", "requirements.txt", "Gemfile", "pom.xml", "go.mod"})
-"""Read line by line: of a long one, its beginning says something too."""
+"""Files that are read line by line: the beginning of a long one is used too."""
 
 
 def project_tags(folder: Path, most: int = MOST_PROJECT_TAGS, deadline: float = math.inf) -> tuple[str, ...]:
-    """Gives at most so many tags of the manifests in the folder and above it, up to the top of its repository.
+    """The first ``most`` tags of the manifests in the folder and above it, up to the top of its repository.
 
-    Casefolded, each once, those of the folder itself first; names of packages that say no more come after all else.
-    What is broken, huge, or no file says what its name says, or nothing; nothing is raised. No more files are read
-    after the ``deadline`` (``time.monotonic`` seconds).
+    Casefolded, each once, those of the folder itself first; names of packages that say no more come after all else. A
+    broken or huge file has the tags of its name; nothing is raised. No more files are read after the ``deadline``
+    (``time.monotonic`` seconds).
     """
     files = ((place, name) for place in _places(folder) for name in MANIFESTS)
     in_time = itertools.takewhile(lambda _file: time.monotonic() < deadline, files)
@@ -482,7 +482,7 @@ def project_tags(folder: Path, most: int = MOST_PROJECT_TAGS, deadline: float = 
 
 
 def _in_order(said: Sequence[Sequence[str]]) -> Iterator[str]:
-    """The tags of each manifest, then a number of the names of each."""
+    """The tags of each manifest, then the first package names of each."""
     for tags in said:
         yield from (tag for tag in tags if not isinstance(tag, PackageName))
     for tags in said:
@@ -502,7 +502,7 @@ def _project_tags(place: Path, name: str) -> list[str]:
 
 
 def _places(folder: Path) -> Iterator[Path]:
-    """The folder, and those above it while they belong to the same repository."""
+    """The folder, and the folders above it in the same repository."""
     above = [folder, *folder.parents][:_MOST_FOLDERS]
     top = next((number for number, place in enumerate(above) if _is_there(place / ".git")), 0)
     yield from above[: top + 1]

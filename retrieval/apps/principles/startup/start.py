@@ -1,4 +1,4 @@
-"""A session is started: principles are chosen and shown. It is ended: a trace of what it was about is stored.
+"""The start of a session chooses and shows principles; its end stores a trace of it.
 
 The folder is read while the database is opened.
 """
@@ -49,9 +49,9 @@ if TYPE_CHECKING:
 
 @contextlib.contextmanager
 def watchdog(seconds: float, when_late: Callable[[], None]) -> Iterator[None]:
-    """Within it, after so many seconds, ``when_late`` is called in a thread of its own, and the process ends with 0.
+    """After so many seconds within the block, call ``when_late`` in a thread, and end the process with 0.
 
-    What blocks in the kernel cannot be interrupted; it can be left.
+    A call that blocks in the kernel cannot be interrupted; the process can end.
     """
     timer = threading.Timer(seconds, _end, [when_late])
     timer.daemon = True
@@ -70,10 +70,10 @@ def _end(when_late: Callable[[], None]) -> None:
 
 
 MOST_UNSURE = 150
-"""The most unsure principles that compete, the latest first, half of them with a tag of the session."""
+"""The most eligible principles that compete, the latest first, half of them with a tag of the session."""
 
 TRACES = "{}_traces"
-"""The collection of the traces, as the module of traces names it, which is too slow to load here."""
+"""The collection of the traces, as ``traces.py`` names it, which is too slow to load here."""
 
 RECENT, LATEST_TRACES, RECENT_TAGS = timedelta(days=7), 20, 10
 
@@ -174,7 +174,7 @@ def _identifier(now: datetime) -> UUID:
 
 
 MOST_TAGS = 30
-"""Tags of a trace: more would say nothing."""
+"""The most tags of a trace."""
 
 _LONGEST_TITLE = 200
 
@@ -198,7 +198,7 @@ async def end_session(platform: Platform, options: EndOptions, hook: HookInput, 
 
 
 def _line(text: str) -> str:
-    """The text as it can be stored: names of folders, messages of commits and a command line may hold anything."""
+    """The text in a form that can be stored: names of folders, commit messages and a command line may hold anything."""
     return clean_text(text, is_line=True)
 
 

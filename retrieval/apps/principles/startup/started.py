@@ -1,4 +1,4 @@
-"""The start of a session, as it is shown and recorded. Pure."""
+"""The started session: its text, and its record. Pure."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LONGEST_QUERY = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Started:
-    """Principles given to a session, with what they were chosen by."""
+    """The principles of a session, with the tags that they were chosen by."""
 
     session: str
     surroundings: Surroundings
@@ -87,44 +87,44 @@ def composed_answer(
     )
 
 
-def _shown(one: Chosen, tags: Sequence[str]) -> ShownItem:
+def _shown(chosen: Chosen, tags: Sequence[str]) -> ShownItem:
     return ShownItem(
-        item_id=one.principle.id,
-        score=one.score,
-        signals={"principle_score": one.principle.score, "tag_match": TAG_BOOST * len(_matching(one, tags))},
-        slot=Slot.EXPLORE if one.is_exploratory else Slot.EXPLOIT,
-        propensity=one.propensity,
-        rank_propensity=one.rank_propensity,
+        item_id=chosen.principle.id,
+        score=chosen.score,
+        signals={"principle_score": chosen.principle.score, "tag_match": TAG_BOOST * len(_matching(chosen, tags))},
+        slot=Slot.EXPLORE if chosen.is_exploratory else Slot.EXPLOIT,
+        propensity=chosen.propensity,
+        rank_propensity=chosen.rank_propensity,
     )
 
 
-def _plain(one: Chosen, tags: Sequence[str]) -> dict[str, Any]:
-    principle = one.principle
+def _plain(chosen: Chosen, tags: Sequence[str]) -> dict[str, Any]:
+    principle = chosen.principle
     return {
         "id": shown_line(principle.id),
         "title": shown_line(principle.title, _LONGEST_LINE),
         "summary": _first_line(principle.body),
         "tags": [shown_line(tag) for tag in principle.tags],
-        "matching_tags": [shown_line(tag) for tag in _matching(one, tags)],
+        "matching_tags": [shown_line(tag) for tag in _matching(chosen, tags)],
         "added_by": shown_line(principle.added_by),
-        "score": one.score,
+        "score": chosen.score,
         "principle_score": principle.score,
         "use_count": principle.use_count,
         "success_rate": principle.success_rate,
         "status": principle.status,
-        "is_exploratory": one.is_exploratory,
-        "propensity": one.propensity,
+        "is_exploratory": chosen.is_exploratory,
+        "propensity": chosen.propensity,
     }
 
 
-def _matching(one: Chosen, tags: Sequence[str]) -> list[str]:
+def _matching(chosen: Chosen, tags: Sequence[str]) -> list[str]:
     wanted = frozenset(tags)
-    return [tag for tag in one.principle.tags if tag in wanted]
+    return [tag for tag in chosen.principle.tags if tag in wanted]
 
 
-def _item(one: Chosen) -> str:
-    principle = one.principle
-    mark = " (exploring)" if one.is_exploratory else ""
+def _item(chosen: Chosen) -> str:
+    principle = chosen.principle
+    mark = " (exploring)" if chosen.is_exploratory else ""
     first = _first_line(principle.body)
     said = quoted(principle.title, _LONGEST_LINE) + (f": {quoted(first)}" if first else "")
     tags = f" [{', '.join(map(named, principle.tags))}]" if principle.tags else ""

@@ -32,7 +32,7 @@ class HookInput:
 
 
 def read_hook_input(descriptor: int = 0, wait_seconds: float = WAIT_SECONDS) -> HookInput:
-    """Reads standard input until then; a terminal is not read at all. Raises nothing."""
+    """Read the hook's input from standard input, for a moment; a terminal is not read. Raises nothing."""
     try:
         if os.isatty(descriptor):
             return HookInput()
@@ -42,7 +42,7 @@ def read_hook_input(descriptor: int = 0, wait_seconds: float = WAIT_SECONDS) -> 
 
 
 def parsed(text: bytes) -> HookInput:
-    """The session and the folder of a hook's JSON object; empty where it is none, or they are none."""
+    """The session and the folder of a hook's JSON object; empty where they are missing or unusable."""
     try:
         said = json.loads(text)
     except (ValueError, RecursionError):
@@ -60,7 +60,7 @@ def _text(value: object, longest: int) -> str:
 
 
 def _read(descriptor: int, deadline: float) -> bytes:
-    """Reads until then, or to the end of an object: the writer may leave the pipe open."""
+    """Read until the deadline, or to the end of an object: the writer may leave the pipe open."""
     read = bytearray()
     while len(read) < _MOST_BYTES:
         if not select.select([descriptor], [], [], max(0.0, deadline - time.monotonic()))[0]:
@@ -84,7 +84,7 @@ _END_SECONDS = 0.2
 # No hook, no pager, no signature check, no prompt, no fetch of what a partial clone lacks: git only reads.
 _SAFE = ("--no-pager", "-c", "core.fsmonitor=false", "-c", "core.quotePath=false", "-c", "log.showSignature=false")
 _VARIABLES = {"GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "GIT_NO_LAZY_FETCH": "1", "LC_ALL": "C"}
-# A git hook that starts a session would else point every question at its own repository.
+# In a git hook these variables would point every command at the hook's repository.
 _ELSEWHERE = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_EXTERNAL_DIFF")
 
 _SUBJECTS = ("log", f"-{COMMITS}", "--no-show-signature", "--encoding=UTF-8", "--format=%s")
@@ -113,7 +113,7 @@ class History:
 
 
 class GitHistory:
-    """Asks git as it is made, and gives what it says when it is wanted. Without git there is no history."""
+    """Starts git, and reads its answers later. Without git there is no history."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -121,11 +121,11 @@ class GitHistory:
         self._changed = _started(folder, _CHANGED)
 
     def history(self, deadline: float) -> History:
-        """Give git's answers until then (``time.monotonic`` seconds); stop it when late, or when it says too much."""
+        """The history by the deadline (``time.monotonic`` seconds); git is stopped then, or if it says too much."""
         subjects, log_was_late = _said(self._subjects, deadline)
         changed, diff_was_late = _said(self._changed, deadline)
         if subjects and changed is None and not diff_was_late:
-            # There are fewer commits than that: what changed in those there are.
+            # The repository has fewer commits: list the changes of all of them.
             changed, diff_was_late = _said(_started(self._folder, _CHANGED_SINCE_THE_FIRST), deadline)
         lines = (subjects or "").splitlines()
         files = dict.fromkeys(path.strip("\n") for path in (changed or "").split("\0"))
@@ -158,7 +158,7 @@ def _started(folder: Path, command: Sequence[str]) -> subprocess.Popen[bytes] | 
 
 
 def _said(process: subprocess.Popen[bytes] | None, deadline: float) -> tuple[str | None, bool]:
-    """Gives the process's output, None if it failed; and whether it was stopped for being late."""
+    """The process's output, None if it failed; and whether it was stopped for being late."""
     if process is None or process.stdout is None:
         return None, False
     read, descriptor, is_late = bytearray(), process.stdout.fileno(), False
@@ -174,13 +174,13 @@ def _said(process: subprocess.Popen[bytes] | None, deadline: float) -> tuple[str
         _stop(process)
     process.stdout.close()
     code = _ended(process)
-    # One that lives on has failed if it said nothing.
+    # A process that lives on without any output has failed.
     failed = not is_cut and (code != 0 if code is not None else not read)
     return None if failed or (is_late and not read) else bytes(read).decode("utf-8", errors="replace"), is_late
 
 
 def _ended(process: subprocess.Popen[bytes]) -> int | None:
-    """Its exit code; None for one that has closed its output and lives on: it is stopped."""
+    """The exit code; None for a process that has closed its output and lives on, which is stopped."""
     with contextlib.suppress(subprocess.TimeoutExpired):
         return process.wait(_END_SECONDS)
     _stop(process)
@@ -193,7 +193,7 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
     if process.returncode is not None:
         return
     with contextlib.suppress(OSError):
-        # What it has started would hold on to the pipe, and go on.
+        # Its child processes would keep the pipe open, and go on.
         if sys.platform == "win32":
             process.kill()
         else:
@@ -220,7 +220,7 @@ class Surroundings:
 
 
 def surroundings(history: History, project_tags: tuple[str, ...]) -> Surroundings:
-    """Gives the surroundings that follow from the history and the tags of the manifests."""
+    """The surroundings, from the history and the tags of the manifests."""
     return Surroundings(
         recent_commits=history.subjects,
         changed_files=history.files,
@@ -234,7 +234,7 @@ SHARE = 0.4
 
 
 def look_around(folder: Path, deadline: float, say: Callable[[str], None]) -> Surroundings:
-    """Reads the folder, well before the deadline (``time.monotonic`` seconds); ``say`` takes hints."""
+    """Read the folder, well before the deadline (``time.monotonic`` seconds); ``say`` takes hints."""
     try:
         place = folder.resolve(strict=True)
     except (OSError, RuntimeError):  # gone, a name that none can have, a loop of links

@@ -1,4 +1,4 @@
-"""``retrieval actors``: who asked and judged, and making their names pseudonyms."""
+"""``retrieval actors``: pseudonyms for actors, and the quarantine of their feedback."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ app = typer.Typer(rich_markup_mode="rich", no_args_is_help=True, epilog=examples
 
 @app.callback()
 def actors() -> None:
-    """Make the names of those who search and judge pseudonyms, or keep what they judge from counting."""
+    """Replace actors' names by pseudonyms, or exclude their feedback."""
 
 
 @app.command(epilog=examples(*EXAMPLES))
@@ -38,10 +38,10 @@ def pseudonymise(
     actor: Actor,
     as_json: Json = False,
 ) -> None:
-    """Replace an actor's name in recorded searches and feedback by a pseudonym.
+    """Replace an actor's name by a pseudonym in recorded searches and feedback.
 
-    It is random: nothing leads back to the name. The sessions are forgotten;
-    the words that were searched for, and notes, stay as they are.
+    The pseudonym is random: nothing leads back to the name. Names of
+    sessions are removed; the words of queries, and notes, stay as they are.
     """
 
     def shown(done: Pseudonymised) -> str:
@@ -59,7 +59,7 @@ def quarantine(
     reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why, to be looked up later.")] = "",
     as_json: Json = False,
 ) -> None:
-    """Keep an actor's feedback from counting: what was said, and what will be.
+    """Exclude an actor's past and future feedback.
 
     The events are kept, with the weights that were given.
     """

@@ -45,7 +45,7 @@ def analysts(context: typer.Context) -> None:
 
 @app.command(epilog=examples(*EXAMPLES))
 def add(context: typer.Context, *, login: Login, only_sql: Sql = False, as_json: Json = False) -> None:
-    """Let a login see the tenant; it writes nothing.
+    """Let a login read the tenant's figures; it writes nothing.
 
     RETRIEVAL_DATABASE_URL must be of the login that set up the schema.
     """
@@ -57,7 +57,7 @@ def add(context: typer.Context, *, login: Login, only_sql: Sql = False, as_json:
 @app.command("delete", hidden=True)
 @app.command(epilog=examples("retrieval analysts remove ann"))
 def remove(context: typer.Context, *, login: Login, only_sql: Sql = False, as_json: Json = False) -> None:
-    """Let a login see the tenant no more; the login itself stays."""
+    """Take a login's access to the tenant away; the login itself stays."""
     from retrieval.adapters.store.installation.access import remove_analyst, removing
 
     _change(context, login, remove_analyst, removing, is_run=not only_sql, as_json=as_json)
@@ -71,7 +71,7 @@ def list_analysts(context: typer.Context, *, as_json: Json = False) -> None:
     def shown(found: list[Analyst]) -> Table | str:
         if not found:
             return "no analysts yet; add one with: retrieval analysts add LOGIN"
-        return table(["login", "added"], ((one.login, f"{one.added_at:%Y-%m-%d}") for one in found))
+        return table(["login", "added"], ((analyst.login, f"{analyst.added_at:%Y-%m-%d}") for analyst in found))
 
     answer(context, lambda platform: known(platform.database, platform.tenant_id), shown, as_json=as_json)
 
@@ -85,12 +85,12 @@ def _change(
     is_run: bool,
     as_json: bool,
 ) -> None:
-    """Change what the login sees, or only tell the statements that do it."""
+    """Change the login's access, or only print the statements that do it."""
 
     async def work(platform: Platform) -> list[str]:
         if is_run:
             await change(platform.database, platform.tenant_id, login)
-        return [f"{one};" for one in statements(platform.database.names, platform.tenant_id, login)]
+        return [f"{statement};" for statement in statements(platform.database.names, platform.tenant_id, login)]
 
     def told(lines: list[str]) -> dict[str, object]:
         return {"login": login, "is_run": is_run, "statements": lines}

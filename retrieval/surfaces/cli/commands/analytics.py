@@ -65,7 +65,7 @@ def analytics(
 ) -> None:
     """Show figures about searches, items, exploration and feedback.
 
-    The same stands in the database, for analysts, as analytics_VIEW.
+    Analysts find the same in the database, as the view analytics_VIEW.
     """
     from retrieval.surfaces.refused_values import age_or_time, time_of
 
@@ -88,18 +88,18 @@ def analytics(
 
 def told(found: AnalyticsTable | list[AnalyticsView]) -> list[dict[str, Any]]:
     """Plain JSON values: an object a row, or a view."""
-    return [one.as_dict() for one in found] if isinstance(found, list) else found.as_dicts()
+    return [view.as_dict() for view in found] if isinstance(found, list) else found.as_dicts()
 
 
 def shown(found: AnalyticsTable | list[AnalyticsView]) -> str | Table | Iterator[str | Table]:
     """The views, or the rows of one."""
     if isinstance(found, list):
-        return table(["view", "what it shows"], ((one.name, one.about) for one in found))
+        return table(["view", "what it shows"], ((view.name, view.about) for view in found))
     return rows_of(found) if len(found) else "nothing to show for that period and collection"
 
 
 def rows_wanted(limit: int | None, *, is_whole: bool) -> int | None:
-    """The number of rows: the one asked for; else a table is cut, and output for programs is whole (None)."""
+    """The most rows: as given; otherwise a table is cut, and output for programs is complete (None)."""
     return limit if limit is not None or is_whole else SHOWN
 
 
@@ -136,8 +136,8 @@ def print_csv(found: AnalyticsTable | list[AnalyticsView]) -> None:
     writer = csv.writer(sys.stdout, lineterminator="\n")
     if isinstance(found, list):
         writer.writerow(["view", "about"])
-        writer.writerows((one.name, one.about) for one in found)
+        writer.writerows((view.name, view.about) for view in found)
         return
     writer.writerow(found.columns)
     for row in found.as_dicts():
-        writer.writerow(json.dumps(one) if isinstance(one, dict | list) else one for one in row.values())
+        writer.writerow(json.dumps(value) if isinstance(value, dict | list) else value for value in row.values())

@@ -1,4 +1,4 @@
-"""``retrieval collections``: what there is to search, and what it can be filtered by fast."""
+"""``retrieval collections``: lists collections, changes their settings, exports, imports and removes them."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ app = typer.Typer(rich_markup_mode="rich", epilog=examples(EXAMPLES[0]))
 def collections(context: typer.Context, *, as_json: Json = False) -> None:
     """List the collections with their size and settings.
 
-    Pending items wait for their vector: words find them already. Ingest them again to embed them.
+    Pending items wait for their vectors; searches by words find them already. Ingest them again to embed them.
     """
     if context.invoked_subcommand is not None:
         return
@@ -92,10 +92,8 @@ def filterable(
     wanted = filterable_of(attributes or ())
 
     async def ask(found: Collection) -> dict[str, str]:
-        if drop:
-            await found.make_unfilterable(drop)
-        if wanted:
-            await found.make_filterable(wanted)
+        if wanted or drop:
+            await found.make_filterable(wanted, drop=drop or ())
         return dict((await found.info()).filterable)
 
     def shown(declared: dict[str, str]) -> Table | str:
@@ -114,14 +112,13 @@ def half_life(
     days: Annotated[float, typer.Argument(metavar="DAYS", help="1/24 to 36500; 30 at first.", show_default=False)],
     as_json: Json = False,
 ) -> None:
-    """Let feedback lose half its weight in so many days.
+    """Set in how many days feedback loses half its weight.
 
-    What was learned so far is computed anew; the tenant's feedback waits
-    meanwhile.
+    The statistics are computed again; the tenant's new feedback waits meanwhile.
     """
     answer(
         context,
-        of_collection(collection, lambda found: found.set_half_life(days)),
+        of_collection(collection, lambda found: found.set_learning(half_life_days=days)),
         lambda _: f"feedback of {collection} halves in {days:g} days",
         as_json=as_json,
         told=lambda _: {"collection": collection, "half_life_days": days},
@@ -138,13 +135,13 @@ def daily_cap(
     ],
     as_json: Json = False,
 ) -> None:
-    """Let so many events of one actor count in a day.
+    """Set how many events of one actor count in a day.
 
-    What came beyond the cap before stays as it is.
+    Events that are stored already stay as they are.
     """
     answer(
         context,
-        of_collection(collection, lambda found: found.set_daily_cap(events)),
+        of_collection(collection, lambda found: found.set_learning(daily_cap=events)),
         lambda _: f"of each actor, {events:,} events a day count in {collection}",
         as_json=as_json,
         told=lambda _: {"collection": collection, "daily_cap": events},
@@ -168,9 +165,9 @@ def neighbours(
     none: Annotated[bool, typer.Option("--none", help="Index every item by itself again.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Show by which neighbours the items of a collection are indexed, or change it.
+    """Show the neighbours that a collection's items are indexed with, or change them.
 
-    What is stored is indexed anew; searches and writes go on meanwhile.
+    Stored items are indexed again; searches and writes go on meanwhile.
     """
     if not before and not after:
         raise InvalidRequestError("--before or --after must be above 0; for no neighbours give --none")
@@ -234,9 +231,9 @@ def remove(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Remove a collection with all that is its own. Nothing brings it back.
+    """Remove a collection. Nothing brings it back.
 
-    Its items go, its profiles and models, recorded searches and feedback.
+    Its items, profiles, models, recorded searches and feedback are deleted.
     """
     if not yes and (as_json or not console(stderr=True).is_terminal):
         raise InvalidRequestError(f"nobody can be asked whether to remove {collection!r:.80}; give --yes to remove it")
@@ -271,8 +268,8 @@ def export_(
 ) -> None:
     """Write a collection into a file: items with vectors, memories, profiles, records.
 
-    One JSON object a line; packed where the file's name ends with .gz. It
-    is of one moment, while searches and writes go on.
+    One JSON object a line; compressed where the file's name ends with .gz.
+    The export is a snapshot: searches and writes go on.
     """
     if file == "-" and as_json:
         raise InvalidRequestError("standard output takes the collection or --json, not both; name a file")
@@ -304,9 +301,9 @@ def import_(
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Make a collection of an exported file, for any tenant of any machine: all of it, or nothing.
+    """Make a collection from an exported file, on any machine, for any tenant: all of it, or nothing.
 
-    Nothing is embedded and paid again: vectors, ids, profiles, searches, feedback and models come along.
+    Nothing is embedded again: the file holds vectors, ids, profiles, searches, feedback and models.
     """
 
     async def work(platform: Platform) -> Moved:

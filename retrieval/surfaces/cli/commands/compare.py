@@ -1,4 +1,4 @@
-"""``retrieval compare``: what another profile would have earned, before anybody switches to it."""
+"""``retrieval compare``: the reward that another profile would have earned on recorded searches."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def print_comparison(out: Console, found: ProfileComparison) -> None:
-    """Print what was looked at, the estimates, how far they carry, and the verdict."""
+    """Print the basis of the comparison, the estimates, their limits, and the verdict."""
     first, second = found.names
     unrated = "left out" if found.default_reward is None else f"counted as {found.default_reward:g}"
     out.print(
@@ -42,7 +42,7 @@ def print_comparison(out: Console, found: ProfileComparison) -> None:
 
 
 def print_interleaved(out: Console, found: InterleavedComparison) -> None:
-    """Print who won how often, and the verdict."""
+    """Print how often each profile won, and the verdict."""
     first, second = found.names
     preference = found.preference
     out.print(
@@ -65,23 +65,23 @@ def print_interleaved(out: Console, found: InterleavedComparison) -> None:
 
 
 def estimates_table(found: ProfileComparison) -> Table:
-    """A row an estimator: the mean reward of a hit under either profile, and the difference."""
+    """A row for each estimator: the mean reward of a hit under either profile, and the difference."""
     first, second = found.names
     rows = [
         (
-            f"{one.estimator.value.upper()}{f', weights clipped at {CLIP:g}' if one.is_clipped else ''}",
-            _text(one.first),
-            _text(one.second),
-            _text(one.difference, "+"),
+            f"{estimate.estimator.value.upper()}{f', weights clipped at {CLIP:g}' if estimate.is_clipped else ''}",
+            _text(estimate.first),
+            _text(estimate.second),
+            _text(estimate.difference, "+"),
         )
-        for one in found.estimates
+        for estimate in found.estimates
     ]
     columns = ["mean reward of a hit", first, second, "difference"]
     return table(columns, rows, right=columns[1:])
 
 
 def weights_table(names: tuple[str, str], weighings: tuple[Weighing, Weighing]) -> Table:
-    """A row a profile: what its estimates rest on."""
+    """A row for each profile: the basis of its estimates."""
     columns = [
         "weights", "searches", "rated hits", "effective sample", "mean (expected)", "largest", "without support",
     ]  # fmt: skip
@@ -163,11 +163,11 @@ def compare(
 ) -> None:
     """Compare two profiles on recorded searches and their feedback.
 
-    What each profile would have shown is worked out from the recorded
-    candidates; what that would have earned is estimated from what was shown
-    and with what probability. Below an effective sample size of 200, or where
-    the recorded policy could not show what a profile shows, nothing is
-    concluded.
+    What each profile would have shown follows from the recorded candidates;
+    the reward for that is estimated from the hits that were shown, and from
+    the probabilities of showing them. Below an effective sample size of
+    200, or where the recorded policy could not show what a profile shows,
+    nothing is concluded.
     """
     from datetime import UTC, datetime
 

@@ -38,9 +38,9 @@ app = typer.Typer(
 
 @app.callback(invoke_without_command=True)
 def db(context: typer.Context) -> None:
-    """Set up the database, bring it up to date, or ask how it stands.
+    """Set up the database, upgrade it, or show its state.
 
-    All of them work on RETRIEVAL_DATABASE_URL, else on the embedded PostgreSQL, which is started.
+    Each command works on RETRIEVAL_DATABASE_URL, or else on the embedded PostgreSQL, which it starts.
     """
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
@@ -92,7 +92,7 @@ def downgrade(
 
 @app.command(epilog=examples("retrieval db status --json"))
 def status(context: typer.Context, *, as_json: Json = False) -> None:
-    """Tell which revision the schema has and which one this program needs.
+    """Show the schema's revision and the one that this program needs.
 
     The exit code is 0 when they are the same and 1 when they are not.
     """
@@ -133,9 +133,9 @@ def upgrade_server(
 ) -> None:
     """Move the embedded server's data to the PostgreSQL that is installed now.
 
-    They are saved with the former version's programs and restored beside;
-    the former data stay, renamed. What was set in their postgresql.conf or
-    by ALTER SYSTEM is not taken along.
+    The data are saved with the former version's programs and restored in a
+    new folder; the former data stay, renamed. Settings of postgresql.conf
+    and ALTER SYSTEM are not taken along.
     """
     from retrieval.adapters.store.installation.backup import upgrade_server as upgraded
     from retrieval.adapters.store.installation.embedded.place import default_home
@@ -159,7 +159,7 @@ BackupFolder = Annotated[Path, typer.Argument(metavar="FOLDER", help="The folder
 def backup(context: typer.Context, *, folder: BackupFolder, as_json: Json = False) -> None:
     """Save the whole database, every tenant's data, in a new folder, while it serves.
 
-    What was written is read again. The folder holds the logins' password hashes: keep it as you keep the database.
+    The backup is read again to verify it. The folder holds the logins' password hashes: protect it like the database.
     """
     from retrieval.adapters.store.installation.backup import back_up, check_folder
     from retrieval.adapters.store.installation.embedded.place import check_is_made, default_home
@@ -205,7 +205,7 @@ def _size(found: Backup) -> str:
 
 
 def _spinner(text: str) -> AbstractContextManager[object]:
-    """Something that turns meanwhile, on a terminal."""
+    """A spinner, on a terminal."""
     terminal = console(stderr=True)
     return terminal.status(text) if terminal.is_terminal else nullcontext()
 

@@ -1,4 +1,4 @@
-"""``retrieval doctor`` and ``status``: what is wrong with an installation, and how everything stands."""
+"""``retrieval doctor`` and ``status``: what is wrong with an installation, and its present state."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ EXAMPLES = (
 )
 
 _MENDING = (("jobs", "run"), ("reindex",), ("db", "upgrade"))
-"""The commands that ``--fix`` runs: each only makes again what follows from what is stored."""
+"""The commands that ``--fix`` runs: each only rebuilds what follows from stored data."""
 
 _MARKS = {"ok": ("✓", "green"), "advice": ("·", "cyan"), "warning": ("!", "yellow"), "error": ("✗", "bold red")}
 _INDENT = "    "
@@ -82,7 +82,7 @@ def doctor(
 
 
 def _mend(state: State, found: Diagnosis, *, yes: bool) -> bool:
-    """Run the commands that mend what was found; tells whether there was one.
+    """Run the commands that mend findings; gives whether there was any.
 
     Raises ``InvalidRequestError`` where nobody can be asked.
     """
@@ -103,7 +103,7 @@ def _mend(state: State, found: Diagnosis, *, yes: bool) -> bool:
 
 
 def mending(finding: Finding) -> tuple[str, ...] | None:
-    """The words of the program's command that mends the finding; None where what to do is left to a person."""
+    """The words of the command that mends the finding; None where a person has to decide."""
     if not finding.mend.startswith("retrieval ") or any(character in finding.mend for character in ";,:"):
         return None
     words = tuple(shlex.split(finding.mend)[1:])
@@ -111,7 +111,7 @@ def mending(finding: Finding) -> tuple[str, ...] | None:
 
 
 def diagnosis(state: State, collection: str | None, *, deep: bool = False) -> Diagnosis:
-    """The findings of an examination; of a database that does not open, what is known without it."""
+    """The findings of an examination; of a database that does not open, the findings that need no connection."""
     from datetime import UTC, datetime
 
     from retrieval.services.doctor import diagnose_closed, examine
@@ -126,7 +126,7 @@ def diagnosis(state: State, collection: str | None, *, deep: bool = False) -> Di
 
 
 def print_diagnosis(found: Diagnosis) -> None:
-    """A line a finding, the worst first, and below it what to do; at the end how many there are of each."""
+    """A line for each finding, the worst first, with the remedy below it; at the end the number of each severity."""
     out = console()
     for finding in found.findings:
         for line in finding_lines(finding, encoding=out.encoding):
@@ -150,7 +150,7 @@ def summary(found: Diagnosis) -> str:
     """``1 error, 2 warnings, 1 piece of advice, 12 ok``."""
     from collections import Counter
 
-    numbers = Counter(one.severity.value for one in found.findings)
+    numbers = Counter(finding.severity.value for finding in found.findings)
     words = {"error": "errors", "warning": "warnings", "advice": "pieces of advice", "ok": "ok"}
     single = {"error": "error", "warning": "warning", "advice": "piece of advice", "ok": "ok"}
     return ", ".join(
@@ -162,11 +162,11 @@ STATUS_EXAMPLES = ("retrieval status", "retrieval status --json")
 
 
 def status(context: typer.Context, *, as_json: Json = False) -> None:
-    """Show the collections, their indexes, what waits, what ran, and the recall.
+    """Show the collections, their indexes, pending work, the last runs of jobs, and the recall.
 
-    Pending items wait for their vector: words find them already. Recall is
-    the share of the true nearest items that the index found when the job
-    last measured it.
+    Pending items wait for their vectors; searches by words find them
+    already. Recall is the share of the true nearest items that the index
+    found when the job last measured it.
     """
     from retrieval.services.collections import collection_statuses
     from retrieval.surfaces.cli.run import answer
@@ -190,7 +190,7 @@ def status(context: typer.Context, *, as_json: Json = False) -> None:
 
 
 def collections_table(found: list[CollectionStatus]) -> Table:
-    """A row a collection; what waits has a column where something waits."""
+    """A row for each collection; pending work has a column where there is any."""
     return table(
         ["collection", "documents", "pending", "weights", "space", "index", "recall"],
         (
@@ -210,7 +210,7 @@ def collections_table(found: list[CollectionStatus]) -> Table:
 
 
 def lost_lines(found: list[CollectionStatus]) -> list[str]:
-    """A line a collection of which searches were not recorded, and why."""
+    """A line for each collection with unrecorded searches, and why they were not recorded."""
     return [
         f"{plain(one.name)}: {count(sum(one.unrecorded.values()), 'search')} not recorded ("
         + ", ".join(f"{reason} {number:,}" for reason, number in one.unrecorded.items())
@@ -234,12 +234,12 @@ def index_text(index: IndexStatus) -> str:
     return f"HNSW, {'valid' if index.valid else 'INVALID'}, {index.bytes / 1e6:,.1f} MB{rows}"
 
 
-def recall_text(one: CollectionStatus) -> str | None:
+def recall_text(status: CollectionStatus) -> str | None:
     """The measured recall, with how many samples it rests on; None where there is none."""
-    samples = sum(each.samples for each in one.recall)
+    samples = sum(each.samples for each in status.recall)
     if not samples:
         return None
-    mean = sum(each.recall * each.samples for each in one.recall) / samples
+    mean = sum(each.recall * each.samples for each in status.recall) / samples
     return f"{mean:.3f} of {samples}"
 
 

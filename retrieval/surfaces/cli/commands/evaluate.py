@@ -1,4 +1,4 @@
-"""``retrieval evaluate``: how good a collection's searches are."""
+"""``retrieval evaluate``: the quality of a collection's searches on judged queries."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def print_report(out: Console, evaluated: CollectionReport, *, per_query: bool = False) -> None:
-    """Print the means by variant, the comparisons, and what to mind about them."""
+    """Print the means by variant, the comparisons, and their notes."""
     report = evaluated.report
     unjudged = f"; {report.unjudged} without judgements left out" if report.unjudged else ""
     out.print(f"{count(report.queries, 'judged query')}{unjudged}", soft_wrap=True)
@@ -48,50 +48,50 @@ def means_table(report: Report) -> Table:
         ["variant", *report.metrics, "without hits", "median ms", "p95 ms"],
         (
             (
-                one.variant,
-                *(one.means[metric] for metric in report.metrics),
-                one.without_results,
-                f"{one.median_ms:.1f}",
-                f"{one.p95_ms:.1f}",
+                variant.variant,
+                *(variant.means[metric] for metric in report.metrics),
+                variant.without_results,
+                f"{variant.median_ms:.1f}",
+                f"{variant.p95_ms:.1f}",
             )
-            for one in report.variants
+            for variant in report.variants
         ),
         right=("median ms", "p95 ms"),
     )
 
 
 def print_comparisons(out: Console, comparisons: Sequence[Comparison], metric: str) -> None:
-    """Print what one variant is compared with, a row each, with interval and p-value; all on the same queries."""
+    """Print a row for each variant that one is compared with, with interval and p-value; all on the same queries."""
     ours = comparisons[0]
     out.print()
     out.print(f"{metric} of {ours.name_a}, {ours.mean_a:.4f}, against", soft_wrap=True)
     columns = ["", "mean", "difference", "95 % interval", "p", "significant"]
     rows = (
         (
-            one.name_b,
-            one.mean_b,
-            f"{one.difference:+.4f}",
-            f"{one.low:+.4f} to {one.high:+.4f}",
-            one.p_value,
-            one.significant,
+            comparison.name_b,
+            comparison.mean_b,
+            f"{comparison.difference:+.4f}",
+            f"{comparison.low:+.4f} to {comparison.high:+.4f}",
+            comparison.p_value,
+            comparison.significant,
         )
-        for one in comparisons
+        for comparison in comparisons
     )
     out.print(table(columns, rows, right=columns[2:4]))
 
 
 def per_query_table(report: Report) -> Table:
-    """A row a query and metric, a column a variant."""
+    """A row for each query and metric, a column for each variant."""
     rows: list[Sequence[object]] = [
-        (query_id, metric, *(one.per_query[metric][query_id] for one in report.variants))
+        (query_id, metric, *(variant.per_query[metric][query_id] for variant in report.variants))
         for query_id in report.variants[0].per_query[report.metrics[0]]
         for metric in report.metrics
     ]
-    return table(["query", "metric", *(one.variant for one in report.variants)], rows)
+    return table(["query", "metric", *(variant.variant for variant in report.variants)], rows)
 
 
 def print_notes(out: Console, notes: Mapping[str, int]) -> None:
-    """Print what the searches had to say, and how many of them said it."""
+    """Print the notes of the searches, each with the number of searches."""
     for note, times in notes.items():
         searches = count(times, "search")
         out.print(plain(f"note ({searches}): {note}"), soft_wrap=True)

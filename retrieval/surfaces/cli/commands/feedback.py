@@ -1,4 +1,4 @@
-"""``retrieval feedback``: how good a hit was, one by one or from a file."""
+"""``retrieval feedback``: verdicts on hits, one by one or from a file."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ class Refused:
 
     number: int = 0
     first: list[str] = field(default_factory=list)
-    """The faults of the first ``SHOWN`` of them."""
+    """The faults of the first ``SHOWN`` lines."""
 
     def add(self, texts: Sequence[str]) -> None:
-        """Count them, and keep those that will be shown."""
+        """Count the bad lines, and keep those that will be shown."""
         self.number += len(texts)
         self.first += texts[: SHOWN - len(self.first)]
 
@@ -41,7 +41,7 @@ class Refused:
 def judge_one(
     state: State, names: Sequence[str], collection: str | None, record: Mapping[str, Any], *, as_json: bool
 ) -> None:
-    """Store the event that the arguments describe, and print what became of it. Raises ``RetrievalError``."""
+    """Store the event that the arguments describe, and print the outcome. Raises ``RetrievalError``."""
     wanted = 2 if collection is None else 1
     if len(names) != wanted:
         raise InvalidRequestError(
@@ -64,7 +64,7 @@ def judge_one(
 
 
 def judge_file(state: State, file: str, *, others: bool, as_json: bool) -> None:
-    """Store the file's events but for the lines that cannot be used; raises ``RetrievalError`` at the end for those."""
+    """Store the events of a file; raises ``RetrievalError`` at the end if there were lines that cannot be used."""
     if others:
         raise InvalidRequestError("a file says everything itself; leave the other arguments out")
     lines = read_feedback(file)
@@ -167,8 +167,7 @@ def feedback(
 ) -> None:
     """Say how good a hit of a search was, or an item in a situation.
 
-    Said twice it counts once; a later verdict of the same actor replaces
-    the earlier one.
+    The same verdict counts once; a later verdict of the same actor replaces the earlier one.
 
     In a file each line has item_id, reward or helpful, and retrieval_id or
     collection; lines that cannot be used are named, and the others stored.

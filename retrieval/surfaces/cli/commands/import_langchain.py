@@ -1,4 +1,4 @@
-"""``retrieval import-langchain``: a store of langchain-postgres into a collection."""
+"""``retrieval import-langchain``: copies a store of langchain-postgres into a collection."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ def import_langchain(
     """Copy a store of langchain-postgres: ids, texts, metadata and vectors.
 
     Nothing is embedded anew, so the collection has to have the embedder
-    that made the vectors. What is there already and the same is left
-    alone: a copy that was interrupted is completed by another.
+    that made the vectors. Documents that are there already are left alone:
+    run an interrupted copy again to complete it.
     """
     from retrieval.adapters.readers.langchain_postgres import LangChainStore
     from retrieval.surfaces.cli.output import console, print_json

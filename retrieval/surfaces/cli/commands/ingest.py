@@ -11,7 +11,6 @@ from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from shlex import quote as quoted
-from types import TracebackType
 from typing import Annotated, Any, NoReturn, Self, TextIO
 
 import typer
@@ -170,9 +169,7 @@ class RejectedLines:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stack.close()
 
     def add(self, line: InputLine) -> None:

@@ -1,4 +1,4 @@
-"""``retrieval items``: single items of a collection, looked at and changed."""
+"""``retrieval items``: shows, stores, changes and deletes single items of a collection."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ app = typer.Typer(rich_markup_mode="rich", no_args_is_help=True, epilog=examples
 
 @app.callback()
 def items() -> None:
-    """Look at single items of a collection, and change them."""
+    """Show single items of a collection, and change them."""
 
 
 @app.command(epilog=examples(*GET))
@@ -81,7 +81,10 @@ def list_items(
     conditions = where_of(where or ())
 
     def shown(page: list[StoredItem]) -> Iterator[Table | str]:
-        rows = [(one.item.item_id, one.item.title, one.item.status, one.updated_at.date(), one.version) for one in page]
+        rows = [
+            (stored.item.item_id, stored.item.title, stored.item.status, stored.updated_at.date(), stored.version)
+            for stored in page
+        ]
         yield table(["item", "title", "status", "changed", "version"], rows)
         if len(page) == limit:
             yield f"there may be more: --after {page[-1].item.item_id}"
@@ -102,7 +105,7 @@ def put(
     is_new: Annotated[bool, typer.Option("--new", help="Only if there is no such item.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Store one item, new or whole in place of the one of its id."""
+    """Store one item; it replaces the item of its id as a whole."""
     from retrieval.domain.errors import InvalidRequestError
 
     if is_new and version is not None:
@@ -149,14 +152,9 @@ def delete(
     if version is not None and len(item_ids) != 1:
         raise InvalidRequestError("--if-version is one item's; give one id with it")
 
-    async def ask(found: Collection) -> int:
-        if version is not None:
-            return int(await found.remove(item_ids[0], version=version))
-        return await found.delete(item_ids)
-
     answer(
         context,
-        of_collection(collection, ask),
+        of_collection(collection, lambda found: found.delete(item_ids, version=version)),
         lambda deleted: f"{count(deleted, 'item')} removed",
         as_json=as_json,
         told=lambda deleted: {"deleted": deleted},

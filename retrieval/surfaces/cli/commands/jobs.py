@@ -1,4 +1,4 @@
-"""``retrieval jobs``, ``worker`` and ``reindex``: what runs in the background, listed, run, and done at once."""
+"""``retrieval jobs``, ``worker``, ``reindex`` and ``reembed``: jobs, listed and run."""
 
 from __future__ import annotations
 
@@ -47,10 +47,9 @@ def worker(
 ) -> None:
     """Run jobs for every tenant: embed, index, measure, prune.
 
-    It runs until it is told to end, by ctrl-C or SIGTERM: what runs then
-    finishes its step, and the rest waits for the next worker. Several
-    workers share the work; the jobs of one that was killed are taken up
-    by another.
+    It runs until ctrl-C or SIGTERM: a running job finishes its step, and
+    the rest waits for the next worker. Several workers share the work;
+    another worker takes up the jobs of one that was killed.
     """
     from retrieval.surfaces.cli.run import run
 
@@ -72,14 +71,14 @@ def worker(
 
 
 def show(report: RunReport) -> None:
-    """Say what became of a run, as it ends."""
+    """Print the outcome of a run, as it ends."""
     from retrieval.surfaces.cli.output import console, plain
 
     console().print(plain(sentence(report)), soft_wrap=True)
 
 
 def show_line(report: RunReport) -> None:
-    """Say the same as a JSON object on a line."""
+    """Print the outcome as a JSON object on a line."""
     from retrieval.surfaces.cli.output import print_json_line
 
     print_json_line(report.as_dict())
@@ -96,11 +95,11 @@ REINDEX_EXAMPLES = ("retrieval reindex tickets",)
 
 
 def reindex(context: typer.Context, *, collection: CollectionName, as_json: Json = False) -> None:
-    """Make a collection's index, term counts and weights anew.
+    """Rebuild a collection's index, term counts and weights.
 
-    Searches go on meanwhile, with what there was. A run that was
-    interrupted is completed by running it again. A worker does it regularly
-    where RETRIEVAL_JOBS_SCHEDULE says when.
+    Searches go on meanwhile, with the former index. Run it again to
+    complete an interrupted run. A worker does it regularly if
+    RETRIEVAL_JOBS_SCHEDULE says when.
     """
     from retrieval.jobs.registry import job_named
 
@@ -137,7 +136,9 @@ async def _targets(platform: Platform, name: str | None) -> list[JobTarget]:
     if name is not None:
         collection = await platform.collection(name, create=False)
         return [JobTarget(platform.tenant_id, await collection.refresh())]
-    return [JobTarget(platform.tenant_id, one) for one in await all_collections(platform.database, platform.tenant_id)]
+    return [
+        JobTarget(platform.tenant_id, stored) for stored in await all_collections(platform.database, platform.tenant_id)
+    ]
 
 
 app = typer.Typer(
@@ -147,7 +148,7 @@ app = typer.Typer(
 
 @app.callback(invoke_without_command=True)
 def jobs(context: typer.Context) -> None:
-    """See when jobs run, or run one now.
+    """Show when jobs run, or run one now.
 
     A worker runs them by schedule; RETRIEVAL_JOBS_SCHEDULE changes it.
     """
@@ -183,8 +184,8 @@ def run_now(
 ) -> None:
     """Run a job now, in this process.
 
-    Run twice it does no harm. Where another process is doing the same to a
-    collection, this one leaves it alone and says so.
+    A second run does no harm. A collection that another process runs the
+    same job on is left alone, and the output says so.
     """
     from retrieval.jobs.registry import job_named
 
@@ -197,14 +198,14 @@ def jobs_table(found: list[PlannedJob]) -> Table:
         ["job", "schedule", "last run", "outcome", "next run", "what it does"],
         (
             (
-                one.name,
-                one.schedule or "off",
-                _minute(one.last.started_at) if one.last else None,
-                one.last.outcome if one.last else None,
-                _minute(one.next_at) if one.next_at else None,
-                one.what,
+                job.name,
+                job.schedule or "off",
+                _minute(job.last.started_at) if job.last else None,
+                job.last.outcome if job.last else None,
+                _minute(job.next_at) if job.next_at else None,
+                job.what,
             )
-            for one in found
+            for job in found
         ),
     )
 
@@ -279,10 +280,10 @@ def reembed(
 ) -> None:
     """Move a collection to another embedding space, while it is searched and written.
 
-    With --to it tells the cost, asks, and begins: it embeds every text,
+    With --to it shows the cost, asks, and begins: it embeds every text,
     builds the index, and compares both spaces on recorded questions. Then
-    it waits for 'switch'. 'rollback' returns at once, until the former
-    space is removed. Interrupted, 'run' or a worker goes on.
+    it waits for 'switch'. 'rollback' returns at once, as long as the former
+    space exists. After an interruption, 'run' or a worker goes on.
     """
     pace = {"tokens_a_minute": tokens_a_minute, "tokens_a_day": tokens_a_day}
     if dry_run and to is None:

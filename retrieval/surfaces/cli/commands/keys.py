@@ -1,4 +1,4 @@
-"""``retrieval keys``: what lets programs in over HTTP, as one tenant."""
+"""``retrieval keys``: the API keys of a tenant."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ app = typer.Typer(
 
 @app.callback()
 def keys() -> None:
-    """Make, list and revoke the API keys that let programs in over HTTP.
+    """Make, list and revoke the API keys of HTTP clients.
 
-    A key is the tenant's of --tenant, before the command.
+    A key belongs to one tenant: that of --tenant, before the command.
     """
 
 
@@ -77,7 +77,7 @@ def create(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Make a key and show it, this once: what is stored of it lets nobody in.
+    """Make a key and show it, only this once: the database holds only its hash.
 
     Standard output is the key alone.
     """
@@ -105,13 +105,13 @@ def create(
 
 @app.command("list", epilog=examples("retrieval keys list"))
 def list_keys(context: typer.Context, *, as_json: Json = False) -> None:
-    """List the tenant's keys, without what lets in."""
+    """List the tenant's keys, without their secret parts."""
 
     async def work(platform: Platform) -> tuple[list[ApiKey], datetime]:
         return await platform.keys(), platform.now
 
     def told(found: tuple[list[ApiKey], datetime]) -> list[dict[str, Any]]:
-        return [{**one.as_dict(), "state": one.state(found[1])} for one in found[0]]
+        return [{**key.as_dict(), "state": key.state(found[1])} for key in found[0]]
 
     answer(context, work, _listing, as_json=as_json, told=told)
 
@@ -125,7 +125,7 @@ def revoke(
     ],
     as_json: Json = False,
 ) -> None:
-    """Let a key in no more, for good. A running service takes up to 5 seconds to hear of it."""
+    """Revoke a key for good. A running service may accept it for 5 more seconds."""
     answer(
         context,
         lambda platform: platform.revoke_key(key_id),
@@ -139,7 +139,7 @@ def _listing(found: tuple[list[ApiKey], datetime]) -> Table | str:
     if not keys:
         return "no keys yet; make one with: retrieval keys create NAME"
     columns = ["key", "name", "scopes", "a minute", "a day on an item", "state", "expires", "last used"]
-    listing = table(columns, [_row(one, now) for one in keys])
+    listing = table(columns, [_row(key, now) for key in keys])
     listing.columns[0].no_wrap = True  # it is copied
     return listing
 
@@ -151,7 +151,7 @@ def _row(key: ApiKey, now: datetime) -> list[object]:
 
 
 def _cap(key: ApiKey) -> int | None:
-    """How many of its events on an item count in a day; None where it may send none."""
+    """How many events of the key on one item count in a day; None for a key that may send none."""
     return key.feedback_cap if key.scopes & {Scope.FEEDBACK, Scope.ADMIN} else None
 
 

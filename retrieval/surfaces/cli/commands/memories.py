@@ -43,7 +43,7 @@ app = typer.Typer(rich_markup_mode="rich", no_args_is_help=True, epilog=examples
 
 @app.callback()
 def memories() -> None:
-    """Remember what was said, look at memories, and forget them."""
+    """Remember messages, show memories, and forget them."""
 
 
 @app.command(epilog=examples(*SHOW))
@@ -54,7 +54,7 @@ def show(
     collection: Collection = "memories",
     as_json: Json = False,
 ) -> None:
-    """Show a memory with its links, its access count and what took its place."""
+    """Show a memory with its links, its access count and the memory that superseded it."""
 
     async def work(platform: Platform) -> dict[str, Any]:
         return (await (await _store(platform, collection)).get_memory(memory_id)).as_dict()
@@ -79,7 +79,7 @@ def forget(
 ) -> None:
     """Forget a memory, or all of a user or of a project. Nothing brings them back.
 
-    What was recorded of them bears a pseudonym afterwards.
+    Records of them bear a pseudonym afterwards.
     """
     from retrieval.domain.errors import InvalidRequestError
 
@@ -138,9 +138,9 @@ def remember(
 ) -> None:
     """Store the facts that a language model finds in messages.
 
-    Each message has role and content, and perhaps name. A fact that is known
-    gains a source, and one that contradicts a memory takes its place. The same
-    messages a second time change nothing.
+    Each message has role and content, and perhaps name. A known fact gains
+    a source, and a fact that contradicts a memory supersedes it. The same
+    messages change nothing a second time.
     """
     from retrieval.surfaces.refused_values import time_of
 
@@ -181,13 +181,13 @@ def history(
     def shown(found: list[dict[str, Any]]) -> Table:
         rows = (
             (
-                one["occurred_at"][:16],
-                one["text"],
-                ", ".join(one["links"].get(TURNS, [])),
-                one["metadata"].get("reason", ""),
-                one["memory_id"],
+                memory["occurred_at"][:16],
+                memory["text"],
+                ", ".join(memory["links"].get(TURNS, [])),
+                memory["metadata"].get("reason", ""),
+                memory["memory_id"],
             )
-            for one in found
+            for memory in found
         )
         return table(["said", "memory", "sources", "reason", "id"], rows)
 
@@ -202,8 +202,8 @@ def _report(report: RememberReport) -> list[str | Table]:
     if not report.facts:
         return [f"{said} read; nothing in them to remember", *report.notes]
     rows = [
-        (one.outcome, one.fact, ", ".join(one.sources), one.memory_id or "", one.superseded_id or "", one.reason)
-        for one in report.facts
+        (fact.outcome, fact.fact, ", ".join(fact.sources), fact.memory_id or "", fact.superseded_id or "", fact.reason)
+        for fact in report.facts
     ]
     return [f"{said} read", table(["", "fact", "sources", "id", "superseded", "reason"], rows), *report.notes]
 

@@ -1,4 +1,4 @@
-"""``retrieval models``: what was learned from a collection's feedback, and which of it is used."""
+"""``retrieval models``: the models that were learned from a collection's feedback, and the one in use."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def models(
 ) -> None:
     """List the models of the learned reward, the newest first, or choose one.
 
-    The job 'learn' fits them, and uses one that is surely better than what it
-    replaces on searches it was not fitted on; the reason says what it found.
-    A chosen version stays until another one, or 'latest', is chosen.
+    The job 'learn' fits models, and uses one that is better than the
+    present one on searches it was not fitted on; the reason says what it
+    found. A chosen version stays until another one, or 'latest', is chosen.
     """
 
     async def ask(found: Collection) -> tuple[list[StoredModel], int]:
@@ -48,7 +48,7 @@ def models(
         return f"nothing was learned yet; with feedback there, run: retrieval jobs run learn --collection {collection}"
 
     def told(answered: tuple[list[StoredModel], int]) -> dict[str, object]:
-        return {"used": answered[1], "models": [one.as_dict() for one in answered[0]]}
+        return {"used": answered[1], "models": [model.as_dict() for model in answered[0]]}
 
     answer(context, of_collection(collection, ask), shown, as_json=as_json, told=told)
 
@@ -68,7 +68,14 @@ def _table(found: list[StoredModel], used: int) -> Table:
     return table(
         ["version", "used", "kind", "verdicts", "made", "reason"],
         (
-            (one.version, one.version == used, one.kind, one.events, f"{one.created_at:%Y-%m-%d %H:%M}", one.reason)
-            for one in found
+            (
+                model.version,
+                model.version == used,
+                model.kind,
+                model.events,
+                f"{model.created_at:%Y-%m-%d %H:%M}",
+                model.reason,
+            )
+            for model in found
         ),
     )

@@ -1,4 +1,4 @@
-"""``retrieval profiles``: how a collection is searched, how it was, and what another profile would show."""
+"""``retrieval profiles``: the versions of a collection's profile, and previews of others."""
 
 from __future__ import annotations
 
@@ -62,8 +62,10 @@ def list_profiles(
     """List the versions, the newest first."""
 
     def shown(found: list[StoredProfile]) -> Table:
-        rows = ((one.version, one.is_active, _legs(one.profile), f"{one.created_at:%Y-%m-%d %H:%M}", one.note)
-                for one in found)  # fmt: skip
+        rows = (
+            (made.version, made.is_active, _legs(made.profile), f"{made.created_at:%Y-%m-%d %H:%M}", made.note)
+            for made in found
+        )
         return table(["version", "used", "weights", "made (UTC)", "note"], rows)
 
     answer(context, of_collection(collection, lambda found: found.profiles(limit=limit)), shown, as_json=as_json)
@@ -158,7 +160,7 @@ def preview(
     generated: Generated = False,
     as_json: Json = False,
 ) -> None:
-    """Show what each profile finds: what comes in, goes out and moves, and why.
+    """Show what each profile finds: which hits enter, leave and move, and why.
 
     Nothing is recorded and nothing is changed.
     """
@@ -182,22 +184,27 @@ def preview(
             context=asked,
         )
 
-    answer(context, work, lambda found: [line for one in found.previews for line in lines(one)], as_json=as_json)
+    answer(
+        context,
+        work,
+        lambda found: [line for shown in found.previews for line in lines(shown)],
+        as_json=as_json,
+    )
 
 
-def lines(one: ProfilePreview) -> Iterator[str]:
-    """The hits of a profile, a line each, then those that went out."""
-    yield f"{one.name}:"
-    for shown in one.hits:
+def lines(preview: ProfilePreview) -> Iterator[str]:
+    """The hits of a profile, a line each, then the hits that left."""
+    yield f"{preview.name}:"
+    for shown in preview.hits:
         yield f"  {shown.hit.rank:>2}. {shown.hit.item_id}  {shown.hit.title}  ({shown.why})"
-    for gone in one.left:
+    for gone in preview.left:
         yield f"   –  {gone.hit.item_id}  {gone.hit.title}  ({gone.why})"
-    for note in one.notes:
+    for note in preview.notes:
         yield f"  note: {note}"
 
 
 def _legs(profile: Profile) -> str:
-    """``dense 0.6, lexical 0.4``: what makes the score."""
+    """``dense 0.6, lexical 0.4``: the weights of the score."""
     return ", ".join(f"{name} {weight:g}" for name, weight in profile.weights.items())
 
 

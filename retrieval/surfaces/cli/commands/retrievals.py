@@ -1,4 +1,4 @@
-"""``retrieval retrievals`` and ``replay``: the searches as they were recorded, and one looked at again."""
+"""``retrieval retrievals`` and ``replay``: recorded searches, and the replay of one."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ app = typer.Typer(rich_markup_mode="rich", no_args_is_help=True, epilog=examples
 
 @app.callback()
 def retrievals() -> None:
-    """List what was searched for, or show one search: in what situation, and what it showed."""
+    """List recorded searches, or show one with its situation and its hits."""
 
 
 @app.command("list", epilog=examples(*LIST))
@@ -63,10 +63,10 @@ def show(
     answer(context, lambda platform: platform.retrieval(retrieval_id), lines, as_json=as_json)
 
 
-def summary_line(one: RetrievalSummary) -> str:
+def summary_line(summary: RetrievalSummary) -> str:
     """Identifier, moment, hits, query: on one line, so that the identifier can be copied."""
-    hits = f"{one.hits} {'hit' if one.hits == 1 else 'hits'}"
-    return f"{one.retrieval_id}  {one.retrieved_at:%Y-%m-%d %H:%M:%S} UTC  {hits}  {one.query}"
+    hits = f"{summary.hits} {'hit' if summary.hits == 1 else 'hits'}"
+    return f"{summary.retrieval_id}  {summary.retrieved_at:%Y-%m-%d %H:%M:%S} UTC  {hits}  {summary.query}"
 
 
 def lines(found: RecordedRetrieval) -> Iterator[str | Table]:
@@ -80,7 +80,10 @@ def lines(found: RecordedRetrieval) -> Iterator[str | Table]:
     yield f"{found.retrieval_time_ms:.1f} ms, policy {found.policy}, {found.candidates:,} candidates on record"
     yield from (f"note: {note}" for note in found.notes)
     if found.impressions:
-        rows = ((one.rank, one.item_id, one.score, one.slot.value, one.propensity) for one in found.impressions)
+        rows = (
+            (impression.rank, impression.item_id, impression.score, impression.slot.value, impression.propensity)
+            for impression in found.impressions
+        )
         yield table(["rank", "item", "score", "slot", "propensity"], rows)
 
 
@@ -96,8 +99,7 @@ def replay(
 ) -> None:
     """Recompute a recorded ranking, and say where and why today's answer differs.
 
-    The ranking follows from what was recorded: candidates, scores, ranks,
-    profile. Then the search is asked again, without being recorded.
+    The ranking follows from the record: candidates, scores, ranks, profile. Then the search runs again, unrecorded.
     """
 
     async def work(platform: Platform) -> Replay:
@@ -125,8 +127,15 @@ def differences_table(found: Replay) -> Table:
     return table(
         ["item", "rank then", "now", "score then", "now", "why"],
         (
-            (one.item_id, one.rank_then, one.rank_now, one.score_then, one.score_now, "; ".join(one.why))
-            for one in found.differences
+            (
+                difference.item_id,
+                difference.rank_then,
+                difference.rank_now,
+                difference.score_then,
+                difference.score_now,
+                "; ".join(difference.why),
+            )
+            for difference in found.differences
         ),
         right=("rank then", "now", "score then"),
     )

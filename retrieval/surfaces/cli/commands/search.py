@@ -1,4 +1,4 @@
-"""``retrieval search``: ask a collection."""
+"""``retrieval search``, ``complete`` and ``passages``: searches of a collection."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def snippet_line(snippet: Snippet) -> Text:
 
 
 def explanation_table(explanation: Explanation) -> Table:
-    """A row a leg, and the sum, which is the score."""
+    """A row for each leg, and their sum, the score."""
     parts = explanation.contributions
     shown = [round(part.value, _DIGITS) for part in parts]
     contribution = f"contribution ({explanation.fusion})"
@@ -103,7 +103,7 @@ def explanation_table(explanation: Explanation) -> Table:
         right=("weight", contribution),
     )
     made.add_section()
-    # The sum of what is shown, so that a reader who adds up the column finds it, to the last digit.
+    # The sum of the rounded figures, so that the column adds up to the last digit.
     made.add_row("score", "", "", "", f"{sum(shown):.{_DIGITS}f}", style="bold")
     return made
 
@@ -264,10 +264,10 @@ def passages(
     session: Session = "",
     as_json: Json = False,
 ) -> None:
-    """Print what a collection says about a question, as text for a prompt.
+    """Print the passages about a question, as text for a prompt.
 
-    The hits in their order, as far as there is room, then the chunks beside
-    them; chunks of a document that follow one another become one passage.
+    The hits come in their order, as far as there is room, then the chunks
+    next to them; consecutive chunks of a document become one passage.
     """
     from retrieval.surfaces.cli.output import console, print_json
     from retrieval.surfaces.cli.run import run

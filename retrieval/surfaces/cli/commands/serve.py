@@ -29,7 +29,7 @@ _NEXT_LOCAL = "try, in another terminal: curl {url}/v1/collections"
 
 
 class LogFormat(StrEnum):
-    """How a record of the log becomes a line."""
+    """The format of log records."""
 
     TEXT = "text"
     JSON = "json"
@@ -53,13 +53,12 @@ def serve(
 ) -> None:
     """Serve everything over HTTP: collections, search, feedback, tickets.
 
-    Programs come with a key (see: retrieval keys create), which says
-    whose data they see and what they may do; --insecure-local asks for
-    none, and serves programs of this machine alone. What there is to
-    call stands at /docs.
+    Clients send an API key (see: retrieval keys create), which decides
+    their tenant and their rights; --insecure-local needs no key, and serves
+    programs of this machine alone. /docs describes the calls.
 
-    It answers even while the database is down, and says so at /readyz.
-    It runs until ctrl-C or SIGTERM, and then answers what it was asked.
+    It serves even while the database is down, and /readyz says so. It runs
+    until ctrl-C or SIGTERM, and then finishes the requests in flight.
     """
     _require_extra()
     state = state_of(context)
@@ -186,17 +185,16 @@ def mcp(
 ) -> None:
     """Serve collections, memories and principles to agents, by MCP.
 
-    An agent's tool starts it and talks to it by the Model Context
-    Protocol: to search any collection and get its items, to search a
-    project's memories, and to search, rate and add principles. What
-    stores items or memories is offered where --tools names its group. It
-    answers even while the database is down, and says so.
+    An agent's tool starts it and talks to it by the Model Context Protocol:
+    to search any collection and get its items, to search a project's
+    memories, and to search, rate and add principles. Tools that store items
+    or memories are offered if --tools names their group. It serves even
+    while the database is down.
 
     Over http it serves this machine alone, unless RETRIEVAL_MCP_TOKEN is
-    set: then every request has to bear that token. With --keys each
-    bears an API key, which says whose data it sees and what it may do.
-    It runs until ctrl-C or SIGTERM; over stdio until the client closes
-    standard input.
+    set: then every request has to bear that token. With --keys each request
+    bears an API key, which decides its tenant and its rights. It runs until
+    ctrl-C or SIGTERM; over stdio until the client closes standard input.
     """
     from retrieval.domain.errors import InvalidRequestError
     from retrieval.domain.items.collection import check_collection_name
@@ -230,7 +228,7 @@ def _serve_stdio(settings: Settings, offer: Offer) -> None:
 
     async def serve() -> None:
         if not await run_stdio(settings, offer, stop_signal()):
-            # A thread waits for standard input, which nothing would end.
+            # A thread may wait for standard input, and nothing could end it.
             os._exit(0)
 
     asyncio.run(serve())

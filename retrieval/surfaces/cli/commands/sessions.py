@@ -1,7 +1,7 @@
-"""``retrieval session-start`` and ``session-end``: hooks of an agent's sessions, which they must never hold up.
+"""``retrieval session-start`` and ``session-end``: hooks of an agent's sessions, which must never delay them.
 
-Starting runs before a session may begin, so it loads nothing that it does not need, and no SQLAlchemy. Whatever goes
-wrong, the program tells it in one line on standard error and ends with 0.
+The start hook runs before a session begins, so it loads nothing that it does not need, and no SQLAlchemy. Whatever goes
+wrong, the program prints one line on standard error and exits with 0.
 """
 
 from __future__ import annotations
@@ -76,12 +76,12 @@ def session_start(
 ) -> None:
     """Give a session the principles that fit its project, and some that are new.
 
-    For an agent's hook: what is printed becomes part of the session. A JSON
-    object with session_id and cwd is read from standard input, if it comes.
+    For an agent's hook: the output becomes part of the session. A JSON
+    object with session_id and cwd is read from standard input, if there is
+    one.
 
-    It never stands in the way: the exit code is 0 whatever happens, for wrong
-    usage too, and a hint is one line on standard error.
-    RETRIEVAL_SESSION_START_SECONDS says how long it may take.
+    The exit code is always 0, for wrong usage too, and a hint is one line
+    on standard error. RETRIEVAL_SESSION_START_SECONDS limits the time.
     """
     from retrieval.apps.principles.startup.start import start_session
 
@@ -109,7 +109,7 @@ def session_end(
     collection: Principles = COLLECTION,
     as_json: Json = False,
 ) -> None:
-    """Keep what a session was about, and how it went.
+    """Store what a session was about, and how it went.
 
     For an agent's hook, as session-start is: the tags of what went well in the
     last 7 days help to choose what later sessions are started with. The exit
@@ -148,7 +148,7 @@ def _stored(options: EndOptions, settings: Settings, deadline: float) -> Trace:
     surroundings = look_around(folder, deadline, partial(hint, "session-end"))
 
     async def work() -> Trace:
-        # A vector of the trace is not waited for: jobs make it, where there is an embedder.
+        # The trace is stored without its vector: jobs embed it, where there is an embedder.
         async with connect(settings=settings.changed(embedder="none")) as platform:
             return await end_session(platform, options, hook, surroundings)
 
@@ -163,7 +163,7 @@ def _hook_input(options: StartOptions | EndOptions) -> HookInput:
 
 @contextlib.contextmanager
 def _limited(hook: str, settings: Settings) -> Iterator[float]:
-    """Within it, the deadline (``time.monotonic`` seconds) at which the process ends, whatever hangs."""
+    """Gives the deadline (``time.monotonic`` seconds) at which the process ends, whatever hangs within the block."""
     from retrieval.apps.principles.startup.start import watchdog
 
     seconds = settings.session_start_seconds

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def found_lines(found: RetrievalResponse) -> Iterator[str]:
-    """Two lines a ticket, and one on how they were found."""
+    """Two lines for each ticket, and one on the search."""
     for rank, ticket in enumerate(found.similar_tickets, 1):
         yield f"{rank:>2}. {ticket.similarity_score:.4f}  {ticket.ticket_id}  {ticket.title}"
         yield f"    {_parts(ticket)}"
@@ -31,17 +31,17 @@ def found_lines(found: RetrievalResponse) -> Iterator[str]:
 
 
 def preview_lines(found: SearchPreview) -> Iterator[str]:
-    """Each weighting's summary, then its tickets and those that went out."""
-    for one in found.previews:
-        yield one.summary
-        for moved in one.tickets:
+    """For each weighting its summary, its tickets, and the tickets that left."""
+    for weighting in found.previews:
+        yield weighting.summary
+        for moved in weighting.tickets:
             yield f"  {moved.rank:>2}. {moved.ticket.ticket_id}  {moved.ticket.title}  ({moved.why})"
-        for gone in one.left:
+        for gone in weighting.left:
             yield f"   –  {gone.ticket.ticket_id}  {gone.ticket.title}  ({gone.why})"
 
 
 def fact_lines(facts: Mapping[str, Any]) -> Iterator[str]:
-    """A line a fact; those of a mapping below its name."""
+    """A line for each fact; the facts of a mapping follow its name, indented."""
     for name, value in facts.items():
         if isinstance(value, Mapping):
             yield f"{name}:"
@@ -234,7 +234,7 @@ def stats(context: typer.Context, *, collection: CollectionOption = None, as_jso
 
 @app.command(epilog=examples(*HEALTH))
 def health(context: typer.Context, *, collection: CollectionOption = None, as_json: Json = False) -> None:
-    """Say whether tickets can be found; the exit code is 1 where they cannot."""
+    """Check whether tickets can be found; the exit code is 1 where they cannot."""
     found = answer(context, _asking(collection, lambda service: service.health_check()), fact_lines, as_json=as_json)
     if found["status"] != "healthy":
         raise typer.Exit(1)
@@ -257,7 +257,7 @@ def weights_of(pairs: Sequence[str]) -> dict[str, float] | None:
 
 
 def _checked(model: Callable[..., T], **given: object) -> T:
-    """The model of what was given. Raises ``InvalidRequestError``, which names the option."""
+    """The pydantic model of the options. Raises ``InvalidRequestError``, which names the option."""
     from pydantic import ValidationError
 
     from retrieval.domain.errors import InvalidRequestError

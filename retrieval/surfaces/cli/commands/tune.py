@@ -1,4 +1,4 @@
-"""``retrieval tune`` and ``calibrate``: find the weights that serve judged queries best, and how sure hits are."""
+"""``retrieval tune`` and ``calibrate``: fit a profile's weights, and the relevance of hits, to judged queries."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ BEST = 5
 
 
 def print_tuning(out: Console, tuning: CollectionTuning, *, applied_version: int | None = None) -> None:
-    """Print the current setting, the proposal, what it gains, and what to do with it."""
+    """Print the current setting, the proposal, its gain, and the next step."""
     report = tuning.report
     out.print(
         f"{report.metric} on {report.queries} judged queries, chosen and measured in "
@@ -54,7 +54,7 @@ def print_tuning(out: Console, tuning: CollectionTuning, *, applied_version: int
 
 
 def best_table(report: TuningReport) -> Table:
-    """The best settings on all queries: a flattering figure, as the best of many is."""
+    """The best settings on all queries; their figures are too good, because they are the best of many."""
     return table(
         ["best on all queries (flattering)", report.metric],
         ((setting.describe(), mean) for setting, mean in report.means[:BEST]),
@@ -120,7 +120,7 @@ def tune(
 
 
 def print_calibration(out: Console, report: CalibrationReport) -> None:
-    """Print how honest the calibration is on queries left out, and what to do with it."""
+    """Print the calibration's error on held-out queries, and the next step."""
     out.print(f"fitted on {report.calibration.fitted_on}", soft_wrap=True)
     honest = report.held_out
     if honest is None:
@@ -132,7 +132,7 @@ def print_calibration(out: Console, report: CalibrationReport) -> None:
             f"told; off by {honest.error:.3f} on average{apart}",
             soft_wrap=True,
         )
-        rows = [(one.hits, f"{one.told:.2f}", f"{one.relevant:.2f}") for one in honest.bins]
+        rows = [(interval.hits, f"{interval.told:.2f}", f"{interval.relevant:.2f}") for interval in honest.bins]
         out.print(table(["hits", "told", "relevant"], rows, right=("told", "relevant")))
     if report.profile_version is None:
         out.print("to use it, run the same command again with --apply", soft_wrap=True)
@@ -165,7 +165,7 @@ def calibrate(
     apply: Annotated[bool, typer.Option("--apply", help="Store it in a new version of the profile.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Fit the relevance of hits: how probably each one is relevant.
+    """Fit the relevance of hits, which is the probability that a hit is relevant.
 
     From judged queries, or from feedback. Queries that are judged and that
     nothing answers tell what no answer looks like. Only --apply stores it.

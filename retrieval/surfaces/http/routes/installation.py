@@ -1,4 +1,4 @@
-"""How the service is, its figures and what it measures: routes and models."""
+"""The state of the service, its figures and its metrics: routes and models."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Live(BaseModel):
 
 
 class Checks(BaseModel):
-    """How each part is: ``ok``, or what is wrong with it."""
+    """The state of each part: ``ok``, or what is wrong with it."""
 
     database: str
     schema_: str = Field(alias="schema")
@@ -123,14 +123,14 @@ class ReembedRequest(Sent):
     price: float | None = None
     """The price of a million tokens, for the cost that a dry run tells."""
     switch: bool = False
-    """Whether it switches by itself once it is filled and compares well; else it waits to be told."""
+    """Whether the switch happens by itself once the new space is filled and compares well; otherwise it waits."""
     batch_texts: Annotated[int, Field(ge=1, le=128)] = 128
     """Texts embedded and stored at a time."""
     tokens_a_minute: Annotated[int, Field(ge=1)] | None = None
     tokens_a_day: Annotated[int, Field(ge=1)] | None = None
     """The budget of a day (UTC)."""
     keep_days: Annotated[float, Field(ge=0, le=3650)] = 7.0
-    """How long the former space is kept after the switch."""
+    """The days that the former space is kept after the switch."""
 
 
 class ReembeddingCostTold(AnswerPart, of=ReembeddingCost):
@@ -138,7 +138,7 @@ class ReembeddingCostTold(AnswerPart, of=ReembeddingCost):
 
 
 class ReembeddingTold(AnswerPart, of=Reembedding):
-    """How the re-embedding of a collection stands."""
+    """The state of a collection's re-embedding."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [_REEMBEDDING]})
 
@@ -196,7 +196,7 @@ class RunTold(AnswerPart, of=JobRun):
 
 
 class MeasurementTold(AnswerPart, of=Measurement):
-    """How much of the truth an index found, for searches whose filters let alike many items through."""
+    """The recall of an index, for searches whose filters let about as many items through."""
 
 
 class CollectionStateTold(AnswerPart, of=CollectionStatus):
@@ -380,13 +380,13 @@ _SINCE = "From then on: an ISO 8601 date or time, or an age such as `30m`, `12h`
 @figures_router.get("/statistics", response_model=StatisticsTold, summary="How the collections stand")
 async def statistics(platform: CurrentPlatform) -> JSONResponse:
     """The stored items, the waiting work, the indexes, the last runs of jobs, and the measurements."""
-    return JSONResponse({"collections": [one.as_dict() for one in await platform.statistics()]})
+    return JSONResponse({"collections": [statistic.as_dict() for statistic in await platform.statistics()]})
 
 
 @figures_router.get("/analytics", response_model=ViewsTold, summary="List the views of figures")
 async def analytics_views(platform: CurrentPlatform) -> JSONResponse:
     """The views on searches, items, exploration and feedback, each with its columns."""
-    return JSONResponse({"views": [one.as_dict() for one in await platform.analytics_views()]})
+    return JSONResponse({"views": [analytics_view.as_dict() for analytics_view in await platform.analytics_views()]})
 
 
 @figures_router.get("/analytics/{view}", response_model=FiguresTold, summary="Read a view of figures")

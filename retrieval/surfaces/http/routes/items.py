@@ -513,7 +513,7 @@ async def collections(
     if after:
         check_collection_name(after)
     found = await infos_after(platform.database, platform.tenant_id, after=after, limit=limit + 1)
-    page = [one.as_dict() for one in found[:limit]]
+    page = [entry.as_dict() for entry in found[:limit]]
     return JSONResponse({"collections": page, "next": page[-1]["name"] if len(found) > limit else None})
 
 
@@ -632,7 +632,9 @@ async def page(
     """A page of the items that a filter lets through, in the order of their ids; archived ones where it names them."""
     found = await collection.page(where_of(where), after=after, limit=limit)
     last = found[-1].item.item_id if len(found) == limit else None
-    return await aside(lambda: JSONResponse({"items": [one.as_dict() for one in found], "next": last}), is_long=True)
+    return await aside(
+        lambda: JSONResponse({"items": [entry.as_dict() for entry in found], "next": last}), is_long=True
+    )
 
 
 @router.post("", dependencies=_WRITE, response_model=AddReportTold, summary="Store items")
@@ -731,7 +733,7 @@ async def patch(
 @router.delete("/{item_id:path}", dependencies=_WRITE, status_code=204, responses=_CHANGED, summary="Remove an item")
 async def remove(collection: NamedCollection, item_id: ItemId, if_match: IfMatch = None) -> Response:
     """Remove one item with its terms and vectors."""
-    if not await collection.remove(item_id, version=wanted_version(if_match)):
+    if not await collection.delete(item_id, version=wanted_version(if_match)):
         raise _unknown(item_id)
     return Response(status_code=204)
 
@@ -769,7 +771,7 @@ async def documents(
     if after:
         checked_item_ids([after])
     found, following = await documents_after(handle_of(collection), after=after, limit=limit)
-    return JSONResponse({"documents": [one.as_dict() for one in found], "next": following})
+    return JSONResponse({"documents": [entry.as_dict() for entry in found], "next": following})
 
 
 @documents_router.post("", dependencies=_WRITE, response_model=DocumentsReportTold, summary="Store documents")
@@ -908,9 +910,9 @@ async def history(name: CollectionName, platform: CurrentPlatform, item_id: Item
 
 def _sent(body: AddRequest) -> list[Item]:
     items = []
-    for place, one in enumerate(body.items):
+    for place, sent in enumerate(body.items):
         with at("items", place):
-            items.append(sent_item(one.record()))
+            items.append(sent_item(sent.record()))
     return items
 
 

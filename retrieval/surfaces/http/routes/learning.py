@@ -210,7 +210,7 @@ async def feedback(caller: CurrentCaller, platform: CurrentPlatform, body: Feedb
 async def feedback_each(caller: CurrentCaller, platform: CurrentPlatform, body: FeedbackBatch) -> JSONResponse:
     """At most 10,000 events in one transaction: all are stored, or none and the first bad one is told."""
     events = await aside(
-        lambda: [_event(place, one) for place, one in enumerate(body.events)], is_long=len(body.events) >= LONG
+        lambda: [_event(place, event) for place, event in enumerate(body.events)], is_long=len(body.events) >= LONG
     )
     report = await platform.feedback_each(events, api_key=caller.key)
     return JSONResponse(report.as_dict())
@@ -252,17 +252,14 @@ async def use_model(collection: NamedCollection, body: ModelChoice) -> JSONRespo
 @router.put("/learning", dependencies=_ADMIN, status_code=204, summary="Say how feedback counts")
 async def set_learning(collection: NamedCollection, body: Learning) -> Response:
     """How fast verdicts fade, and how many of one actor count in a day."""
-    if body.half_life_days is not None:
-        with at("half_life_days"):
-            await collection.set_half_life(body.half_life_days)
-    if body.daily_cap is not None:
-        await collection.set_daily_cap(body.daily_cap)
+    with at("half_life_days"):  # the model has checked the other
+        await collection.set_learning(half_life_days=body.half_life_days, daily_cap=body.daily_cap)
     return Response(status_code=204)
 
 
 async def _models(collection: Collection) -> dict[str, object]:
     found, info = await collection.models(), await collection.info()
-    return {"used": info.model_version, "models": [one.as_dict() for one in found]}
+    return {"used": info.model_version, "models": [model.as_dict() for model in found]}
 
 
 # Names are in the body: what stands in a path ends up in logs.

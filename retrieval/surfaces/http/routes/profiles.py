@@ -161,7 +161,7 @@ async def profiles(
     limit: Annotated[int, Query(ge=1, le=1000, description="Versions, at most.")] = 100,
 ) -> JSONResponse:
     """The newest first, the one in use marked."""
-    return JSONResponse({"profiles": [one.as_dict() for one in await collection.profiles(limit=limit)]})
+    return JSONResponse({"profiles": [profile.as_dict() for profile in await collection.profiles(limit=limit)]})
 
 
 @router.post("/preview", dependencies=_READ, response_model=PreviewTold, summary="Compare profiles on a query")
@@ -170,7 +170,7 @@ async def preview(request: Request, collection: NamedCollection, body: PreviewRe
     is_large = len(body.profiles) * body.limit >= LARGE_PAGE
     async with place_of_large(request, is_large=is_large):
         where = await filter_at("where", body.where, collection)
-        chosen = {name: await _profile(collection, name, one) for name, one in body.profiles.items()}
+        chosen = {name: await _profile(collection, name, profile) for name, profile in body.profiles.items()}
         with fields_of(where=body.where):
             found = await collection.preview(
                 body.query, profiles=chosen, where=where, limit=body.limit, syntax=body.syntax, typos=body.typos,

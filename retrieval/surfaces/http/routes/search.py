@@ -1,4 +1,4 @@
-"""Searches, and what is known of them afterwards: routes and models."""
+"""Searches and recorded searches: routes and models."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class SearchBody(Sent):
     profile: InlineProfile | None = None
     """Replaces the collection's for this search."""
     group_by: str | None = None
-    """A field, of whose values each has its best hit only."""
+    """A field; of the items with the same value only the best hit is shown."""
     syntax: bool = True
     """False: quotes, minus and star in the query are text."""
     rewrites: Texts = Field(default_factory=list)
@@ -118,7 +118,7 @@ class SearchBody(Sent):
 
 
 class BatchRequest(Sent):
-    """Many queries, for little more than the price of one; all else holds for each."""
+    """Many queries at once; all other fields apply to each."""
 
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"queries": ["connection timeout", "disk full"], "limit": 3}]}
@@ -165,7 +165,7 @@ class PassagesRequest(Sent):
 
 
 class PassageTold(AnswerPart, of=Passage):
-    """Chunks of a document that stand one behind the other, as one text."""
+    """Consecutive chunks of a document, as one text."""
 
 
 class PassagesTold(AnswerPart, of=Passages):
@@ -204,7 +204,7 @@ class ContributionTold(AnswerPart, of=Contribution):
 
 
 class ExplanationTold(AnswerPart, of=Explanation):
-    """How a hit got its score: the contributions add up to it."""
+    """The parts of a hit's score: the contributions add up to it."""
 
 
 class SnippetTold(AnswerPart, of=Snippet):
@@ -359,7 +359,7 @@ class RetrievalTold(AnswerPart, of=RecordedRetrieval):
 
 
 class DifferenceTold(AnswerPart, of=Difference):
-    """An item that stands elsewhere today, or with another score."""
+    """An item whose rank or score is another one today."""
 
 
 class ReplayTold(AnswerPart, of=Replay):
@@ -483,7 +483,7 @@ async def retrievals(
     """The recorded ones, the newest first, page by page."""
     found = await collection.retrievals(limit=limit, before=before, session=session)
     last = str(found[-1].retrieval_id) if len(found) == limit else None
-    return JSONResponse({"retrievals": [one.as_dict() for one in found], "next": last})
+    return JSONResponse({"retrievals": [summary.as_dict() for summary in found], "next": last})
 
 
 @retrievals_router.get("", response_model=RetrievalTold, summary="Read a recorded search")

@@ -172,7 +172,7 @@ _UNHEALTHY: dict[int | str, dict[str, Any]] = {503: {"model": HealthTold, "descr
 
 
 def _shown(example: dict[str, Any]) -> dict[int | str, dict[str, Any]]:
-    """How the application's own models look: they show no example themselves."""
+    """Examples for the application's models, which have none."""
     return {200: {"content": {_JSON: {"example": example}}}}
 
 
@@ -196,7 +196,7 @@ async def tickets_health(tickets: CurrentTickets) -> JSONResponse:
     """200 where the collection is there and holds vectors, else 503 with the reason."""
     found = await tickets.health_check()
     if found.get("error_type") not in (None, ConfigurationError.__name__):
-        # What a database says may tell of the inside.
+        # A message of the database may tell of the inside.
         found["error"] = "the collection cannot be read at the moment; try again later"
     return JSONResponse(found, status_code=200 if found["status"] == "healthy" else 503)
 
@@ -221,7 +221,7 @@ async def preview_tickets(tickets: CurrentTickets, body: TicketPreviewRequest) -
 
 
 def _members_of(request: RetrievalRequest) -> dict[str, str]:
-    """The places, in the request, of the arguments of the search that is made of it."""
+    """The places in the request of the arguments of the search."""
     return {
         "query": "description" if request.query_text is None else "query_text",
         "domain": "domain_filter",
@@ -233,7 +233,7 @@ def _members_of(request: RetrievalRequest) -> dict[str, str]:
 
 @contextmanager
 def _named(members: Mapping[str, str]) -> Iterator[None]:
-    """An error of the search lies where the request says what it is about."""
+    """Point an error of the search at its place in the request."""
     try:
         yield
     except InvalidRequestError as error:
@@ -242,7 +242,7 @@ def _named(members: Mapping[str, str]) -> Iterator[None]:
 
 
 async def _or_unknown(answering: Awaitable[Answer]) -> Answer:
-    """A client is told of a collection that is not there; it is no fault of the service's settings."""
+    """Tell the client of a missing collection, which is no fault of the service's settings."""
     try:
         return await answering
     except ConfigurationError as error:

@@ -17,6 +17,7 @@ from retrieval import Platform, Settings, connect
 from retrieval.adapters.store.items.removal import expired_memories, memories_of_user
 from retrieval.adapters.store.learning.arms import recount_arms
 from retrieval.apps.memories import MemoryStore
+from retrieval.collection import handle_of
 from retrieval.domain.errors import UnknownItemError
 from retrieval.domain.search.profile import Profile
 from retrieval.services.memories import forget_expired, is_anything_expired
@@ -84,7 +85,7 @@ async def _use(platform: Platform, word: str, gone: str) -> UUID | None:
     await platform.feedback(found.retrieval_id, gone, reward=1.0, actor="ann", note=f"{word}, indeed")
     await platform.feedback(item_id=gone, collection="memories", helpful=False, key=gone)
     await platform.feedback(item_id="other", collection="memories", helpful=True)
-    await collection.count_accesses([gone, "other"])
+    handle_of(collection).count_accesses([gone, "other"])
     await platform.accesses_counted()
     await _learn(platform, word, gone)
     return found.retrieval_id

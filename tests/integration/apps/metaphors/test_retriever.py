@@ -12,8 +12,10 @@ import pytest_asyncio
 
 from retrieval import Platform
 from retrieval.apps.metaphors import Metaphor, MetaphorCorpus, MetaphorRetriever, Problem
+from retrieval.collection import handle_of
 from retrieval.domain.errors import InvalidLimitError, InvalidRequestError, UnknownItemError
 from retrieval.domain.records.slate import Slot
+from retrieval.engine.learning import count_verdicts
 from tests.support.metaphors import CORPUS
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -215,7 +217,7 @@ async def test_outcomes_count_for_the_metaphor_and_the_domain(house: Platform, n
     found = await retriever.retrieve(FLOW)
     await retriever.record_outcome(found, found[0][0], helpful=True)
     await retriever.record_outcome(await retriever.retrieve_by_embedding(FLOW), found[0][0].id, reward=0.0)
-    assert await corpus.collection.count_verdicts(domain="logistics") == 2
+    assert await count_verdicts(handle_of(corpus.collection), domain="logistics", at_most=9) == 2
     standing = (await corpus.collection.standings([found[0][0].id]))[found[0][0].id]
     assert (standing.uses, standing.successes) == (2, 1)
     assert await corpus.settle(found[0][0].id) == "active"

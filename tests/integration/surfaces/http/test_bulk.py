@@ -11,9 +11,10 @@ import pytest
 import pytest_asyncio
 from httpx2 import ASGITransport, AsyncClient
 
-from retrieval.collection import Collection
 from retrieval.domain.errors import DatabaseUnreachableError
+from retrieval.engine.collection_handle import CollectionHandle
 from retrieval.services.add import AddedEach
+from retrieval.services.items import add_each
 from retrieval.surfaces.http.bulk import MAX_LINE_BYTES
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -149,14 +150,14 @@ async def test_a_client_that_reads_nothing_until_it_has_sent_all_is_served(
     client: AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What waits for it does not stop the reading."""
-    stored, store = asyncio.Event(), Collection.add_each
+    stored, store = asyncio.Event(), add_each
 
-    async def noted(self: Collection, items: Any, *, more: bool = False) -> Any:
-        added = await store(self, items, more=more)
+    async def noted(handle: CollectionHandle, items: Any, *, more: bool = False) -> Any:
+        added = await store(handle, items, more=more)
         stored.set()
         return added
 
-    monkeypatch.setattr(Collection, "add_each", noted)
+    monkeypatch.setattr("retrieval.surfaces.http.bulk.add_each", noted)
     talk = Conversation(client)
     serving = talk.begin()
     for number in range(3):
@@ -175,16 +176,16 @@ async def test_a_client_that_reads_nothing_until_it_has_sent_all_is_served(
 
 async def test_a_stream_that_breaks_says_so(client: AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
     """The lines that have an answer are stored; the others are to be sent again."""
-    store, calls = Collection.add_each, 0
+    store, calls = add_each, 0
 
-    async def failing(self: Collection, items: Any, *, more: bool = False) -> Any:
+    async def failing(handle: CollectionHandle, items: Any, *, more: bool = False) -> Any:
         nonlocal calls
         calls += 1
         if calls > 1:
             raise DatabaseUnreachableError("cannot reach PostgreSQL at db.example")
-        return await store(self, items, more=more)
+        return await store(handle, items, more=more)
 
-    monkeypatch.setattr(Collection, "add_each", failing)
+    monkeypatch.setattr("retrieval.surfaces.http.bulk.add_each", failing)
     *told, last = await send(client, lines({"_id": f"b{number}"} for number in range(600)))
 
     assert [one["item_id"] for one in told] == [f"b{number}" for number in range(500)]
@@ -196,10 +197,10 @@ async def test_a_stream_that_breaks_says_so(client: AsyncClient, monkeypatch: py
 async def test_a_stream_that_is_late_is_summed_up(client: AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
     """The client sent nothing for as long as it may; what has its line stays as it is told."""
 
-    async def at_once(self: Collection, items: Any, *, more: bool = False) -> AddedEach:  # noqa: ARG001 - as the method
+    async def at_once(handle: CollectionHandle, items: Any, *, more: bool = False) -> AddedEach:  # noqa: ARG001 - as the function
         return AddedEach()
 
-    monkeypatch.setattr(Collection, "add_each", at_once)
+    monkeypatch.setattr("retrieval.surfaces.http.bulk.add_each", at_once)
     talk = Conversation(client)
     talk.is_reading.set()
     serving = talk.begin(X_Request_Timeout="0.2")
@@ -215,10 +216,10 @@ async def test_a_stream_whose_items_take_too_long_is_summed_up(
 ) -> None:
     """Its client is told so, and may send again what has no line."""
 
-    async def endless(self: Collection, items: Any, *, more: bool = False) -> Any:  # noqa: ARG001 - as the method
+    async def endless(handle: CollectionHandle, items: Any, *, more: bool = False) -> Any:  # noqa: ARG001 - as the function
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(Collection, "add_each", endless)
+    monkeypatch.setattr("retrieval.surfaces.http.bulk.add_each", endless)
     talk = Conversation(client)
     talk.is_reading.set()
     serving = talk.begin(X_Request_Timeout="0.1")

@@ -194,9 +194,8 @@ async def test_what_comes_beside_too_many_is_told_to_come_again() -> None:
 class Keyed(Access):
     """Every key lets in."""
 
-    async def caller(self, headers: Headers, address: str) -> tuple[Caller, None]:
+    async def caller(self, headers: Headers) -> tuple[Caller, None]:
         """Whoever asks."""
-        del address
         return Caller("tenant", EVERY_SCOPE, headers["x-api-key"]), None
 
 

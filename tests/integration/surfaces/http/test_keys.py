@@ -20,12 +20,13 @@ from pydantic import SecretStr
 from retrieval import Context, Platform, Settings, connect
 from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.adapters.store.compiled import Compiled
-from retrieval.collection import Collection
 from retrieval.domain.api_key import NewApiKey, Scope
 from retrieval.domain.errors import UnknownKeyError
+from retrieval.engine.collection_handle import CollectionHandle
 from retrieval.jobs.registry import JOBS
 from retrieval.jobs.run import run_job
 from retrieval.services.add import AddedEach
+from retrieval.services.items import add_each
 from retrieval.surfaces.http import admission, authentication
 from retrieval.surfaces.http.admission import LONGEST_ANSWER
 from retrieval.surfaces.http.app import create_app
@@ -202,11 +203,11 @@ async def test_a_revoked_key_is_refused_like_one_that_never_was(world: World) ->
 async def test_a_revoked_key_stores_no_more_of_a_stream(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was stored before has its line, and the summary says why it ended."""
     monkeypatch.setattr(authentication, "REMEMBERED_SECONDS", 0)
-    key, store, stored = await world.key("write"), Collection.add_each, asyncio.Event()
+    key, store, stored = await world.key("write"), add_each, asyncio.Event()
     await world.mine.collection("streamed")
 
-    async def noted(self: Collection, items: Any, *, more: bool = False) -> AddedEach:
-        added = await store(self, items, more=more)
+    async def noted(handle: CollectionHandle, items: Any, *, more: bool = False) -> AddedEach:
+        added = await store(handle, items, more=more)
         stored.set()
         return added
 
@@ -216,7 +217,7 @@ async def test_a_revoked_key_stores_no_more_of_a_stream(world: World, monkeypatc
         await world.mine.revoke_key(key.text)
         yield b'{"_id":"after"}\n'
 
-    monkeypatch.setattr(Collection, "add_each", noted)
+    monkeypatch.setattr("retrieval.surfaces.http.bulk.add_each", noted)
     answer = await world.client.post(
         "/v1/collections/streamed/items/bulk", content=body(), headers={"X-API-Key": key.text}
     )

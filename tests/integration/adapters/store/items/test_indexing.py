@@ -62,7 +62,7 @@ async def test_declaring_again_changes_nothing_and_another_type_is_refused(platf
     with pytest.raises(InvalidRequestError, match=r"number, not as text.* filterable docs --drop hours hours:text"):
         await collection.make_filterable({"hours": "text", "more": "text"})
     assert (await collection.info()).filterable == {"hours": "number", "priority": "text"}
-    await collection.make_unfilterable(["hours"])
+    await collection.make_filterable({}, drop=["hours"])
     await collection.make_filterable({"hours": "text"})
     assert (await collection.info()).filterable == {"hours": "text", "priority": "text"}
 
@@ -72,7 +72,7 @@ async def test_what_is_taken_back_leaves_no_row_and_filters_still_work(platform:
     collection = await platform.collection("docs", filterable={**ALL, "never": "text"})
     await collection.add([_one("1")])
     assert await _found(collection, never="x") == []
-    await collection.make_unfilterable([*ALL, "never", "nothing"])
+    await collection.make_filterable({}, drop=[*ALL, "never", "nothing"])
     assert await _rows(platform, collection) == dict(zip(TABLES, (1, 0, 0, 0), strict=True))
     assert await _found(collection, priority="High", hours=9, late=True) == ["1"]
     with pytest.raises(UnknownFieldError):

@@ -378,6 +378,6 @@ async def test_writers_of_other_items_do_not_wait_for_one_that_is_not_done(
         async with asyncio.timeout(10):
             await collection.add([{"_id": "new", "text": "common other", "tags": ["t"]}])
             await collection.add([{"_id": "1", "text": "common changed", "tags": ["u"]}])
-            assert await collection.remove("2")
+            assert await collection.delete("2")
     await assert_statistics_are_exact(platform, connection, number)
     assert (await collection.refresh()).documents == 51
