@@ -39,7 +39,7 @@ from retrieval.engine.request import checked_item_ids
 from retrieval.platform import Platform
 from retrieval.services.add import AddReport
 from retrieval.services.documents import DocumentEntry, DocumentsReport, StoredDocument, document_of, documents_after
-from retrieval.surfaces.http.bulk import MEDIA_TYPE, BulkAnswer
+from retrieval.surfaces.http.bulk import MEDIA_TYPE, BulkAnswer, check_lines_sent
 from retrieval.surfaces.http.caller import CurrentHandles, CurrentPlatform, NamedCollection, needs
 from retrieval.surfaces.http.json_bodies import (
     CollectionName,
@@ -659,12 +659,13 @@ async def add(collection: NamedCollection, body: AddRequest) -> JSONResponse:
     openapi_extra=_STREAM,
     summary="Store any number of items",
 )
-async def add_each(collection: NamedCollection) -> Response:
+async def add_each(collection: NamedCollection, request: Request) -> Response:
     """Store the items of a stream of lines, and stream back what became of each: a line for each line, in order.
 
     What has its line is stored. A bad line costs no other; the last line sums up. An `error` beside the summary says
     why the stream was broken off: what has no line then is to be sent again, which does no harm where it was stored.
     """
+    check_lines_sent(request.headers.get("content-type", ""))
     return BulkAnswer(collection)
 
 

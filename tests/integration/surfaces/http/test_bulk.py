@@ -228,6 +228,22 @@ async def test_a_stream_whose_items_take_too_long_is_summed_up(
     await serving
 
 
+@pytest.mark.parametrize("sent", ["text/csv", "application/x-www-form-urlencoded", ""])
+async def test_a_body_of_another_type_is_refused_as_a_whole(client: AsyncClient, sent: str) -> None:
+    """A CSV is no stream of items; the answer says what is taken, instead of one error a line."""
+    body = b"id,text\nB-1,Backups\n"
+    answer = await client.post(f"{ITEMS}/bulk", content=body, headers={"Content-Type": sent} if sent else {})
+    assert (answer.status_code, answer.json()["type"]) == (415, "/problems/media-type")
+    assert "JSON Lines, an item a line, with Content-Type: application/x-ndjson" in answer.json()["detail"]
+
+
+@pytest.mark.parametrize("sent", ["application/x-ndjson; charset=utf-8", "Application/JSONL", "application/ndjson"])
+async def test_each_name_of_json_lines_is_taken(client: AsyncClient, sent: str) -> None:
+    """There is no registered one."""
+    answer = await client.post(f"{ITEMS}/bulk", content=lines([{"_id": "t"}]), headers={"Content-Type": sent})
+    assert answer.status_code == 200
+
+
 async def test_an_unknown_collection_is_told_before_anything_is_read(client: AsyncClient) -> None:
     """As a problem document."""
     answer = await client.post("/v1/collections/nowhere/items/bulk", content=lines([{"_id": "a"}]))

@@ -71,7 +71,8 @@ async def test_items_have_to_fit_a_collections_schema(client: AsyncClient) -> No
     assert "attribute 'priority': 'Urgent' is not one of ['High', 'Low']" in refused.json()["detail"]
     assert [error["pointer"] for error in refused.json()["errors"]] == ["/items/1"]
     body = "".join(f"{json.dumps(item)}\n" for item in items)
-    bulk = await client.post("/v1/collections/schema/items/bulk", content=body)
+    lines = {"Content-Type": "application/x-ndjson"}
+    bulk = await client.post("/v1/collections/schema/items/bulk", content=body, headers=lines)
     told = [json.loads(line) for line in bulk.text.splitlines()]
     assert (told[0]["result"], told[1]["error"]["type"]) == ("added", "/problems/invalid-item")
 
