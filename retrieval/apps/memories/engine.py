@@ -429,7 +429,7 @@ class RetrievalEngine:
 
     def _extract_text(self, memory: RelevantMemory) -> str:
         """Gives the text of a memory that is searched: its summary and its text."""
-        return Item.as_stored(item_id=memory.memory_id, title=memory.summary, body=memory.text).text
+        return Item.as_stored(item_id=memory.memory_id, title=memory.summary, body=memory.text).indexed_text
 
     def _tokenize(self, text: str) -> frozenset[str]:
         """See ``tokenize``."""

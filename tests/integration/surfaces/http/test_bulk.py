@@ -65,7 +65,7 @@ async def test_each_line_is_told_what_became_of_it(client: AsyncClient) -> None:
         "repeated": 1,
     }
     assert last == {"summary": {**counts, "notes": ["1 id stands more than once; the last of each was kept"]}}
-    assert (await client.get(f"{ITEMS}/a")).json()["body"] == "two"
+    assert (await client.get(f"{ITEMS}/a")).json()["text"] == "two"
 
 
 async def test_the_same_lines_again_change_nothing(client: AsyncClient) -> None:
@@ -101,7 +101,7 @@ class Conversation:
             "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": "POST", "scheme": "http",
             "path": path, "raw_path": path.encode(), "query_string": b"", "root_path": "",
             "headers": [
-                (b"host", b"localhost"), (b"transfer-encoding", b"chunked"),
+                (b"host", b"localhost"), (b"transfer-encoding", b"chunked"), (b"content-type", b"application/x-ndjson"),
                 *((name.replace("_", "-").lower().encode(), value.encode()) for name, value in headers.items()),
             ],
             "client": ("127.0.0.1", 1), "server": ("localhost", 80),

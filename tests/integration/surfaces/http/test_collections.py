@@ -128,7 +128,7 @@ async def test_names_may_hold_anything(client: AsyncClient, name: str) -> None:
         path = "/v1/collections/%2e%2e%2f"
         name = "../"
     assert (await client.put(path)).json()["name"] == name
-    assert (await client.put(f"{path}/items/x%2Fy", json={"title": "t"})).json()["item_id"] == "x/y"
+    assert (await client.put(f"{path}/items/x%2Fy", json={"title": "t"})).json()["id"] == "x/y"
     assert (await client.delete(path)).status_code == 204
     assert (await client.put("/v1/collections/a%00b")).status_code == 422
 
