@@ -157,6 +157,15 @@ def test_items_without_ids_get_them_by_their_content(program: Program, tmp_path:
     assert (again["added"], again["unchanged"], again["repeated"]) == (0, 2, 1)
 
 
+def test_what_holds_nothing_is_told(program: Program, tmp_path: Path) -> None:
+    """A file without items, and a folder without documents; both may be meant, so the run succeeds."""
+    file, folder = tmp_path / "none.csv", tmp_path / "folder"
+    file.write_text("id,text\n")
+    folder.mkdir()
+    assert f"there are no items in {file}" in program("ingest", "notes", file).stderr
+    assert f"there are no documents in {folder}" in program("ingest", "notes", folder).stderr
+
+
 def test_a_bad_line_stops_the_run_and_says_how_to_go_on(program: Program) -> None:
     """What stood in batches before it is stored."""
     lines = [{"_id": str(number)} for number in range(600)]

@@ -254,5 +254,7 @@ def _chosen_format(file: str, given: str | None) -> str:
     name = PurePath(file.lower())
     ending = PurePath(name.stem).suffix if name.suffix == ".gz" else name.suffix
     if ending not in _FORMAT_OF:
-        raise ConfigurationError(f"{file}: the name does not tell the format; give format {' or '.join(FORMATS)}")
+        raise ConfigurationError(
+            f"{file}: the name does not tell the format; save it as CSV, or give its format, {' or '.join(FORMATS)}"
+        )
     return _FORMAT_OF[ending]

@@ -331,6 +331,8 @@ def _present(options: IngestOptions, source: InputFiles, report: IngestReport, r
         )
     if report.without_text.number:
         _tell_without_text(report)
+    if not report.read + report.rejected:
+        err.print(plain(f"note: there are no items in {', '.join(options.files)}"), soft_wrap=True)
     tell_cut(err, report.items)
     tell_pending(err, report.items)
 
