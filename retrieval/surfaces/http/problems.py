@@ -187,9 +187,9 @@ class MediaTypeError(RefusalError):
 
     status = 415
 
-    def __init__(self, content_type: str, taken: str = "application/json", named: str = "JSON") -> None:
+    def __init__(self, content_type: str, taken: str = "application/json", named: str = "the body") -> None:
         came = f"as {content_type!r:.80}" if content_type else "without a type"
-        super().__init__(f"send {named} with Content-Type: {taken}; the body came {came}")
+        super().__init__(f"send {named} with Content-Type: {taken}; it came {came}")
 
 
 class MisdirectedError(RefusalError):

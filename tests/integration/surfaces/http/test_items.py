@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import pytest
 import pytest_asyncio
-from httpx2 import AsyncClient
+from httpx2 import AsyncClient, Response
 
 from retrieval.domain.api_key import EVERY_SCOPE, Caller, Scope
 from retrieval.surfaces.http.admission import Access
@@ -16,6 +16,11 @@ from retrieval.surfaces.http.admission import Access
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 ITEMS = "/v1/collections/docs/items"
+
+
+async def stream(client: AsyncClient, lines: str | bytes) -> Response:
+    """The answer to a stream of items."""
+    return await client.post(f"{ITEMS}/bulk", content=lines, headers={"Content-Type": "application/x-ndjson"})
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module", autouse=True)
@@ -105,7 +110,7 @@ async def test_what_was_read_may_be_put_back(client: AsyncClient) -> None:
     first = (await client.put(f"{ITEMS}/back", json=sent)).json()
     again = await client.put(f"{ITEMS}/back", json=first)
     added = await client.post(ITEMS, json={"items": [first]})
-    streamed = await client.post(f"{ITEMS}/bulk", content=json.dumps(first))
+    streamed = await stream(client, json.dumps(first))
 
     assert first["metadata"] == sent["metadata"]
     assert again.json() == first
@@ -117,7 +122,7 @@ async def test_a_ticket_keeps_its_hours(client: AsyncClient) -> None:
     """As when a file of tickets is read."""
     hours = {"hours_to_resolve": "4.5", "resolution_time_hours": 4.5}
     put = await client.put(f"{ITEMS}/hours", json={"metadata": {"hours_to_resolve": "4.5"}})
-    await client.post(f"{ITEMS}/bulk", content=json.dumps({"_id": "streamed", "hours_to_resolve": "4.5"}))
+    await stream(client, json.dumps({"_id": "streamed", "hours_to_resolve": "4.5"}))
     assert put.json()["metadata"] == (await client.get(f"{ITEMS}/streamed")).json()["metadata"] == hours
 
 
@@ -159,10 +164,10 @@ async def test_a_body_that_cannot_be_read_is_malformed(client: AsyncClient, body
 async def test_a_member_that_stands_twice_is_told_in_lines_and_in_filters_of_addresses(client: AsyncClient) -> None:
     """As in bodies; the other lines are stored."""
     lines = b'{"_id": "good"}\n{"_id": "bad", "_id": "worse"}\n'
-    first, second, _ = map(json.loads, (await client.post(f"{ITEMS}/bulk", content=lines)).content.splitlines())
+    first, second, _ = map(json.loads, (await stream(client, lines)).content.splitlines())
     assert first["item_id"] == "good"
     assert "the member '_id' stands twice" in second["error"]["detail"]
-    wide = (await client.post(f"{ITEMS}/bulk", content='{"_id": "wide"}'.encode("utf-16"))).content.splitlines()
+    wide = (await stream(client, '{"_id": "wide"}'.encode("utf-16"))).content.splitlines()
     assert "save it as UTF-8" in json.loads(wide[0])["error"]["detail"]
     answer = await client.get(ITEMS, params={"where": '{"hours": 1, "hours": 2}'})
     assert (answer.status_code, answer.json()["type"]) == (422, "/problems/invalid-filter")
