@@ -40,7 +40,9 @@ def measure_quality(
     items = [line.item for line in lines if line.item is not None]
     cache.mkdir(exist_ok=True)
     vectors, asked = asyncio.run(embedded(items, queries, cache, say))
-    corpus = Corpus([item.item_id for item in items], [item.text for item in items], vectors, [{} for _ in items])
+    corpus = Corpus(
+        [item.item_id for item in items], [item.indexed_text for item in items], vectors, [{} for _ in items]
+    )
     names = [name for name in PEERS if installed(name, peers_python)]
     calls = [Call("hybrid", (query.text, vector, K)) for query, vector in zip(queries, asked, strict=True)]
     with contextlib.ExitStack() as stack:
@@ -77,7 +79,7 @@ async def embedded(
     try:
         made = []
         for role, texts in (
-            (TextRole.DOCUMENT, [item.text for item in items]),
+            (TextRole.DOCUMENT, [item.indexed_text for item in items]),
             (TextRole.QUERY, [query.text for query in queries]),
         ):
             path = cache / f"scifact_{embedder.space.revision}_{role.value}_{len(texts)}.npy"

@@ -118,7 +118,7 @@ async def measure(platform: Platform, data: Path, task: Task, most: int, chunkin
     name = f"{task.collection}_{len(items)}"
     alone = await anew(platform, name)
     added = await alone.add(items)
-    alike = [{"id": i.item_id, "title": i.title, "text": i.body, "format": "text"} for i in items if i.text]
+    alike = [{"id": i.item_id, "title": i.title, "text": i.body, "format": "text"} for i in items if i.indexed_text]
     made: dict[str, tuple[Collection, Any]] = {}
     for way, documents in (("documents", alike), ("sections", joined(items)), ("plain", joined_plain(items))):
         made[way] = await stored(platform, f"{name}_{way}", documents, chunking)

@@ -119,7 +119,7 @@ def about(hit: Hit) -> str:
         f"{part.value:.5f} {part.leg} (rank {part.rank}, score {part.raw_score:.2f})"
         for part in hit.explanation.contributions
     )
-    return f"{hit.item_id}, {hit.attributes.get('priority')}, {hit.status}, reported {reported}\n= {parts}"
+    return f"{hit.id}, {hit.metadata.get('priority')}, {hit.status}, reported {reported}\n= {parts}"
 
 
 def say_what_next(console: Console, seconds: float) -> None:

@@ -17,7 +17,7 @@ from retrieval.services.workplace import JobTarget
 TOPICS = ("invoice", "refund", "password", "delivery", "export")
 ITEMS = [
     {
-        "_id": f"{topic}-{number}",
+        "id": f"{topic}-{number}",
         "title": f"About the {topic}",
         "text": f"How to deal with the {topic}, version {number}",
     }
@@ -37,7 +37,7 @@ async def judge(platform: Platform, guides: Collection) -> None:
         topic, other = TOPICS[number % 5], TOPICS[(number + 1 + number // 5) % 5]
         hits = await guides.search(f"{topic} or {other} {number}", context=Context(domain="help desk"))
         await platform.feedback_each(
-            [Feedback(retrieval_id=hits.retrieval_id, item_id=hit.item_id, helpful=helps(hit.item_id)) for hit in hits]
+            [Feedback(retrieval_id=hits.retrieval_id, item_id=hit.id, helpful=helps(hit.id)) for hit in hits]
         )
 
 
@@ -58,7 +58,7 @@ async def main() -> None:
         await guides.set_profile(replace(guides.profile, learned=Learned(combination=Combination.LOGIT_STACK)))
         for moment in ("before", "after"):
             hits = await guides.search("the invoice of a delivery", limit=4, context=Context(domain="help desk"))
-            print(f"{moment}: {', '.join(hit.item_id for hit in hits)}")
+            print(f"{moment}: {', '.join(hit.id for hit in hits)}")
             if moment == "before":
                 await judge(platform, guides)
                 await learn(platform, guides)

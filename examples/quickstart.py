@@ -8,19 +8,19 @@ from retrieval import connect
 
 ITEMS = [
     {
-        "_id": "T-1",
+        "id": "T-1",
         "title": "Database connection times out",
         "text": "Since the upgrade every second request waits 30 s for a connection and then fails.",
         "metadata": {"priority": "High"},
     },
     {
-        "_id": "T-2",
+        "id": "T-2",
         "title": "Log files fill the disk",
         "text": "Rotation is off, so the volume is full after a day.",
         "metadata": {"priority": "Low"},
     },
     {
-        "_id": "T-3",
+        "id": "T-3",
         "title": "Cannot reach the database after a failover",
         "text": "Clients keep the old address until they are restarted.",
         "metadata": {"priority": "High"},
@@ -35,7 +35,7 @@ async def main() -> None:
         await tickets.add(ITEMS)
         hits = await tickets.search("database connection timeout", where={"priority": "High"}, limit=5)
         for hit in hits:
-            print(hit.rank, hit.item_id, hit.title)
+            print(hit.rank, hit.id, hit.title)
             print("  ", hit.explanation)
 
 

@@ -13,11 +13,11 @@ from retrieval.adapters.llms.sim import SimFaults, SimLLM
 from retrieval.apps.recall import DualRetriever, Recalled
 
 MEMORIES = [
-    {"_id": "ann", "title": "Ann", "text": "Ann works at Acme as a designer.", "occurred_at": "2026-11-05T09:00Z"},
-    {"_id": "ben", "title": "Ben", "text": "Ben is one of my coworkers.", "occurred_at": "2026-11-08T09:00Z"},
-    {"_id": "cleo", "title": "Cleo", "text": "Cleo runs Globex, and plays chess.", "occurred_at": "2026-11-09T09:00Z"},
-    {"_id": "launch", "title": "Launch", "text": "The launch was moved.", "occurred_at": "2026-11-10T09:00Z"},
-    {"_id": "retro", "title": "Retro", "text": "The team met about the launch.", "occurred_at": "2026-11-17T09:00Z"},
+    {"id": "ann", "title": "Ann", "text": "Ann works at Acme as a designer.", "occurred_at": "2026-11-05T09:00Z"},
+    {"id": "ben", "title": "Ben", "text": "Ben is one of my coworkers.", "occurred_at": "2026-11-08T09:00Z"},
+    {"id": "cleo", "title": "Cleo", "text": "Cleo runs Globex, and plays chess.", "occurred_at": "2026-11-09T09:00Z"},
+    {"id": "launch", "title": "Launch", "text": "The launch was moved.", "occurred_at": "2026-11-10T09:00Z"},
+    {"id": "retro", "title": "Retro", "text": "The team met about the launch.", "occurred_at": "2026-11-17T09:00Z"},
 ]
 
 

@@ -416,7 +416,7 @@ class Collection:
     async def patch(self, item_id: str, changes: Mapping[str, Any], *, version: str | None = None) -> StoredItem:
         """Change parts of an item, by a JSON merge patch (RFC 7396) on what ``Item.as_dict`` gives; else as ``put``.
 
-        ``{"title": "new", "attributes": {"level": None}}`` sets the title and takes an attribute away. Whatever others
+        ``{"title": "new", "metadata": {"level": None}}`` sets the title and takes an attribute away. Whatever others
         write meanwhile, no change is lost. Raises ``UnknownItemError`` where there is none of that id.
         """
         from retrieval.services.items import patch

@@ -22,6 +22,8 @@ class Told:
 
     told_also: ClassVar[tuple[str, ...]] = ()
     """Properties that are told after the fields."""
+    told_as: ClassVar[Mapping[str, str]] = {}
+    """The name of a field that is told under another one."""
     untold: ClassVar[frozenset[str]] = frozenset()
     """Fields that are for the program alone."""
 
@@ -45,12 +47,14 @@ class ToldFigures(Told):
 
 
 @cache
-def told_names(kind: type) -> tuple[str, ...]:
-    """The names under which a value of that dataclass or named tuple is told, in order."""
+def told_names(kind: type) -> Mapping[str, str]:
+    """The parts that are told of a value of that dataclass or named tuple, in order, each with its name there."""
     if not is_dataclass(kind):
-        return tuple(kind._fields)  # type: ignore[attr-defined]
+        return {name: name for name in kind._fields}  # type: ignore[attr-defined]
     untold: frozenset[str] = getattr(kind, "untold", frozenset())
-    return (*(each.name for each in fields(kind) if each.name not in untold), *getattr(kind, "told_also", ()))
+    parts = (*(part.name for part in fields(kind) if part.name not in untold), *getattr(kind, "told_also", ()))
+    others: Mapping[str, str] = getattr(kind, "told_as", {})
+    return {part: others.get(part, part) for part in parts}
 
 
 def plain(value: Any) -> Any:
@@ -72,13 +76,13 @@ def _maker(kind: type) -> Callable[[Any], Any]:
 
 def _told(value: Any) -> dict[str, Any]:
     kind: type = type(value)
-    parts = zip(told_names(kind), _getter(kind)(value), strict=True)
+    parts = zip(told_names(kind).values(), _getter(kind)(value), strict=True)
     return {name: part if type(part) in _AS_THEY_ARE else plain(part) for name, part in parts}
 
 
 @cache
 def _getter(kind: type) -> Callable[[Any], tuple[Any, ...]]:
-    names = told_names(kind)
+    names = tuple(told_names(kind))
     return attrgetter(*names) if len(names) > 1 else lambda value: (getattr(value, names[0]),)
 
 

@@ -247,7 +247,7 @@ class Writer:
         while parts:
             part = parts.pop(0)
             try:
-                vectors = await self.embedder.embed_documents([i.text for i in part], [i.item_id for i in part])
+                vectors = await self.embedder.embed_documents([i.indexed_text for i in part], [i.item_id for i in part])
             except EmbedderUnavailableError as error:
                 _log.warning("embedding stopped: %s", error)
                 done = _Part(AddReport(pending=len(part), stopped=True, notes=(f"embedding stopped: {error}",)))
@@ -259,8 +259,10 @@ class Writer:
                 refused += 1
                 done = _Part(_refused(part[0], error, refused))
             else:
-                given = {i.item_id: (text_hash(i.text), vector) for i, vector in zip(part, vectors, strict=True)}
-                cut = await asyncio.to_thread(self.embedder.measure.number_cut, [i.text for i in part])
+                given = {
+                    i.item_id: (text_hash(i.indexed_text), vector) for i, vector in zip(part, vectors, strict=True)
+                }
+                cut = await asyncio.to_thread(self.embedder.measure.number_cut, [i.indexed_text for i in part])
                 done = _Part(AddReport(embedded=len(part), cut=cut), given)
             if self.on_embedded is not None:
                 self.on_embedded(len(part))
@@ -451,7 +453,7 @@ def as_items(items: object) -> list[Item]:
 def checked_items(items: object) -> list[Any]:
     """The elements of a list or another iterable of items. Raises ``InvalidItemError`` for anything else."""
     if isinstance(items, Mapping | Item | str | bytes) or not isinstance(items, Iterable):
-        raise InvalidItemError(f'items come in a list, such as [{{"_id": "1", "text": "..."}}], not {_kind(items)}')
+        raise InvalidItemError(f'items come in a list, such as [{{"id": "1", "text": "..."}}], not {_kind(items)}')
     return list(items)
 
 

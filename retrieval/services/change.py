@@ -137,7 +137,7 @@ class _Decided:
     def is_fresh(self, item: Item) -> bool:
         """Whether the item's vector cannot be there yet."""
         before = self.held.get(item.item_id)
-        return before is None or before.text != item.text or before.status == ARCHIVED
+        return before is None or before.indexed_text != item.indexed_text or before.status == ARCHIVED
 
 
 async def change(

@@ -37,7 +37,7 @@ class WithoutText:
     @classmethod
     def among(cls, items: Iterable[Item]) -> WithoutText:
         """Find them among the items."""
-        found = [item.attributes for item in items if not item.text]
+        found = [item.attributes for item in items if not item.indexed_text]
         counted: Counter[str] = Counter()
         for attributes in found:
             counted.update({name: len(value) for name, value in attributes.items() if isinstance(value, str)})

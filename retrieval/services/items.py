@@ -13,7 +13,7 @@ from retrieval.adapters.store.replicas import token_of
 from retrieval.domain.checks import check_flags, check_functions
 from retrieval.domain.errors import InvalidRequestError, UnknownItemError
 from retrieval.domain.items.embedding import checked_vectors
-from retrieval.domain.items.item import Item, StoredItem, check_key, checked_changes, merged
+from retrieval.domain.items.item import ITEM_FIELDS, Item, StoredItem, check_key, checked_changes, merged
 from retrieval.engine.collection_handle import CollectionHandle, told_if_gone
 from retrieval.engine.request import checked_item_ids
 from retrieval.services import add as adding
@@ -107,7 +107,7 @@ async def patch(handle: CollectionHandle, item_id: str, changes: Mapping[str, An
     def changed(found: Item | None) -> Item:
         if found is None:
             raise UnknownItemError(f"there is no item {key!r:.80} in {handle.name!r}; put it whole")
-        fields = merged(found.as_dict(), wanted)
+        fields = merged({name: getattr(found, name) for name in ITEM_FIELDS}, wanted)
         attributes = fields.pop("attributes", {})
         return item_from_fields({**fields, "item_id": key}, attributes)
 

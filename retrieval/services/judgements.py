@@ -59,10 +59,10 @@ def read_queries(path: str | Path) -> list[JudgedQuery]:
         except ValueError as error:
             raise BadLineError(str(path), number, str(error)) from None
         if query.query_id in queries:
-            raise BadLineError(str(path), number, f"_id {query.query_id!r} is there twice; keep one")
+            raise BadLineError(str(path), number, f"id {query.query_id!r} is there twice; keep one")
         queries[query.query_id] = query
     if not queries:
-        raise InvalidRequestError(f"{path}: no queries; write one JSON object with '_id' and 'text' a line")
+        raise InvalidRequestError(f"{path}: no queries; write one JSON object with 'id' and 'text' a line")
     return list(queries.values())
 
 
@@ -308,12 +308,12 @@ def _query(line: str) -> JudgedQuery:
     except JSONTextError as error:
         raise ValueError(f"not JSON that is read: {error}") from None
     if not isinstance(record, dict):
-        raise ValueError("not a JSON object; write {'_id': ..., 'text': ...}")
-    query_id, text, metadata = record.get("_id"), record.get("text"), record.get("metadata")
+        raise ValueError("not a JSON object; write {'id': ..., 'text': ...}")
+    query_id, text, metadata = record.get("_id", record.get("id")), record.get("text"), record.get("metadata")
     if is_whole(query_id):
         query_id = str(query_id)
     if not isinstance(query_id, str) or not query_id:
-        raise ValueError("'_id' must be a non-empty text")
+        raise ValueError("'id' must be a non-empty text")
     if not isinstance(text, str) or not text.strip():
         raise ValueError("'text' must be a text that is not blank")
     if metadata is not None and not isinstance(metadata, dict):

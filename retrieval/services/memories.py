@@ -250,7 +250,7 @@ class MemoryWriter:
                     target = await self._target(connection, memory, duplicates, look)
             written = memory if target is None else merged(target, memory)
             report, items = await self._write(connection, [written])
-            if look is not None and (said := memory.item().text) != written.item().text:
+            if look is not None and (said := memory.item().indexed_text) != written.item().indexed_text:
                 await uncache_texts(connection, self.writer.tenant_id, [said])  # what was looked for is said nowhere
         report = await self._settled(report + await self.writer.embed(items))
         return StoredMemory(
@@ -314,8 +314,8 @@ class MemoryWriter:
             report, items = await self._write(connection, written, replaced=sorted(plan.successors))
             for old_id, new_id in plan.successors.items():
                 await mark_superseded(connection, collection_id, old_id, new_id)
-            stored = {memory.item().text for memory in written}
-            unsaid = {fact.memory.item().text for fact in facts} - stored
+            stored = {memory.item().indexed_text for memory in written}
+            unsaid = {fact.memory.item().indexed_text for fact in facts} - stored
             await uncache_texts(connection, self.writer.tenant_id, sorted(unsaid))
         return plan.became, await self._settled(report + await self.writer.embed(items))
 
@@ -327,7 +327,7 @@ class MemoryWriter:
         if self.writer.embedder is None or not items:
             return None
         try:
-            texts, ids = [item.text for item in items], [item.item_id for item in items]
+            texts, ids = [item.indexed_text for item in items], [item.item_id for item in items]
             return list(await self.writer.embedder.embed_documents(texts, ids, within_budget=True))
         except (EmbedderError, InvalidVectorError) as error:
             _log.info("memories like %r are looked up by words alone: %s", items[0].item_id, error)
@@ -363,7 +363,7 @@ class MemoryWriter:
         fresh = [item for item in items if known.get(item.item_id) != item.content_hash]
         old = list[str]()
         if fresh:
-            changed = {item.item_id: item.text for item in fresh if item.item_id in known}
+            changed = {item.item_id: item.indexed_text for item in fresh if item.item_id in known}
             before = await hold_memories(connection, collection_id, sorted(changed)) if changed else {}
             old = [text for memory in before.values() if (text := _text_of(memory)) != changed[memory.memory_id]]
             space = self._collection.space
@@ -495,4 +495,4 @@ def _check_successor(old: Memory, new: Memory | NewMemory, now: datetime) -> Non
 
 def _text_of(memory: Memory) -> str:
     """The text to embed, also for a plain item that could not be stored as a memory."""
-    return Item.as_stored(item_id=memory.memory_id, title=memory.summary, body=memory.text).text
+    return Item.as_stored(item_id=memory.memory_id, title=memory.summary, body=memory.text).indexed_text

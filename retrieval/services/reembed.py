@@ -196,7 +196,7 @@ async def cost_of(
     items = texts = tokens = 0
     after = ""
     while page := await writer.next_pending(after, limit=_REMOVED_AT_ONCE):
-        fresh = await embedder.uncached([item.text for item in page], TextRole.DOCUMENT)
+        fresh = await embedder.uncached([item.indexed_text for item in page], TextRole.DOCUMENT)
         new = {int.from_bytes(text_hash(text)[:8], "big"): text for text in fresh}
         asked = [text for number, text in new.items() if number not in seen]
         seen |= set(new)
@@ -541,25 +541,25 @@ async def _afforded(
     place: _Place, row: StoredReembedding, embedder: CachedEmbedder, page: Sequence[Item]
 ) -> tuple[Sequence[Item], int]:
     """The first items for which the day's budget is enough, and their tokens, which are reserved."""
-    asked = await embedder.uncached([item.text for item in page], TextRole.DOCUMENT)
+    asked = await embedder.uncached([item.indexed_text for item in page], TextRole.DOCUMENT)
     counts = dict(zip(asked, await _counts(embedder, asked), strict=True))
     left = None if row.tokens_a_day is None else row.tokens_a_day - row.spent(place.today)
     some: list[Item] = []
     tokens, texts = 0, set[str]()
     for item in page:
-        more = 0 if item.text in texts else counts.get(item.text, 0)
+        more = 0 if item.indexed_text in texts else counts.get(item.indexed_text, 0)
         if left is not None and tokens + more > left:
             break
         some.append(item)
         tokens += more
-        texts |= {item.text} & counts.keys()
+        texts |= {item.indexed_text} & counts.keys()
     if some and tokens and not await set_tokens_aside(*place.where, tokens=tokens, texts=len(texts), today=place.today):
         latest = await find_reembedding(*place.where)
         if latest is None or latest.is_paused or latest.state not in _KEPT_STATES:
             return [], 0
         some = []
     if not some:
-        first = counts.get(page[0].text, 0)
+        first = counts.get(page[0].indexed_text, 0)
         if row.tokens_a_day is not None and first > row.tokens_a_day:
             why = (
                 f"item {page[0].item_id!r:.80} has {first:,} tokens, more than the budget of a day: abort, and raise it"
@@ -613,11 +613,11 @@ async def _embed_last(
         return False
     try:
         async with asyncio.timeout(_LAST_ITEMS_SECONDS):
-            vectors = await embedder.embed_documents([i.text for i in items], [i.item_id for i in items])
+            vectors = await embedder.embed_documents([i.indexed_text for i in items], [i.item_id for i in items])
     except (EmbedderError, TimeoutError) as error:
         _log.info("the switch waits for the vectors of %d items: %s", len(items), error)
         return False
-    given = {i.item_id: (text_hash(i.text), vector) for i, vector in zip(items, vectors, strict=True)}
+    given = {i.item_id: (text_hash(i.indexed_text), vector) for i, vector in zip(items, vectors, strict=True)}
     statement = vectors_statement(place.collection_id, row.target.space_id, given)
     await connection.execute(statement.text.encode(), statement.parameters)
     place.embedded += len(items)

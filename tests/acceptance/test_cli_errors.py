@@ -41,7 +41,7 @@ def ready(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Program:
         (("ingest", "notes", "missing.jsonl"), "missing.jsonl: no such file"),
         (("ingest", "notes", "notes.jsonl", "missing.csv"), "missing.csv: no such file"),
         (("ingest", "notes", ".", "-f", "csv"), "is a directory"),
-        (("ingest", "notes", "notes.csv"), "no column '_id'"),
+        (("ingest", "notes", "notes.csv"), "no column 'id'"),
         (("ingest", "notes", "notes.csv", "--map", "_id=ticket"), "no column 'ticket'"),
         (("ingest", "notes", "notes.csv", "--map", "_id"), "write FIELD=NAME"),
         (("ingest", "notes", "notes.jsonl", "--map", "_id=key"), "no 'key', which is mapped to '_id'"),

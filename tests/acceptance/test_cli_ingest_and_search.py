@@ -68,7 +68,7 @@ def test_several_files_are_one_input(program: Program) -> None:
     first, second = program.write("a.jsonl", NOTES[0]), program.write("b.jsonl", *NOTES[1:])
     assert counts(program.json("ingest", "notes", first, second)) == {"read": 3, "added": 3, "embedded": 3}
     assert counts(program.json("ingest", "notes", second, "--prune")) == {"read": 2, "unchanged": 2, "archived": 1}
-    assert [hit["item_id"] for hit in program.json("search", "notes", "disk full")["hits"]].count("disk") == 0
+    assert [hit["id"] for hit in program.json("search", "notes", "disk full")["hits"]].count("disk") == 0
 
 
 def test_a_search_by_groups_shows_the_best_of_each(program: Program) -> None:
@@ -76,7 +76,7 @@ def test_a_search_by_groups_shows_the_best_of_each(program: Program) -> None:
     lines = [{"_id": str(number), "text": "disk full", "host": f"h{number % 3}"} for number in range(9)]
     program.succeeds("ingest", "notes", program.write("notes.jsonl", *lines), "-q")
     found = program.json("search", "notes", "disk full", "--group-by", "host")
-    assert sorted(hit["attributes"]["host"] for hit in found["hits"]) == ["h0", "h1", "h2"]
+    assert sorted(hit["metadata"]["host"] for hit in found["hits"]) == ["h0", "h1", "h2"]
     assert "exact, 9 rows weighed: no HNSW index" in program.succeeds("search", "notes", "disk full", "-g", "host")
     assert "did you mean 'host'" in program.fails("search", "notes", "disk full", "-g", "hosts")
 
@@ -124,7 +124,7 @@ def test_a_run_whose_items_have_no_text_fails_and_says_where_it_may_be(program: 
 
     report = program.json("ingest", "docs", "docs.csv", "--map", "_id=Doc No", "--map", "text=Content")
     assert (report["changed"], report["without_text"]) == (2, 0)
-    assert program.json("search", "docs", "wing")["hits"][0]["item_id"] == "2"
+    assert program.json("search", "docs", "wing")["hits"][0]["id"] == "2"
 
 
 def test_a_few_items_without_text_are_told_and_stored(program: Program) -> None:
@@ -141,7 +141,7 @@ def test_json_lines_are_mapped_and_usual_names_need_no_mapping(program: Program)
     program.succeeds("ingest", "notes", path, "-q")
     path = program.write("b.jsonl", {"key": "3", "meta": 1, "metadata": {"words": "a printer"}})
     program.succeeds("ingest", "notes", path, "-q", "--map", "_id=key", "--map", "text=words")
-    found = [program.json("search", "notes", word)["hits"][0]["item_id"] for word in ("disk", "certificate", "printer")]
+    found = [program.json("search", "notes", word)["hits"][0]["id"] for word in ("disk", "certificate", "printer")]
     assert found == ["1", "2", "3"]
 
 
@@ -155,6 +155,15 @@ def test_items_without_ids_get_them_by_their_content(program: Program, tmp_path:
     assert "1 id stands more than once" in said
     again = program.json("ingest", "notes", file, "--id-from", "text")
     assert (again["added"], again["unchanged"], again["repeated"]) == (0, 2, 1)
+
+
+def test_what_holds_nothing_is_told(program: Program, tmp_path: Path) -> None:
+    """A file without items, and a folder without documents; both may be meant, so the run succeeds."""
+    file, folder = tmp_path / "none.csv", tmp_path / "folder"
+    file.write_text("id,text\n")
+    folder.mkdir()
+    assert f"there are no items in {file}" in program("ingest", "notes", file).stderr
+    assert f"there are no documents in {folder}" in program("ingest", "notes", folder).stderr
 
 
 def test_a_bad_line_stops_the_run_and_says_how_to_go_on(program: Program) -> None:
@@ -210,7 +219,7 @@ async def test_items_wait_for_an_embedder_that_fails(program: Program) -> None:
         assert "3 items without a vector, found by words only; once the embedder answers, the same" in done.stderr
         assert ["pending", "3"] in [line.split() for line in done.stdout.splitlines()]
         found = await asyncio.to_thread(program.json, "search", "notes", "certificate")
-        assert found["hits"][0]["item_id"] == "login"
+        assert found["hits"][0]["id"] == "login"
 
         report = await asyncio.to_thread(program.json, "ingest", "notes", path)
         assert counts(report) == {"read": 3, "unchanged": 3, "embedded": 3}
@@ -314,7 +323,7 @@ def test_hits_are_ranked_and_explained(notes: Program) -> None:
 def test_json_holds_the_whole_answer(notes: Program) -> None:
     """Hits with their explanations, the path, the times."""
     answer = notes.json("search", "notes", "certificate expired", "-n", "1")
-    assert answer["hits"][0]["item_id"] == "login"
+    assert answer["hits"][0]["id"] == "login"
     assert answer["hits"][0]["explanation"]["contributions"]
     assert answer["path"] == "exact"
     assert answer["timings_ms"]["total"] > 0
@@ -339,13 +348,13 @@ def test_conditions_choose_items(notes: Program) -> None:
     for conditions, found in CONDITIONS:
         options = [word for condition in conditions for word in ("--where", condition)]
         hits = notes.json("search", "notes", "the report node certificate disk", *options)["hits"]
-        assert {hit["item_id"] for hit in hits} == found, conditions
+        assert {hit["id"] for hit in hits} == found, conditions
 
 
 def test_one_leg_can_answer_alone(notes: Program) -> None:
     """Words alone find only what holds them."""
     answer = notes.json("search", "notes", "certificate", "--legs", "lexical")
-    assert [hit["item_id"] for hit in answer["hits"]] == ["login"]
+    assert [hit["id"] for hit in answer["hits"]] == ["login"]
 
 
 def test_collections_are_listed(notes: Program) -> None:
@@ -380,12 +389,12 @@ def test_attributes_are_declared_as_filterable(program: Program) -> None:
     assert program.json(*declared) == {"hours": "number", "priority": "text"}
     assert program.json("collections")[0]["filterable"] == {"hours": "number", "priority": "text"}
     found = program.json("search", "notes", "certificate disk report", "--where", "hours=26")
-    assert [hit["item_id"] for hit in found["hits"]] == ["disk"]
+    assert [hit["id"] for hit in found["hits"]] == ["disk"]
     assert "'hours' is filterable as number" in program.fails("search", "notes", "disk", "--where", "hours=many")
     assert "--drop hours hours:text" in program.fails(*declared, "hours:text")
     assert program.json(*declared, "--drop", "hours", "hours:text") == {"hours": "text", "priority": "text"}
     found = program.json("search", "notes", "certificate disk report", "--where", "hours=26")
-    assert [hit["item_id"] for hit in found["hits"]] == ["login"]
+    assert [hit["id"] for hit in found["hits"]] == ["login"]
     assert "write ATTRIBUTE:TYPE" in program.fails(*declared, "hours")
     assert "no attribute is declared" in program.succeeds(*declared, "--drop", "hours", "--drop", "priority")
 
@@ -411,7 +420,7 @@ def test_neighbours_are_set_shown_and_taken_back(program: Program) -> None:
     assert program.json(*setting) == shown
 
     def found() -> list[str]:
-        return [hit["item_id"] for hit in program.json("search", "talks", "zebra", "--legs", "lexical")["hits"]]
+        return [hit["id"] for hit in program.json("search", "talks", "zebra", "--legs", "lexical")["hits"]]
 
     assert found() == ["t0", "t1"]
     assert "not both" in program.fails(*setting, "--none", "--sequence", "talk")
@@ -460,9 +469,9 @@ def test_a_file_of_tickets_needs_no_mapping(program: Program) -> None:
     report = program.json("ingest", "tickets", "historical_tickets.csv")
     assert counts(report) == {"read": 2, "added": 2, "embedded": 2}
     (first,) = program.json("search", "tickets", "login", "--where", "resolution_time_hours<5")["hits"]
-    assert (first["title"], first["body"]) == ("Login fails", "The certificate expired.")
+    assert (first["title"], first["text"]) == ("Login fails", "The certificate expired.")
     assert (first["tags"], first["occurred_at"]) == (["Code Fix", "#MM"], "2024-05-01T08:00:00+00:00")
-    assert first["attributes"] == {
+    assert first["metadata"] == {
         "priority": "High",
         "domain": "MM",
         "resolution": "Renewed it",
@@ -470,7 +479,7 @@ def test_a_file_of_tickets_needs_no_mapping(program: Program) -> None:
         "resolved_at": "2024-05-01T12:30Z",
     }
     (second,) = program.json("search", "tickets", "login", "--where", '{"domain": "42"}')["hits"]
-    assert second["attributes"] == {"priority": "Unheard", "domain": "42"}
+    assert second["metadata"] == {"priority": "Unheard", "domain": "42"}
 
 
 def test_a_folder_of_documents_is_ingested_and_gives_passages(program: Program, tmp_path: Path) -> None:
@@ -488,7 +497,7 @@ def test_a_folder_of_documents_is_ingested_and_gives_passages(program: Program, 
     assert "failed: handbook/broken.pdf: cannot be read as pdf" in done.stderr
     assert "error: 1 document could not be read" in done.stderr
     hits = program.json("search", "docs", "flights need a permit", "--group-by", "document")["hits"]
-    assert "handbook/policy.pdf" not in {hit["attributes"]["document"] for hit in hits}
+    assert "handbook/policy.pdf" not in {hit["metadata"]["document"] for hit in hits}
 
     page = program.succeeds("passages", "docs", "how long are backups kept?", "--max-tokens", 200, "--limit", 1)
     assert "Source: handbook/" in page

@@ -156,4 +156,4 @@ def test_the_installed_command_migrates_ingests_and_searches(installation: Insta
     installation.run("retrieval", "ingest", "notes", notes)
     answer = json.loads(installation.run("retrieval", "search", "notes", "certificate expired", "--json"))
 
-    assert answer["hits"][0]["item_id"] == "login"
+    assert answer["hits"][0]["id"] == "login"

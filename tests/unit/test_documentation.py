@@ -48,6 +48,19 @@ def test_every_page_is_linked_to() -> None:
     assert not [page.name for page in PAGES[1:] if page not in reached]
 
 
+@pytest.mark.parametrize("page", sorted((ROOT / "docs" / "how-to").glob("*.md")), ids=lambda page: page.stem)
+def test_a_how_to_begins_with_what_it_is_for_and_ends_with_its_limits(page: Path) -> None:
+    """A title, a sentence, and on the first screen the shortest example; the limits are the last section."""
+    lines = page.read_text(encoding="utf-8").splitlines()
+    headings = [number for number, line in enumerate(lines) if line.startswith("## ")]
+
+    assert re.match(r"# \w", lines[0])
+    assert re.match(r"[\w`\"]", lines[2])
+    assert any(line.startswith("```") for line in lines[:20])
+    assert lines[headings[-1]] == "## Limits"
+    assert any(lines[headings[-1] + 1 :])
+
+
 def test_the_readme_names_every_setting_once_and_no_other() -> None:
     """The configuration table is that of ``Settings``."""
     named = re.findall(r"^\| `(RETRIEVAL_[A-Z_]+)` \|", (ROOT / "README.md").read_text(), re.MULTILINE)

@@ -26,11 +26,11 @@ const found = await ok(
     body: { query: "connection times out", limit: 2, context: { actor: "kim" } },
   }),
 );
-for (const hit of found.hits) console.log(`${hit.rank}. ${hit.score.toFixed(2)}  ${hit.item_id}  ${hit.title}`);
+for (const hit of found.hits) console.log(`${hit.rank}. ${hit.score.toFixed(2)}  ${hit.id}  ${hit.title}`);
 
 const [best] = found.hits;
 if (best && found.retrieval_id) {
-  const events = { retrieval_id: found.retrieval_id, item_id: best.item_id, helpful: true, actor: "kim" };
+  const events = { retrieval_id: found.retrieval_id, item_id: best.id, helpful: true, actor: "kim" };
   await ok(client.POST("/v1/feedback", { body: events }));
 }
 

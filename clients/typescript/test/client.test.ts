@@ -25,7 +25,7 @@ test("items are stored, found and judged", async () => {
 
   const body = { query: "connection times out", where: { priority: "High" }, limit: 5 };
   const found = await ok(client.POST("/v1/collections/{name}/search", { params, body }));
-  assert.deepEqual(found.hits.map((hit) => hit.item_id), ["a"]);
+  assert.deepEqual(found.hits.map((hit) => hit.id), ["a"]);
   assert.ok(found.retrieval_id);
 
   const event = { retrieval_id: found.retrieval_id, item_id: "a", helpful: true };
@@ -38,7 +38,7 @@ test("a name is percent-encoded", async () => {
   const path = "/v1/collections/{name}/items/{item_id}";
   await ok(client.PUT(path, { params: odd, body: { title: "odd" } }));
   const stored = await ok(client.GET(path, { params: odd }));
-  assert.equal(stored.item_id, "x/y ü?");
+  assert.equal(stored.id, "x/y ü?");
 });
 
 test("a stream of items tells what became of each", async () => {

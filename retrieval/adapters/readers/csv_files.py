@@ -109,7 +109,7 @@ def plan_columns(
         draft.take_attribute(name, name)
     if "item_id" not in draft.fields:
         raise ConfigurationError(
-            f"{file}: no column '_id'; name the one that is by --map _id=NAME (columns=); {draft.told('_id')}"
+            f"{file}: no column 'id'; name the one that is by --map id=NAME (columns=); {draft.told('id')}"
         )
     return ColumnPlan(len(header), draft.fields, draft.attributes, frozenset(texts))
 

@@ -38,7 +38,7 @@ _NAMES_TOLD = 20
 """Most names of entries that a message lists."""
 
 _NO_ID = (
-    "no '_id' (or 'item_id', 'id'); name the entry that is one by --map _id=NAME (columns=), or make ids of the texts "
+    "no 'id' (or '_id', 'item_id'); name the entry that is one by --map id=NAME (columns=), or make ids of the texts "
     "by --id-from text (id_from=)"
 )
 _ARRAY = "a list over several items is not read; write one object a line (jq -c '.[]' does that)"
@@ -81,7 +81,7 @@ def _with_id(record: Any, id_from: str | None) -> Any:
     if id_from is not None:
         return with_hashed_id(record, id_from)
     if lacks_id(record):
-        raise InvalidItemError(f"{_NO_ID}; {entries_told('_id', record)}")
+        raise InvalidItemError(f"{_NO_ID}; {entries_told('id', record)}")
     return record
 
 
@@ -197,7 +197,7 @@ def read_items(
     if chosen == "jsonl":
         return read_json_lines(file, columns=columns, id_from=id_from, max_line_bytes=max_line_bytes, clean=clean)
     if id_from is not None:
-        raise ConfigurationError("id_from is for JSON Lines; of CSV, map a column: --map _id=NAME")
+        raise ConfigurationError("id_from is for JSON Lines; of CSV, map a column: --map id=NAME")
     # What has no size is a pipe, which can be read only once.
     if known_size is not None:
         check_header(file, columns)
@@ -254,5 +254,7 @@ def _chosen_format(file: str, given: str | None) -> str:
     name = PurePath(file.lower())
     ending = PurePath(name.stem).suffix if name.suffix == ".gz" else name.suffix
     if ending not in _FORMAT_OF:
-        raise ConfigurationError(f"{file}: the name does not tell the format; give format {' or '.join(FORMATS)}")
+        raise ConfigurationError(
+            f"{file}: the name does not tell the format; save it as CSV, or give its format, {' or '.join(FORMATS)}"
+        )
     return _FORMAT_OF[ending]

@@ -13,6 +13,7 @@ from typing import Any
 from retrieval.domain.checks import clean_text, clean_value, text_fault
 from retrieval.domain.errors import ConfigurationError, InvalidItemError
 from retrieval.domain.items.item import MAX_KEY_BYTES, Item
+from retrieval.domain.told import told_names
 
 FIELD_NAMES: Mapping[str, tuple[str, ...]] = {
     "item_id": ("_id", "item_id", "id"),
@@ -42,7 +43,7 @@ _ALSO_IN_METADATA = ("kind", "tags", "status", "source", "occurred_at")
 def item_from_record(record: Mapping[str, Any], *, clean: bool = False) -> Item:
     """The item that a record in BEIR's format describes.
 
-    - ``_id`` (or ``item_id``, ``id``): text, or a whole number, which becomes its text.
+    - ``id`` (or ``_id``, which goes first, or ``item_id``): text, or a whole number, which becomes its text.
     - ``title`` and ``text`` (or ``body``; or ``content``, ``page_content``, ``document``, where that is a text): texts,
       missing is empty.
     - ``metadata`` (or ``attributes``): an object.
@@ -57,10 +58,10 @@ def item_from_record(record: Mapping[str, Any], *, clean: bool = False) -> Item:
     Raises ``InvalidItemError`` for anything else.
     """
     if not isinstance(record, Mapping):
-        raise InvalidItemError(f"an item is written as an object with an '_id', not as {_kind_of(record)}")
+        raise InvalidItemError(f"an item is written as an object with an 'id', not as {_kind_of(record)}")
     top = _without_nulls(record)
     if lacks_id(top):
-        raise InvalidItemError(f"no '_id' (or 'item_id', 'id'), a text or a whole number; {entries_told('_id', top)}")
+        raise InvalidItemError(f"no 'id' (or '_id', 'item_id'), a text or a whole number; {entries_told('id', top)}")
     fields = {field: _taken(top, names) for field, names in FIELD_NAMES.items()}
     key = _item_id(fields["item_id"])
     metadata = _metadata(_taken(top, _METADATA_NAMES), key)
@@ -81,7 +82,7 @@ def target_of(target: str, entry: str) -> tuple[str | None, str]:
     name = target.removeprefix(ATTRIBUTE_PREFIX)
     if name and name != target:
         return None, name
-    fields = [names[0] for names in FIELD_NAMES.values()]
+    fields = list(told_names(Item).values())
     near = difflib.get_close_matches(target, [name for names in FIELD_NAMES.values() for name in names], n=1)
     raise ConfigurationError(
         f"an item has no field {target!r:.80}{f'; did you mean {near[0]!r}? The' if near else '; the'} fields are "
@@ -137,7 +138,7 @@ def with_hashed_id(record: Any, entry: str) -> Any:
     names = next((names for names in FIELD_NAMES.values() if entry in names), (entry,))
     said = record if entry == "*" else next((record[name] for name in names if record.get(name)), None)
     if not said:
-        raise InvalidItemError(f"no '_id', and no {entry!r:.80} to make one of")
+        raise InvalidItemError(f"no 'id', and no {entry!r:.80} to make one of")
     content = said if isinstance(said, str) else json.dumps(said, sort_keys=True, default=str)
     return {"_id": hashlib.sha256(content.encode(errors="replace")).hexdigest()[:24], **record}
 
@@ -193,13 +194,13 @@ def _taken(entries: dict[str, Any], names: tuple[str, ...]) -> Any:
 
 def _item_id(value: object) -> str:
     if value is None:
-        raise InvalidItemError("no '_id' (or 'item_id', 'id'); every item needs one, a text or a whole number")
+        raise InvalidItemError("no 'id' (or '_id', 'item_id'); every item needs one, a text or a whole number")
     if isinstance(value, int) and not isinstance(value, bool):
         if abs(value) > sys.float_info.max:
-            raise InvalidItemError("'_id' is a number beyond ±1.8e308; write it as text")
+            raise InvalidItemError("'id' is a number beyond ±1.8e308; write it as text")
         return str(value)
     if not isinstance(value, str):
-        raise InvalidItemError(f"'_id' must be a text or a whole number, not {_kind_of(value)}")
+        raise InvalidItemError(f"'id' must be a text or a whole number, not {_kind_of(value)}")
     return value
 
 

@@ -270,7 +270,7 @@ class RetrievalEngine:
         limit: int = 10,
         min_score: float = MIN_SCORE,
         *,
-        strategy: str = "hybrid",
+        strategy: str | None = None,
         profile: Profile | None = None,
         match_entities: MatchEntities = "filter",
         as_of: datetime | None = None,
@@ -282,10 +282,12 @@ class RetrievalEngine:
         A signal that the call gives nothing to compare with, such as words without a ``query``, takes no part: the
         others share its weight. ``interaction_types``: only those. ``entity_ids``, by type: only memories that are
         linked to at least one of them; more links raise the score. With ``match_entities="prefer"`` links only raise
-        the score. An empty list, or none, filters nothing. ``limit``: 1 to 1000. ``min_score``: 0 to 1. ``strategy`` is
-        one of ``PROFILES``, ``profile`` another one with signals. ``as_of`` (with a time zone): only memories of events
-        before then, and recency as of then. ``include_history``: each memory's ``history`` holds its superseded
-        versions, which no search finds. Raises ``InvalidRequestError`` or a subclass for wrong arguments.
+        the score. An empty list, or none, filters nothing.
+        ``limit``: 1 to 1000. ``min_score``: 0 to 1. ``strategy`` is one of ``PROFILES``; None is ``semantic`` where the
+        collection has vectors, else ``hybrid``. ``profile`` is another one with signals. ``as_of`` (aware): only what
+        had happened by then, and recency as it was then.
+        ``include_history``: each memory's ``history`` holds its superseded versions, which no search finds.
+        Raises ``InvalidRequestError`` or one of its kind for what cannot be asked.
         """
         result = await self._get_candidate_memories(
             project_id,
@@ -293,7 +295,7 @@ class RetrievalEngine:
             interaction_types=interaction_types,
             entity_ids=entity_ids,
             limit=limit,
-            profile=replace(chosen_profile(strategy, profile), min_score=min_score),
+            profile=replace(await self._chosen(strategy, profile), min_score=min_score),
             match_entities=match_entities,
             as_of=as_of,
             context=context,
@@ -315,7 +317,7 @@ class RetrievalEngine:
         count_tokens: TokenCounter = estimated_tokens,
         content_characters: int = CONTENT_CHARACTERS,
         min_score: float = MIN_SCORE,
-        strategy: str = "hybrid",
+        strategy: str | None = None,
         profile: Profile | None = None,
         as_of: datetime | None = None,
         context: Context = Context(),
@@ -336,7 +338,7 @@ class RetrievalEngine:
             interaction_types=self._get_related_types(task_type),
             entity_ids=current_entities,
             limit=limit,
-            profile=replace(chosen_profile(strategy, profile), min_score=min_score),
+            profile=replace(await self._chosen(strategy, profile), min_score=min_score),
             match_entities="prefer",
             as_of=as_of,
             context=context,
@@ -360,6 +362,12 @@ class RetrievalEngine:
         result = await collection.search(where=where, limit=limit, profile=TIMELINE_PROFILE, as_of=now)
         memories = await self._memories_of(result)
         return sorted(memories, key=lambda memory: memory.occurred_at, reverse=True)
+
+    async def _chosen(self, strategy: str | None, profile: Profile | None) -> Profile:
+        """The profile that a call names; where it names none, words and meaning count, as in any other search."""
+        if strategy is None and profile is None:
+            strategy = "semantic" if await (await self._opened()).space() else "hybrid"
+        return chosen_profile(strategy, profile)
 
     async def _get_candidate_memories(
         self,
@@ -428,7 +436,7 @@ class RetrievalEngine:
 
     def _extract_text(self, memory: RelevantMemory) -> str:
         """Gives the text of a memory that is searched: its summary and its text."""
-        return Item.as_stored(item_id=memory.memory_id, title=memory.summary, body=memory.text).text
+        return Item.as_stored(item_id=memory.memory_id, title=memory.summary, body=memory.text).indexed_text
 
     def _tokenize(self, text: str) -> frozenset[str]:
         """See ``tokenize``."""

@@ -70,7 +70,7 @@ async def near_memories(
     cosine of their vectors.
     """
     item = memory.item()
-    if not item.text:
+    if not item.indexed_text:
         return []
     where: dict[str, str | None] = {PROJECT: memory.project_id}
     if joins:
@@ -78,7 +78,7 @@ async def near_memories(
     hits: dict[str, Hit] = {}
     for leg in ["lexical"] if vector is None else ["lexical", "dense"]:
         found = await collection.unrecorded().search(
-            item.text[:_QUERY_CHARACTERS],
+            item.indexed_text[:_QUERY_CHARACTERS],
             vector=vector,
             where=where,
             limit=MOST,

@@ -197,7 +197,7 @@ class MetaphorCorpus:
         if metaphor.embedding is not None:
             return metaphor
         stored = (await self._items([metaphor.id])).get(metaphor.id)
-        if stored is not None and stored.text == embedded_text(metaphor):
+        if stored is not None and stored.indexed_text == embedded_text(metaphor):
             vector = (await self.embeddings([metaphor.id])).get(metaphor.id)
             if vector is not None:
                 return replace(metaphor, embedding=vector)

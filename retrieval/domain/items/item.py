@@ -16,7 +16,7 @@ from typing import Any, Self
 
 from retrieval.domain.checks import fault_of, text_fault
 from retrieval.domain.errors import Advice, InvalidItemError, InvalidRequestError, VersionConflictError
-from retrieval.domain.told import Told
+from retrieval.domain.told import Told, told_names
 
 MAX_KEY_BYTES = 512
 """Longest ``item_id``, kind, status, source or tag, in UTF-8 bytes: they stand in B-tree indexes."""
@@ -33,8 +33,35 @@ MAX_INTEGER_BITS = 1024
 _EMPTY: Mapping[str, Any] = MappingProxyType({})
 
 
+class NamedAsGiven(Told):
+    """An item, or a hit, under the names by which items are given: read by them, and told by them on every surface."""
+
+    __slots__ = ()
+
+    told_as = MappingProxyType({"item_id": "id", "body": "text", "attributes": "metadata"})
+
+    item_id: str
+    body: str
+    attributes: Mapping[str, Any]
+
+    @property
+    def id(self) -> str:
+        """The item's id."""
+        return self.item_id
+
+    @property
+    def text(self) -> str:
+        """The text without the title."""
+        return self.body
+
+    @property
+    def metadata(self) -> Mapping[str, Any]:
+        """The attributes."""
+        return self.attributes
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Item(Told):
+class Item(NamedAsGiven):
     """One retrievable thing.
 
     Raises ``InvalidItemError`` for anything PostgreSQL could not hold or a search could not use, and for control and
@@ -59,14 +86,14 @@ class Item(Told):
     """The time when the thing happened (event time); always with a time zone."""
 
     def __post_init__(self) -> None:
-        check_key("item_id", self.item_id, self.item_id)
+        check_key("id", self.item_id, self.item_id)
         if not self.item_id:
-            raise InvalidItemError("an item needs a non-empty item_id (field '_id' in a file)")
+            raise InvalidItemError("an item needs a non-empty id")
         _check_text("title", self.title, self.item_id, is_line=True)
-        _check_text("body", self.body, self.item_id)
+        _check_text("'text'", self.body, self.item_id)
         if _has_more_bytes(self.body, MAX_BODY_BYTES):
             raise InvalidItemError(
-                f"item {self.item_id!r}: body is longer than {MAX_BODY_BYTES} bytes; split it into several items",
+                f"item {self.item_id!r}: text is longer than {MAX_BODY_BYTES} bytes; split it into several items",
                 item_id=self.item_id,
             )
         for name in ("kind", "status", "source"):
@@ -90,7 +117,7 @@ class Item(Told):
         return self.as_stored(**{**{name: getattr(self, name) for name in self.__slots__}, **fields})
 
     @property
-    def text(self) -> str:
+    def indexed_text(self) -> str:
         """Title and body as one text: what is embedded and indexed."""
         return f"{self.title}\n{self.body}".strip()
 
@@ -108,6 +135,9 @@ ITEM_FIELDS = tuple(each.name for each in fields(Item))
 """The fields of an item, its id first; the columns, a hit's parts and what surfaces show follow from them."""
 
 _BLANK = {each.name: each.default for each in fields(Item) if each.default is not MISSING}
+
+_FIELD_OF = {name: field for field, name in told_names(Item).items()}
+"""Each field of an item, by the name under which it is given and told."""
 
 
 def text_hash(text: str) -> bytes:
@@ -150,7 +180,7 @@ def _checked_tags(tags: object, item_id: str) -> tuple[str, ...]:
 
 def _checked_attributes(attributes: object, item_id: str) -> Mapping[str, Any]:
     if type(attributes) is not dict and not isinstance(attributes, Mapping):
-        raise InvalidItemError(f"item {item_id!r}: attributes must be a mapping", item_id=item_id)
+        raise InvalidItemError(f"item {item_id!r}: metadata must be a mapping", item_id=item_id)
     return MappingProxyType(
         {_attribute_name(k, item_id): json_value(v, item_id, f"attribute {k!r:.60}") for k, v in attributes.items()}
     )
@@ -313,17 +343,18 @@ def checked_changes(item_id: str, changes: object) -> Mapping[str, Any]:
         raise InvalidItemError(
             f"item {item_id!r:.80}: changes are an object such as {{'title': 'new'}}", item_id=item_id
         )
-    unknown = [name for name in changes if name not in Item.__slots__]
-    if unknown:
+    fields = _FIELD_OF | {name: name for name in ITEM_FIELDS}
+    if unknown := [name for name in changes if name not in fields]:
         raise InvalidItemError(
-            f"item {item_id!r:.80}: an item has no {unknown[0]!r:.40}; it has {', '.join(Item.__slots__)}; "
-            "what else is known of it stands in attributes",
+            f"item {item_id!r:.80}: an item has no {unknown[0]!r:.40}; it has {', '.join(_FIELD_OF)}; "
+            "what else is known of it stands in metadata",
             item_id=item_id,
         )
+    changes = {fields[name]: value for name, value in changes.items()}
     if changes.get("item_id", item_id) != item_id:
         raise InvalidItemError(
             f"item {item_id!r:.80}: an item keeps its id; add it anew under another", item_id=item_id
         )
     if not isinstance(changes.get("attributes") or {}, Mapping):
-        raise InvalidItemError(f"item {item_id!r:.80}: attributes must be an object", item_id=item_id)
+        raise InvalidItemError(f"item {item_id!r:.80}: metadata must be an object", item_id=item_id)
     return changes

@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple, overload
 from uuid import UUID
 
+from retrieval.domain.items.item import NamedAsGiven
 from retrieval.domain.notebook import explanation_html, hits_html
 from retrieval.domain.records.slate import Slot
 from retrieval.domain.search.snippet import Snippet
@@ -64,7 +65,7 @@ _REPR_CHARACTERS, _REPR_HITS = 70, 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Hit(Told):
+class Hit(NamedAsGiven):
     """An item that a search returned."""
 
     item_id: str

@@ -183,7 +183,7 @@ _LAST_WORD = re.compile(r"(?:\w[\w'’-]*)?\Z")
 class Title(NamedTuple):
     """An item whose title holds what is being typed."""
 
-    item_id: str
+    id: str
     title: str
 
 

@@ -253,7 +253,7 @@ def _check_worker(queue: QueueFacts) -> Iterator[Finding]:
         yield Finding(check="worker", severity=Severity.WARNING, found=found, mend=start)
 
 
-def check_months(missing: Sequence[str], collection: str | None) -> Iterator[Finding]:
+def check_months(missing: Sequence[str], collection: str) -> Iterator[Finding]:
     """Check that partitions exist for the coming months of searches; ``collection``: one by which to run the job."""
     if not missing:
         return
@@ -262,7 +262,7 @@ def check_months(missing: Sequence[str], collection: str | None) -> Iterator[Fin
         severity=Severity.WARNING,
         found=f"tables of months are missing ({', '.join(missing)}): recorded searches lie in no month and cannot be "
         "dropped by it",
-        mend=f"retrieval jobs run months{f' --collection {collection}' if collection else ''}",
+        mend=f"retrieval jobs run months --collection {collection}",
     )
 
 

@@ -168,8 +168,10 @@ def collection_findings(
     installation: Installation, tenant: TenantState, embedders: Sequence[EmbedderState], where: DoctorContext
 ) -> Iterator[Finding]:
     """The tenant's collections, one by one, with their embedders and months."""
-    first = shell_word(tenant.collections[0].stored.name) if tenant.collections else None
-    yield from or_fine(check_months(tenant.missing_months, first), "months", "those to come are made")
+    # Months are made whenever a platform opens: where there is no collection yet, there may have been no need.
+    if tenant.collections:
+        first = shell_word(tenant.collections[0].stored.name)
+        yield from or_fine(check_months(tenant.missing_months, first), "months", "those to come are made")
     if embedders:
         fine = f"{', '.join(embedder.space for embedder in embedders)}: it answers, in the collections' space"
         yield from or_fine(check_embedders(embedders), "embedder", fine)

@@ -144,6 +144,8 @@ def _present(options: DocumentOptions, report: DocumentsReport) -> None:
         err.print(plain(f"failed: {name}: {reason}"), soft_wrap=True)
     if len(report.failed) > SHOWN:
         err.print(f"failed: and {len(report.failed) - SHOWN:,} more; --json names all", soft_wrap=True)
+    if not (report.added + report.changed + report.unchanged + len(report.failed) + len(report.empty)):
+        err.print(plain(f"note: there are no documents in {', '.join(options.paths)}"), soft_wrap=True)
     tell_cut(err, report.chunks)
 
 

@@ -68,7 +68,7 @@ Queries = Annotated[
     typer.Option(
         "--queries",
         metavar="FILE",
-        help="Queries, one JSON object a line: _id, text, metadata; or CSV, without --qrels.",
+        help="Queries, one JSON object a line: id, text, metadata; or CSV, without --qrels.",
         show_default=False,
     ),
 ]

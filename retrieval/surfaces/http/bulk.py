@@ -26,7 +26,13 @@ from retrieval.services.ingest import SeenIds
 from retrieval.services.items import add_each
 from retrieval.surfaces.http.caller import STILL_ALLOWED
 from retrieval.surfaces.http.json_bodies import sent_item
-from retrieval.surfaces.http.problems import BodyTimeoutError, BrokenStreamError, UnreadAnswerError, problem_of
+from retrieval.surfaces.http.problems import (
+    BodyTimeoutError,
+    BrokenStreamError,
+    MediaTypeError,
+    UnreadAnswerError,
+    problem_of,
+)
 
 MAX_LINE_BYTES = 1024 * 1024
 """Longest line, without its end."""
@@ -233,11 +239,18 @@ class Intake:
 
 
 MEDIA_TYPE = "application/x-ndjson"
+_MEDIA_TYPES = (MEDIA_TYPE, "application/ndjson", "application/jsonl", "application/x-jsonlines")
 
 _REJECTED = "rejected"
 
 _Line = Mapping[str, Any]
 _Check = Callable[[], Awaitable[None]]
+
+
+def check_lines_sent(content_type: str) -> None:
+    """Raise ``MediaTypeError`` for a body that is not sent as JSON Lines, such as a CSV."""
+    if content_type.partition(";")[0].strip().lower() not in _MEDIA_TYPES:
+        raise MediaTypeError(content_type, MEDIA_TYPE, "JSON Lines, an item a line,")
 
 
 class BulkAnswer(Response):

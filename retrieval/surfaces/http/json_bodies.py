@@ -426,7 +426,7 @@ def sent_item(record: Mapping[str, Any]) -> Item:
 
 def _without_told(record: Mapping[str, Any]) -> Mapping[str, Any]:
     """The item of an answer that is sent back, without the fields that the service added."""
-    if isinstance(record, Mapping) and all(name in record for name in ("attributes", *_TOLD)):
+    if isinstance(record, Mapping) and all(name in record for name in ("metadata", *_TOLD)):
         return {name: value for name, value in record.items() if name not in _TOLD}
     return record
 
@@ -436,7 +436,7 @@ def _check_told_once(record: Mapping[str, Any]) -> None:
         return
     for name in _TOLD:
         if record.get(name) is not None:
-            raise _refused(record, f"{name!r} is the service's; leave it out, or send one of your own in 'attributes'")
+            raise _refused(record, f"{name!r} is the service's; leave it out, or send one of your own in 'metadata'")
     for name, other in _TWO_NAMES:
         if record.get(name) is not None and record.get(other) is not None and record[name] != record[other]:
             raise _refused(record, f"{name!r} and {other!r} are two names of one thing, and say two things; give one")
@@ -450,7 +450,7 @@ def _check_attributes(record: Mapping[str, Any]) -> None:
     within = next((found for name in _ATTRIBUTES if isinstance(found := record.get(name), Mapping)), {})
     for name in within.keys() & record.keys() - _FIELDS:
         if None not in (within[name], record[name]) and within[name] != record[name]:
-            raise _refused(record, f"{name!r:.60} stands in the attributes and beside them, with two values; give one")
+            raise _refused(record, f"{name!r:.60} stands in the metadata and beside them, with two values; give one")
 
 
 def _is_vector(value: object) -> bool:
@@ -458,5 +458,5 @@ def _is_vector(value: object) -> bool:
 
 
 def _refused(record: Mapping[str, Any], reason: str) -> InvalidItemError:
-    key = next((found for name in ("_id", "item_id", "id") if (found := record.get(name)) is not None), None)
+    key = next((found for name in FIELD_NAMES["item_id"] if (found := record.get(name)) is not None), None)
     return InvalidItemError(reason, item_id=None if key is None else str(key))

@@ -79,9 +79,9 @@ def _told_fields(kind: type, *, may_be_null: bool = False) -> Iterator[tuple[str
     home = vars(sys.modules[kind.__module__]) if issubclass(kind, tuple) else kind.__init__.__globals__
     types = inspect.get_annotations(kind, globals=home, eval_str=True)
     documented = _docstrings(kind.__name__, home["__file__"])
-    for name in told_names(kind):
-        found = types.get(name) or inspect.get_annotations(getattr(kind, name).fget, eval_str=True)["return"]
-        sent, about = _sent(found | None if may_be_null else found), documented.get(name)
+    for part, name in told_names(kind).items():
+        found = types.get(part) or inspect.get_annotations(getattr(kind, part).fget, eval_str=True)["return"]
+        sent, about = _sent(found | None if may_be_null else found), documented.get(part)
         yield name, Annotated[sent, Field(description=about)] if about else sent
 
 

@@ -22,7 +22,7 @@ RefusalError
 ├── UnreadAnswerError       408: the client sends on and on, and does not read what it is answered
 ├── BodyTooLargeError       413: the body has more bytes than the service takes
 ├── EncodedBodyError        415: the body is compressed, or encoded in another way
-├── MediaTypeError          415: the body is not sent as JSON
+├── MediaTypeError          415: the body is not sent as what is taken
 ├── MisdirectedError        421: it was meant for another host, or a page of another host sent it
 └── OverloadedError         503: more requests are being answered than the service takes
 """
@@ -183,13 +183,13 @@ class EncodedBodyError(RefusalError):
 
 
 class MediaTypeError(RefusalError):
-    """The body's content type is not that of JSON."""
+    """The body's content type is not the one that is taken."""
 
     status = 415
 
-    def __init__(self, content_type: str) -> None:
+    def __init__(self, content_type: str, taken: str = "application/json", named: str = "the body") -> None:
         came = f"as {content_type!r:.80}" if content_type else "without a type"
-        super().__init__(f"send the body with Content-Type: application/json; it came {came}")
+        super().__init__(f"send {named} with Content-Type: {taken}; it came {came}")
 
 
 class MisdirectedError(RefusalError):

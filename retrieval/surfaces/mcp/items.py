@@ -196,7 +196,7 @@ class HitAnswer(ToolAnswer):
     )
     kind: str = ""
     tags: list[str] = Field(default_factory=list)
-    attributes: dict[str, Any] = Field(default_factory=dict, description="What where can filter by.")
+    metadata: dict[str, Any] = Field(default_factory=dict, description="The attributes: what where can filter by.")
     occurred_at: str | None = None
 
 
@@ -223,7 +223,7 @@ class ItemAnswer(ToolAnswer):
     )
     kind: str = ""
     tags: list[str] = Field(default_factory=list)
-    attributes: dict[str, Any] = Field(default_factory=dict)
+    metadata: dict[str, Any] = Field(default_factory=dict)
     status: str = ""
     source: str = ""
     occurred_at: str | None = None
@@ -423,7 +423,7 @@ def _hit_answer(hit: Hit) -> HitAnswer:
         relevance=None if hit.relevance is None else round(hit.relevance, 3),
         kind=shown_line(hit.kind),
         tags=[shown_line(tag) for tag in hit.tags],
-        attributes={shown_line(name): _short(value) for name, value in hit.attributes.items()},
+        metadata={shown_line(name): _short(value) for name, value in hit.attributes.items()},
         occurred_at=hit.occurred_at.isoformat() if hit.occurred_at else None,
     )
 
@@ -454,7 +454,7 @@ def _hit_text(hit: HitAnswer) -> str:
     sure = "" if hit.relevance is None else f" · relevance {hit.relevance:.2f}"
     lines = [f"**[{named(hit.id)}]** {quoted(hit.title)} · score {hit.score:g}{sure}"]
     lines += [quoted_block(hit.snippet)] if hit.snippet else []
-    about = _about_text(hit.kind, hit.tags, hit.attributes, hit.occurred_at)
+    about = _about_text(hit.kind, hit.tags, hit.metadata, hit.occurred_at)
     return "\n".join([*lines, about] if about else lines)
 
 
@@ -479,7 +479,7 @@ def _item_answer(item: Item, start: int, characters: int) -> ItemAnswer:
         status=shown_line(item.status),
         source=shown_line(item.source),
         tags=[shown_line(tag) for tag in item.tags],
-        attributes=shown_value(item.attributes),
+        metadata=shown_value(item.metadata),
         occurred_at=item.occurred_at.isoformat() if item.occurred_at else None,
     )
 
@@ -497,5 +497,5 @@ def _item_text(item: ItemAnswer) -> str:
     if item.next_start is not None:
         left = item.characters - item.next_start
         lines.append(f"… {left:,} more characters; get_items with start={item.next_start} gives them")
-    about = _about_text(item.kind, item.tags, item.attributes, item.occurred_at)
+    about = _about_text(item.kind, item.tags, item.metadata, item.occurred_at)
     return "\n".join([*lines, about] if about else lines)

@@ -47,7 +47,7 @@ def searched(address: str, collection: str) -> tuple[int, list[str]]:
     """The version of the profile that an ordinary search over HTTP uses, and its hits."""
     answer = httpx2.post(f"{address}/v1/collections/{collection}/search", json={"query": QUERY})
     found: dict[str, Any] = answer.raise_for_status().json()
-    return found["profile_version"], [hit["item_id"] for hit in found["hits"]]
+    return found["profile_version"], [hit["id"] for hit in found["hits"]]
 
 
 def tab_to(page: Page, wanted: Locator) -> None:

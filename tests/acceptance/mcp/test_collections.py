@@ -57,8 +57,8 @@ async def test_a_collection_is_searched_with_filters_pages_and_facets(program: P
         asked = {"collection": "tickets", "query": "connection or disk"}
         found = await called(client, "search_collection", **asked, where={"hours": {"gte": 5}}, facets=["priority"])
         [hit] = found.value["hits"]
-        assert (hit["id"], hit["title"], hit["attributes"]["hours"]) == ("T-2", "Disk is full", 9)
-        assert hit["attributes"]["trace"] == "… (502 characters; get_items gives it)"
+        assert (hit["id"], hit["title"], hit["metadata"]["hours"]) == ("T-2", "Disk is full", 9)
+        assert hit["metadata"]["trace"] == "… (502 characters; get_items gives it)"
         assert found.value["facets"] == {"priority": {"Low": 1}}
         assert found.value["retrieval_id"]
 
@@ -89,7 +89,7 @@ async def test_a_long_text_is_cut_with_a_sign_and_the_rest_can_be_had(program: P
         assert got == ITEMS[2]["text"]
         both = await called(client, "get_items", collection="tickets", item_ids=["T-1", "T-9"])
         assert ([one["id"] for one in both.value["items"]], both.value["missing"]) == (["T-1"], ["T-9"])
-        assert both.value["items"][0]["attributes"] == ITEMS[0]["metadata"]
+        assert both.value["items"][0]["metadata"] == ITEMS[0]["metadata"]
 
 
 async def test_stored_text_is_quoted_wherever_a_model_reads_it(program: Program) -> None:

@@ -399,7 +399,7 @@ async def test_over_http_a_write_gives_a_token_and_a_search_shows_it(servers: Se
             headers = {} if token is None else {"Retrieval-After-Write": token}
             answer = await http.post(f"{docs}/search", json={"query": "hello"}, headers=headers)
             assert "retrieval-write-token" not in answer.headers
-            return sorted(hit["item_id"] for hit in answer.raise_for_status().json()["hits"])
+            return sorted(hit["id"] for hit in answer.raise_for_status().json()["hits"])
 
         await http.put(f"{docs}/items/a", json={"text": "hello"})
         servers.follow()

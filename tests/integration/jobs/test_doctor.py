@@ -65,7 +65,7 @@ async def test_a_sound_installation_has_no_error(platform: Platform) -> None:
 
 
 async def test_an_examination_makes_neither_a_tenant_nor_months(url: str, settings: Settings) -> None:
-    """It says that the tenant is not there, and is no error; a collection of it is refused."""
+    """It says that the tenant is not there, which is no error, nor that nobody made months; a collection is refused."""
     own = settings.changed(database_url=SecretStr(url), tenant="ghost")
     counted = (
         "SELECT (SELECT array_agg(name) FROM retrieval.tenants), "
@@ -78,6 +78,7 @@ async def test_an_examination_makes_neither_a_tenant_nor_months(url: str, settin
         assert connection.execute(counted).fetchone() == before
     finding = told(found, "tenant", "ghost")
     assert (finding.severity, finding.found.split(":")[0]) == (Severity.ADVICE, "there is no tenant 'ghost'")
+    assert "months" not in {one.check for one in found.findings}
     with pytest.raises(UnknownCollectionError):
         await examine(own, "things")
 

@@ -255,7 +255,7 @@ async def test_what_is_typed_is_completed_from_words_and_titles(platform: Platfo
     found = await papers.complete("boundary la")
     assert [len(one) for one in asked] == [1, 1]
     assert found.queries == ("boundary layer", "boundary layers", "boundary laminar")
-    assert [one.item_id for one in found.titles] == ["1", "5"]
+    assert [one.id for one in found.titles] == ["1", "5"]
     assert (await papers.complete("BOUND")).queries == ("boundary",)
     assert [one.title for one in (await papers.complete("boundary ")).titles] == [
         "Boundary layers",
@@ -263,7 +263,7 @@ async def test_what_is_typed_is_completed_from_words_and_titles(platform: Platfo
     ]
     assert (await papers.complete("so", where={"area": "aero"})) == (await papers.complete("qqq"))
     assert len((await papers.complete("b", limit=1)).titles) == 1
-    assert found.as_dict()["titles"][0] == {"item_id": "1", "title": "Boundary layers"}
+    assert found.as_dict()["titles"][0] == {"id": "1", "title": "Boundary layers"}
 
 
 @pytest.mark.parametrize("text", ["%_\\", "b(*", "qqq", "-"])

@@ -348,7 +348,7 @@ async def test_over_http_words_answer_in_time(settings: Settings, database_url: 
         for number in range(3):
             found = await client.post(f"{path}/search", json={"query": f"database timeout {number}"})
             assert found.status_code == 200, found.text
-            assert found.json()["hits"][0]["item_id"] == "1"
+            assert found.json()["hits"][0]["id"] == "1"
             assert "the dense leg did not run" in found.json()["notes"][0]
         batch = await client.post(f"{path}/search/batch", json={"queries": ["database log", "disk database"]})
         assert [bool(one["notes"]) for one in batch.json()["results"]] == [True, True]

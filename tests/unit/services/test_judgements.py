@@ -64,6 +64,13 @@ def test_gzip_is_read_whatever_the_file_is_called(tmp_path: Path, name: str) -> 
     assert [query.query_id for query in read_queries(path)] == ["q"]
 
 
+def test_a_query_has_an_id_by_either_name(tmp_path: Path) -> None:
+    """As an item has."""
+    path = written(tmp_path, b'{"_id": "q", "text": "t"}\n{"id": 7, "text": "t"}\n')
+
+    assert [query.query_id for query in read_queries(path)] == ["q", "7"]
+
+
 def test_a_byte_order_mark_is_ignored(tmp_path: Path) -> None:
     """Files saved on Windows may begin with one."""
     path = written(tmp_path, b'\xef\xbb\xbf{"_id": "q", "text": "t"}\n')
@@ -77,9 +84,9 @@ def test_a_byte_order_mark_is_ignored(tmp_path: Path) -> None:
         ("{", "not JSON"),
         ("[" * 100_000, "not JSON"),
         ('["q"]', "not a JSON object"),
-        ('{"text": "t"}', "'_id'"),
-        ('{"_id": "", "text": "t"}', "'_id'"),
-        ('{"_id": true, "text": "t"}', "'_id'"),
+        ('{"text": "t"}', "'id'"),
+        ('{"_id": "", "text": "t"}', "'id'"),
+        ('{"_id": true, "text": "t"}', "'id'"),
         ('{"_id": "x"}', "'text'"),
         ('{"_id": "x", "text": "  "}', "'text'"),
         ('{"_id": "x", "text": "t", "metadata": []}', "'metadata'"),

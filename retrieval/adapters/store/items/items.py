@@ -140,7 +140,7 @@ class ItemWrite:
         return WrittenItems(known, sum(row[1] for row in rows), settled, times)
 
     def _call(self, part: Sequence[Item], *, goes_on: bool) -> Compiled:
-        contents = [item.text for item in part]
+        contents = [item.indexed_text for item in part]
         given = None
         if self.vectors is not None and any(item.item_id in self.vectors for item in part):
             given = half_vectors([self.vectors.get(item.item_id) for item in part])

@@ -88,7 +88,7 @@ async def forget_items(
         await connection.execute(_FORGET_FACETS, {"id": collection_id, "ids": held})
         await delete_items(connection, collection_id, held)
         await connection.execute(_FORGET, (collection_id, held, [pseudonyms[item_id] for item_id in held]))
-        await uncache_texts(connection, tenant_id, [item.text for item in items])
+        await uncache_texts(connection, tenant_id, [item.indexed_text for item in items])
     return len(held)
 
 

@@ -328,6 +328,8 @@ def _present(options: IngestOptions, source: InputFiles, report: IngestReport, r
         )
     if report.without_text.number:
         _tell_without_text(report)
+    if not report.read + report.rejected:
+        err.print(plain(f"note: there are no items in {', '.join(options.files)}"), soft_wrap=True)
     tell_cut(err, report.items)
     tell_pending(err, report.items)
 
@@ -357,7 +359,7 @@ def summary_table(report: IngestReport) -> object:
 EXAMPLES = (
     "retrieval ingest tickets tickets.jsonl.gz",
     "retrieval ingest tickets historical_tickets.csv",
-    "retrieval ingest notes notes.csv --map _id=number --on-error skip",
+    "retrieval ingest notes notes.csv --map id=number --on-error skip",
     "retrieval ingest notes pages.jsonl --no-clean",
     "retrieval ingest docs ./handbook --prune",
     "retrieval ingest tickets tickets.jsonl --filterable priority:text --filterable hours:number",
@@ -472,7 +474,7 @@ def ingest(
     The collection is made if it is missing. Items that did not change cost
     nothing: a run that was interrupted is completed by running it again.
 
-    JSON Lines hold one object a line: _id, title, text, tags, metadata.
+    JSON Lines hold one object a line: id, title, text, tags, metadata.
     CSV begins with a line of column names; those of tickets need no --map.
     --map names what is called otherwise; attributes.NAME is an attribute.
 

@@ -27,10 +27,10 @@ LIST = (
     "retrieval items list tickets --after T-20 --json",
 )
 PUT = (
-    """retrieval items put tickets '{"_id": "T-4", "title": "Mail is late", "priority": "Low"}'""",
-    """retrieval items put tickets '{"_id": "T-5", "title": "No mail"}' --new""",
+    """retrieval items put tickets '{"id": "T-4", "title": "Mail is late", "priority": "Low"}'""",
+    """retrieval items put tickets '{"id": "T-5", "title": "No mail"}' --new""",
 )
-PATCH = ("""retrieval items patch tickets T-4 '{"title": "Mail is late again", "attributes": {"priority": null}}'""",)
+PATCH = ("""retrieval items patch tickets T-4 '{"title": "Mail is late again", "metadata": {"priority": null}}'""",)
 DELETE = ("retrieval items delete tickets T-4",)
 
 ItemName = Annotated[str, typer.Argument(metavar="ID", help="The item's id.", show_default=False)]
@@ -187,8 +187,8 @@ def _object(text: str) -> Mapping[str, Any]:
         value = json_of(given)
     except JSONTextError as error:
         raise InvalidItemError(
-            f'cannot read {given!r:.60}: {error}; give a JSON object such as {{"_id": "T-1"}}'
+            f'cannot read {given!r:.60}: {error}; give a JSON object such as {{"id": "T-1"}}'
         ) from None
     if not isinstance(value, dict):
-        raise InvalidItemError(f'{given!r:.60} is no JSON object, such as {{"_id": "T-1"}}')
+        raise InvalidItemError(f'{given!r:.60} is no JSON object, such as {{"id": "T-1"}}')
     return value

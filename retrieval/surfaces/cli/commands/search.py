@@ -234,7 +234,7 @@ def complete(
     for query in found.queries:
         console().print(Text(plain(query)), soft_wrap=True)
     for title in found.titles:
-        console().print(Text.assemble((plain(title.item_id), "green"), "  ", plain(title.title)), soft_wrap=True)
+        console().print(Text.assemble((plain(title.id), "green"), "  ", plain(title.title)), soft_wrap=True)
 
 
 PASSAGES_EXAMPLES = (

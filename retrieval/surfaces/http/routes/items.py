@@ -10,6 +10,7 @@ from pydantic import ConfigDict, Field, JsonValue
 
 from retrieval.adapters.aside import aside
 from retrieval.adapters.readers.documents import DOCUMENT_FORMATS, RawDocument, format_of
+from retrieval.adapters.readers.records import FIELD_NAMES
 from retrieval.apps.memories.messages import FACT, MOST_MESSAGES, RememberedFact, RememberReport
 from retrieval.apps.memories.store import existing_store
 from retrieval.collection import Collection, handle_of
@@ -39,7 +40,7 @@ from retrieval.engine.request import checked_item_ids
 from retrieval.platform import Platform
 from retrieval.services.add import AddReport
 from retrieval.services.documents import DocumentEntry, DocumentsReport, StoredDocument, document_of, documents_after
-from retrieval.surfaces.http.bulk import MEDIA_TYPE, BulkAnswer
+from retrieval.surfaces.http.bulk import MEDIA_TYPE, BulkAnswer, check_lines_sent
 from retrieval.surfaces.http.caller import CurrentHandles, CurrentPlatform, NamedCollection, needs
 from retrieval.surfaces.http.json_bodies import (
     CollectionName,
@@ -155,24 +156,23 @@ class CollectionsTold(AnswerPart):
 MAX_ITEMS = 1000
 """Items in one batch; ``/items/bulk`` takes any number."""
 
-_IDS = ("_id", "item_id", "id")
-"""The names of an item's id in the ingest format, the preferred one first."""
+_IDS = FIELD_NAMES["item_id"]
 
 _ITEM_EXAMPLE: dict[str, JsonValue] = {
-    "item_id": "T-1",
+    "id": "T-1",
     "title": "Database connection times out",
-    "body": "Every second request waits 30 s for a connection.",
+    "text": "Every second request waits 30 s for a connection.",
     "tags": ["database"],
-    "attributes": {"priority": "High"},
+    "metadata": {"priority": "High"},
     "occurred_at": "2026-05-31T12:00:00Z",
 }
 _STORED: dict[str, JsonValue] = {
-    "item_id": "T-1",
+    "id": "T-1",
     "title": "Database connection times out",
-    "body": "Every second request waits 30 s for a connection.",
+    "text": "Every second request waits 30 s for a connection.",
     "kind": "",
     "tags": ["database"],
-    "attributes": {"priority": "High"},
+    "metadata": {"priority": "High"},
     "status": "active",
     "source": "",
     "occurred_at": "2026-05-31T12:00:00+00:00",
@@ -189,12 +189,12 @@ class ItemSent(Sent, of=Item):
 
     model_config = ConfigDict(extra="allow", json_schema_extra={"examples": [_ITEM_EXAMPLE]})
 
-    item_id: str | int | None = None
-    """The application's own key, 1 to 512 bytes; also `_id` or `id`. In a path it need not be repeated."""
-    body: str | None = None
-    """Also `text`, and where that is a text `content`, `page_content` or `document`."""
-    attributes: dict[str, Any] | None = None
-    """JSON values by name; filterable. Also `metadata`."""
+    id: str | int | None = None
+    """The application's own key, 1 to 512 bytes; also `_id` or `item_id`. In a path it need not be repeated."""
+    text: str | None = None
+    """Also `body`, and where that is a text `content`, `page_content` or `document`."""
+    metadata: dict[str, Any] | None = None
+    """JSON values by name; filterable. Also `attributes`."""
     occurred_at: str | None = None
     """When the thing happened: ISO 8601; without a time zone it is UTC."""
 
@@ -215,12 +215,12 @@ class ItemChanges(Sent, of=Item):
     """A JSON merge patch (RFC 7396) on an item: what is null goes back to nothing, what is left out stays."""
 
     model_config = ConfigDict(
-        json_schema_extra={"examples": [{"title": "Solved: connections time out", "attributes": {"priority": None}}]}
+        json_schema_extra={"examples": [{"title": "Solved: connections time out", "metadata": {"priority": None}}]}
     )
 
-    item_id: str | None = None
+    id: str | None = None
     """The id in the path; another one is refused."""
-    attributes: dict[str, Any] | None = None
+    metadata: dict[str, Any] | None = None
     """Merged with those that there are; one that is null is taken away."""
 
     def changes(self) -> dict[str, Any]:
@@ -613,7 +613,7 @@ _STREAM: dict[str, Any] = {
         "content": {
             MEDIA_TYPE: {
                 "schema": {"type": "string"},
-                "example": '{"item_id":"T-1","title":"Database connection times out"}\n{"title":"no id"}\n',
+                "example": '{"id":"T-1","title":"Database connection times out"}\n{"title":"no id"}\n',
             }
         },
     }
@@ -661,12 +661,13 @@ async def add(collection: NamedCollection, body: AddRequest) -> JSONResponse:
     openapi_extra=_STREAM,
     summary="Store any number of items",
 )
-async def add_each(collection: NamedCollection) -> Response:
+async def add_each(collection: NamedCollection, request: Request) -> Response:
     """Store the items of a stream of lines, and stream back what became of each: a line for each line, in order.
 
     What has its line is stored. A bad line costs no other; the last line sums up. An `error` beside the summary says
     why the stream was broken off: what has no line then is to be sent again, which does no harm where it was stored.
     """
+    check_lines_sent(request.headers.get("content-type", ""))
     return BulkAnswer(collection)
 
 

@@ -227,17 +227,17 @@ class SearchAnswer(AnswerPart, of=SearchResult):
                 {
                     "hits": [
                         {
-                            "item_id": "T-17",
+                            "id": "T-17",
                             "score": 0.03252,
                             "relevance": 0.81,
                             "rank": 1,
                             "slot": "exploit",
                             "propensity": 1.0,
                             "title": "Connection timeout",
-                            "body": "The database refuses connections at peak hours.",
+                            "text": "The database refuses connections at peak hours.",
                             "kind": "",
                             "tags": ["urgent"],
-                            "attributes": {"priority": "High"},
+                            "metadata": {"priority": "High"},
                             "status": "active",
                             "source": "",
                             "occurred_at": "2026-05-01T08:00:00+00:00",
@@ -280,7 +280,7 @@ class CompletionsTold(AnswerPart, of=Completions):
             "examples": [
                 {
                     "queries": ["connection timeout", "connection times"],
-                    "titles": [{"item_id": "T-17", "title": "Connection timeout"}],
+                    "titles": [{"id": "T-17", "title": "Connection timeout"}],
                 }
             ]
         }

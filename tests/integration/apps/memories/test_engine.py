@@ -339,6 +339,19 @@ async def test_nothing_is_found_where_nothing_is(open_platform: Platform) -> Non
     assert "(0 relevant memories)" in await engine.retrieve_context_for_task("p", "insights")
 
 
+async def test_meanings_count_where_a_call_names_no_strategy_and_there_are_vectors(
+    platform: Platform, open_platform: Platform
+) -> None:
+    """As in any other search; without vectors it is the hybrid, and nothing is said of it."""
+    for place, strategy in ((platform, "semantic"), (open_platform, "hybrid")):
+        await MemoryStore(place, strategy).store_memory("p", "chat", "tea and cake")
+        engine = RetrievalEngine(place, strategy)
+        (by_default,) = await engine.retrieve_relevant_memories("p", "tea", min_score=0)
+        (named,) = await engine.retrieve_relevant_memories("p", "tea", min_score=0, strategy=strategy)
+        assert by_default.signals.keys() == named.signals.keys()
+        assert ("vector_similarity" in named.signals) == (strategy == "semantic")
+
+
 async def test_meaning_without_an_embedder_is_logged_once(
     open_platform: Platform, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -36,7 +36,7 @@ HOURS = {"MM-1": 10.0, "MM-2": 4.5, "CIW-1": 250.0, "CIW-2": 1.0, "SP-1": None, 
 async def cosines(query: str) -> dict[str, float]:
     """The similarity of each ticket with a text, by the embedder itself."""
     embedder = HashingEmbedder()
-    texts = [ticket_item(ticket).text for ticket in TICKETS]
+    texts = [ticket_item(ticket).indexed_text for ticket in TICKETS]
     documents = await embedder.embed(texts, TextRole.DOCUMENT)
     (asked,) = await embedder.embed([query], TextRole.QUERY)
     found = np.asarray(documents, dtype=np.float64) @ np.asarray(asked, dtype=np.float64)

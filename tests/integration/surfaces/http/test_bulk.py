@@ -66,7 +66,7 @@ async def test_each_line_is_told_what_became_of_it(client: AsyncClient) -> None:
         "repeated": 1,
     }
     assert last == {"summary": {**counts, "notes": ["1 id stands more than once; the last of each was kept"]}}
-    assert (await client.get(f"{ITEMS}/a")).json()["body"] == "two"
+    assert (await client.get(f"{ITEMS}/a")).json()["text"] == "two"
 
 
 async def test_the_same_lines_again_change_nothing(client: AsyncClient) -> None:
@@ -102,7 +102,7 @@ class Conversation:
             "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": "POST", "scheme": "http",
             "path": path, "raw_path": path.encode(), "query_string": b"", "root_path": "",
             "headers": [
-                (b"host", b"localhost"), (b"transfer-encoding", b"chunked"),
+                (b"host", b"localhost"), (b"transfer-encoding", b"chunked"), (b"content-type", b"application/x-ndjson"),
                 *((name.replace("_", "-").lower().encode(), value.encode()) for name, value in headers.items()),
             ],
             "client": ("127.0.0.1", 1), "server": ("localhost", 80),
@@ -227,6 +227,22 @@ async def test_a_stream_whose_items_take_too_long_is_summed_up(
     (last,) = await talk.hear()
     assert (last["summary"]["added"], last["error"]["type"]) == (0, "/problems/deadline")
     await serving
+
+
+@pytest.mark.parametrize("sent", ["text/csv", "application/x-www-form-urlencoded", ""])
+async def test_a_body_of_another_type_is_refused_as_a_whole(client: AsyncClient, sent: str) -> None:
+    """A CSV is no stream of items; the answer says what is taken, instead of one error a line."""
+    body = b"id,text\nB-1,Backups\n"
+    answer = await client.post(f"{ITEMS}/bulk", content=body, headers={"Content-Type": sent} if sent else {})
+    assert (answer.status_code, answer.json()["type"]) == (415, "/problems/media-type")
+    assert "JSON Lines, an item a line, with Content-Type: application/x-ndjson" in answer.json()["detail"]
+
+
+@pytest.mark.parametrize("sent", ["application/x-ndjson; charset=utf-8", "Application/JSONL", "application/ndjson"])
+async def test_each_name_of_json_lines_is_taken(client: AsyncClient, sent: str) -> None:
+    """There is no registered one."""
+    answer = await client.post(f"{ITEMS}/bulk", content=lines([{"_id": "t"}]), headers={"Content-Type": sent})
+    assert answer.status_code == 200
 
 
 async def test_an_unknown_collection_is_told_before_anything_is_read(client: AsyncClient) -> None:

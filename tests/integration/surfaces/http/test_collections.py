@@ -71,7 +71,8 @@ async def test_items_have_to_fit_a_collections_schema(client: AsyncClient) -> No
     assert "attribute 'priority': 'Urgent' is not one of ['High', 'Low']" in refused.json()["detail"]
     assert [error["pointer"] for error in refused.json()["errors"]] == ["/items/1"]
     body = "".join(f"{json.dumps(item)}\n" for item in items)
-    bulk = await client.post("/v1/collections/schema/items/bulk", content=body)
+    lines = {"Content-Type": "application/x-ndjson"}
+    bulk = await client.post("/v1/collections/schema/items/bulk", content=body, headers=lines)
     told = [json.loads(line) for line in bulk.text.splitlines()]
     assert (told[0]["result"], told[1]["error"]["type"]) == ("added", "/problems/invalid-item")
 
@@ -127,7 +128,7 @@ async def test_names_may_hold_anything(client: AsyncClient, name: str) -> None:
         path = "/v1/collections/%2e%2e%2f"
         name = "../"
     assert (await client.put(path)).json()["name"] == name
-    assert (await client.put(f"{path}/items/x%2Fy", json={"title": "t"})).json()["item_id"] == "x/y"
+    assert (await client.put(f"{path}/items/x%2Fy", json={"title": "t"})).json()["id"] == "x/y"
     assert (await client.delete(path)).status_code == 204
     assert (await client.put("/v1/collections/a%00b")).status_code == 422
 

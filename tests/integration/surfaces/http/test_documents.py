@@ -62,7 +62,7 @@ async def test_files_are_stored_replaced_and_removed(client: AsyncClient) -> Non
     )
     assert page.status_code == 201
     hit = (await client.post("/v1/collections/files/search", json={"query": "disk"})).json()["hits"][0]
-    assert (hit["attributes"]["document"], hit["attributes"]["page"]) == ("report", 1)
+    assert (hit["metadata"]["document"], hit["metadata"]["page"]) == ("report", 1)
 
     assert [(await client.delete(f"{path}/hand/leave.md")).status_code for _ in range(2)] == [204, 404]
     listed = (await client.get(path)).json()

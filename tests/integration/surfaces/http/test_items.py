@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import pytest
 import pytest_asyncio
-from httpx2 import AsyncClient
+from httpx2 import AsyncClient, Response
 
 from retrieval.domain.api_key import EVERY_SCOPE, Caller, Scope
 from retrieval.surfaces.http.admission import Access
@@ -16,6 +16,11 @@ from retrieval.surfaces.http.admission import Access
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 ITEMS = "/v1/collections/docs/items"
+
+
+async def stream(client: AsyncClient, lines: str | bytes) -> Response:
+    """The answer to a stream of items."""
+    return await client.post(f"{ITEMS}/bulk", content=lines, headers={"Content-Type": "application/x-ndjson"})
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module", autouse=True)
@@ -26,7 +31,7 @@ async def docs(client: AsyncClient) -> None:
 
 async def test_an_item_is_put_read_and_removed(client: AsyncClient) -> None:
     """With its version as an entity tag; what is not there is not found."""
-    sent = {"title": "t", "body": "b", "tags": ["x"], "attributes": {"n": 1}, "occurred_at": "2026-05-31"}
+    sent = {"title": "t", "text": "b", "tags": ["x"], "metadata": {"n": 1}, "occurred_at": "2026-05-31"}
     first = await client.put(f"{ITEMS}/a", json=sent)
     other_words = {"_id": "a", "title": "t", "text": "b", "tags": ["x"], "metadata": {"n": 1}}
     again = await client.put(f"{ITEMS}/a", json=other_words | {"occurred_at": "2026-05-31T00:00:00Z"})
@@ -35,7 +40,7 @@ async def test_an_item_is_put_read_and_removed(client: AsyncClient) -> None:
     assert (first.status_code, again.status_code, read.status_code) == (201, 200, 200)
     assert first.json() == again.json() == read.json()
     assert read.json() == read.json() | sent | {
-        "item_id": "a",
+        "id": "a",
         "status": "active",
         "occurred_at": "2026-05-31T00:00:00+00:00",
     }
@@ -74,11 +79,11 @@ async def test_a_write_in_another_version_fails(client: AsyncClient) -> None:
 
 async def test_a_merge_patch_changes_what_it_names(client: AsyncClient) -> None:
     """In either media type; null takes away."""
-    await client.put(f"{ITEMS}/p", json={"title": "t", "body": "b", "attributes": {"a": 1, "b": 2}})
-    body = json.dumps({"title": None, "attributes": {"a": None, "c": 3}})
+    await client.put(f"{ITEMS}/p", json={"title": "t", "text": "b", "metadata": {"a": 1, "b": 2}})
+    body = json.dumps({"title": None, "metadata": {"a": None, "c": 3}})
     merged = await client.patch(f"{ITEMS}/p", content=body, headers={"Content-Type": "application/merge-patch+json"})
-    assert (merged.json()["title"], merged.json()["attributes"]) == ("", {"b": 2, "c": 3})
-    assert merged.json()["body"] == "b"
+    assert (merged.json()["title"], merged.json()["metadata"]) == ("", {"b": 2, "c": 3})
+    assert merged.json()["text"] == "b"
     assert (await client.patch(f"{ITEMS}/p", json={"kind": "note"})).json()["kind"] == "note"
     assert (await client.patch(f"{ITEMS}/nowhere", json={})).status_code == 404
 
@@ -87,8 +92,8 @@ async def test_a_merge_patch_changes_what_it_names(client: AsyncClient) -> None:
 async def test_an_item_may_be_called_anything(client: AsyncClient, item_id: str) -> None:
     """Percent-encoded, it comes back as it was."""
     path = f"{ITEMS}/{quote(item_id, safe='')}"
-    assert (await client.put(path, json={"title": "t"})).json()["item_id"] == item_id
-    assert (await client.get(path)).json()["item_id"] == item_id
+    assert (await client.put(path, json={"title": "t"})).json()["id"] == item_id
+    assert (await client.get(path)).json()["id"] == item_id
     assert (await client.delete(path)).status_code == 204
 
 
@@ -101,13 +106,13 @@ async def test_what_no_item_is_called_is_refused(client: AsyncClient, path: str)
 
 async def test_what_was_read_may_be_put_back(client: AsyncClient) -> None:
     """It is unchanged, one by one, together and in a stream."""
-    sent = {"title": "t", "attributes": {"version": "2.1", "title": "another"}}
+    sent = {"title": "t", "metadata": {"version": "2.1", "title": "another"}}
     first = (await client.put(f"{ITEMS}/back", json=sent)).json()
     again = await client.put(f"{ITEMS}/back", json=first)
     added = await client.post(ITEMS, json={"items": [first]})
-    streamed = await client.post(f"{ITEMS}/bulk", content=json.dumps(first))
+    streamed = await stream(client, json.dumps(first))
 
-    assert first["attributes"] == sent["attributes"]
+    assert first["metadata"] == sent["metadata"]
     assert again.json() == first
     assert added.json()["unchanged"] == 1
     assert json.loads(streamed.content.splitlines()[0])["result"] == "unchanged"
@@ -117,8 +122,8 @@ async def test_a_ticket_keeps_its_hours(client: AsyncClient) -> None:
     """As when a file of tickets is read."""
     hours = {"hours_to_resolve": "4.5", "resolution_time_hours": 4.5}
     put = await client.put(f"{ITEMS}/hours", json={"metadata": {"hours_to_resolve": "4.5"}})
-    await client.post(f"{ITEMS}/bulk", content=json.dumps({"_id": "streamed", "hours_to_resolve": "4.5"}))
-    assert put.json()["attributes"] == (await client.get(f"{ITEMS}/streamed")).json()["attributes"] == hours
+    await stream(client, json.dumps({"_id": "streamed", "hours_to_resolve": "4.5"}))
+    assert put.json()["metadata"] == (await client.get(f"{ITEMS}/streamed")).json()["metadata"] == hours
 
 
 @pytest.mark.parametrize("content_type", ["application/x-www-form-urlencoded", "text/plain", ""])
@@ -159,10 +164,10 @@ async def test_a_body_that_cannot_be_read_is_malformed(client: AsyncClient, body
 async def test_a_member_that_stands_twice_is_told_in_lines_and_in_filters_of_addresses(client: AsyncClient) -> None:
     """As in bodies; the other lines are stored."""
     lines = b'{"_id": "good"}\n{"_id": "bad", "_id": "worse"}\n'
-    first, second, _ = map(json.loads, (await client.post(f"{ITEMS}/bulk", content=lines)).content.splitlines())
+    first, second, _ = map(json.loads, (await stream(client, lines)).content.splitlines())
     assert first["item_id"] == "good"
     assert "the member '_id' stands twice" in second["error"]["detail"]
-    wide = (await client.post(f"{ITEMS}/bulk", content='{"_id": "wide"}'.encode("utf-16"))).content.splitlines()
+    wide = (await stream(client, '{"_id": "wide"}'.encode("utf-16"))).content.splitlines()
     assert "save it as UTF-8" in json.loads(wide[0])["error"]["detail"]
     answer = await client.get(ITEMS, params={"where": '{"hours": 1, "hours": 2}'})
     assert (answer.status_code, answer.json()["type"]) == (422, "/problems/invalid-filter")
@@ -208,11 +213,11 @@ async def test_a_name_that_is_no_utf_8_is_refused(client: AsyncClient, method: s
     [
         ({"title": 3}, "/title"),
         ({"tags": ["ok", 3]}, "/tags/1"),
-        ({"attributes": []}, "/attributes"),
-        ({"item_id": "other"}, None),
+        ({"metadata": []}, "/metadata"),
+        ({"id": "other"}, None),
         ({"occurred_at": "yesterday"}, None),
-        ({"body": "a\x00b"}, None),
-        ({"attributes": {"a": "\ud800"}}, None),
+        ({"text": "a\x00b"}, None),
+        ({"metadata": {"a": "\ud800"}}, None),
     ],
 )
 async def test_an_item_that_cannot_be_stored_is_refused(client: AsyncClient, body: object, pointer: str | None) -> None:
@@ -234,7 +239,7 @@ async def test_many_are_added_and_removed_together(client: AsyncClient) -> None:
 
     assert (added.status_code, added.json()["added"], added.json()["embedded"]) == (200, 2, 2)
     assert (bad.status_code, bad.json()["errors"][0]["pointer"]) == (422, "/items/1")
-    assert found.json()["attributes"] == {"level": 3}
+    assert found.json()["metadata"] == {"level": 3}
     assert deleted.json() == {"deleted": 2}
     assert (await client.post(ITEMS, json={"items": [{"item_id": "x"}] * 1001})).status_code == 422
 
@@ -289,7 +294,7 @@ async def test_items_are_listed_page_by_page(client: AsyncClient) -> None:
     first = (await client.get(pages, params={"where": where, "limit": 2})).json()
     second = (await client.get(pages, params={"where": where, "limit": 2, "after": first["next"]})).json()
 
-    assert [one["item_id"] for one in (*first["items"], *second["items"])] == ["0", "2", "4"]
+    assert [one["id"] for one in (*first["items"], *second["items"])] == ["0", "2", "4"]
     assert first["items"][0] == (await client.get(f"{pages}/0")).json()
     assert second["next"] is None
     for wrong in ("{", '"text"', json.dumps({"even": {"near": 1}}), "[" * 20_000):

@@ -218,9 +218,8 @@ async def test_a_revoked_key_stores_no_more_of_a_stream(world: World, monkeypatc
         yield b'{"_id":"after"}\n'
 
     monkeypatch.setattr("retrieval.surfaces.http.bulk.add_each", noted)
-    answer = await world.client.post(
-        "/v1/collections/streamed/items/bulk", content=body(), headers={"X-API-Key": key.text}
-    )
+    headers = {"X-API-Key": key.text, "Content-Type": "application/x-ndjson"}
+    answer = await world.client.post("/v1/collections/streamed/items/bulk", content=body(), headers=headers)
     first, last = map(json.loads, answer.content.splitlines())
     assert (first["item_id"], first["result"]) == ("before", "added")
     assert (last["summary"]["added"], last["error"]["type"]) == (1, "/problems/authentication")

@@ -54,7 +54,7 @@ async def test_hits_below_the_least_are_left_out(client: AsyncClient) -> None:
     best, *others = (await _found(client, query="full disk"))["hits"]
     assert others
     found = await _found(client, query="full disk", min_score=best["score"])
-    assert [hit["item_id"] for hit in found["hits"]] == [best["item_id"]]
+    assert [hit["id"] for hit in found["hits"]] == [best["id"]]
     assert (found["hits"][0]["relevance"], found["why_no_hits"]) == (None, [])
     none = await client.post(f"{SEARCH}/batch", json={"queries": ["full disk"], "min_score": 1000})
     [reason] = none.json()["results"][0]["why_no_hits"]
@@ -100,7 +100,7 @@ async def test_typos_snippets_facets_and_pages_come_with_a_search(client: AsyncC
     rest = await _found(client, **body, after=first["next"])
     end = await _found(client, **body, after=rest["next"])
     assert (end["hits"], end["next"]) == ([], None)
-    assert sorted(hit["item_id"] for hit in first["hits"] + rest["hits"]) == [f"i{n}" for n in range(6)]
+    assert sorted(hit["id"] for hit in first["hits"] + rest["hits"]) == [f"i{n}" for n in range(6)]
 
 
 @pytest.mark.parametrize(
@@ -198,7 +198,7 @@ async def test_what_is_wrong_in_a_batch_is_pointed_at(client: AsyncClient, body:
 async def test_many_queries_are_answered_in_their_order(client: AsyncClient) -> None:
     """As each of them alone would be."""
     answer = await client.post(f"{SEARCH}/batch", json={"queries": ["3", "1"], "limit": 1})
-    assert [one["hits"][0]["item_id"] for one in answer.json()["results"]] == ["i3", "i1"]
+    assert [one["hits"][0]["id"] for one in answer.json()["results"]] == ["i3", "i1"]
     too_many = await client.post(f"{SEARCH}/batch", json={"queries": ["disk"] * 101})
     assert (too_many.status_code, too_many.json()["errors"][0]["pointer"]) == (422, "/queries")
 
@@ -218,13 +218,13 @@ async def test_a_new_attribute_and_a_new_profile_are_seen(client: AsyncClient, p
     assert (await client.post(path, json={"query": "disk", "where": {"fresh": 1}})).status_code == 422
     await other.add([{"_id": "b", "text": "disk", "fresh": 1}])
     found = (await client.post(path, json={"query": "disk", "where": {"fresh": 1}})).json()
-    assert [hit["item_id"] for hit in found["hits"]] == ["b"]
+    assert [hit["id"] for hit in found["hits"]] == ["b"]
 
 
 async def test_feedback_counts_once(client: AsyncClient) -> None:
     """For a hit; the same verdict again is a repetition, another one takes its place."""
     found = await _found(client, query="disk", limit=1)
-    event = {"retrieval_id": found["retrieval_id"], "item_id": found["hits"][0]["item_id"], "actor": "kim"}
+    event = {"retrieval_id": found["retrieval_id"], "item_id": found["hits"][0]["id"], "actor": "kim"}
     said = [(await client.post("/v1/feedback", json={**event, **more})).json()
             for more in ({"helpful": True}, {"helpful": True}, {"reward": 0.25})]  # fmt: skip
     assert [(one["recorded"], one["repeated"], one["superseding"]) for one in said] == [(1, 0, 0), (0, 1, 0), (1, 0, 1)]
@@ -243,7 +243,7 @@ async def test_a_batch_of_feedback_is_stored_whole_or_not_at_all(client: AsyncCl
 async def test_an_outcome_is_shared_by_what_was_used(client: AsyncClient) -> None:
     """An event an item."""
     found = await _found(client, query="disk", limit=2)
-    used = [hit["item_id"] for hit in found["hits"]]
+    used = [hit["id"] for hit in found["hits"]]
     body = {"retrieval_id": found["retrieval_id"], "used": used, "reward": 0.5}
     assert (await client.post("/v1/outcome", json=body)).json()["recorded"] == 2
     nothing = await client.post("/v1/outcome", json={**body, "used": []})
@@ -256,7 +256,7 @@ async def test_a_recorded_search_is_read_and_asked_again(client: AsyncClient, pl
     path = f"/v1/retrievals/{found['retrieval_id']}"
     told = (await client.get(path)).json()
     assert told == (await platform.retrieval(found["retrieval_id"])).as_dict()
-    assert [one["item_id"] for one in told["impressions"]] == [hit["item_id"] for hit in found["hits"]]
+    assert [one["item_id"] for one in told["impressions"]] == [hit["id"] for hit in found["hits"]]
     replayed = (await client.post(f"{path}/replay")).json()
     assert (replayed["is_reproduced"], replayed["is_same_today"]) == (True, True)
 

@@ -70,7 +70,7 @@ async def test_a_preview_compares_profiles_as_python_does(client: AsyncClient, d
     found = answer.json()
     assert found["baseline"] == "now"
     assert [one["name"] for one in found["previews"]] == ["now", "latest", "first"]
-    assert [one["hit"]["item_id"] for one in found["previews"][1]["hits"]] == ["i3", "i2"]
+    assert [one["hit"]["id"] for one in found["previews"][1]["hits"]] == ["i3", "i2"]
     first = (await docs.stored_profile(1)).profile
     same = (
         await docs.preview("disk 1", profiles={"now": (await docs.stored_profile()).profile, "same": first}, limit=2)

@@ -170,7 +170,7 @@ def test_a_row_without_an_id_is_refused() -> None:
             {"_id": "doc no"},
             r"no column 'doc no' .*did you mean 'Doc-No'\? There are: 'Doc-No', 'title'",
         ),
-        ("ticket_id title", None, "no column '_id'.*'ticket_id', 'title'"),
+        ("ticket_id title", None, "no column 'id'.*'ticket_id', 'title'"),
         ("a b", {"_id": "a", "id": "b"}, "two columns are mapped to the field 'item_id'"),
         ("_id a b", {"attributes.a": "b"}, "two columns would be the attribute 'a'"),
     ],

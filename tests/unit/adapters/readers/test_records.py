@@ -61,7 +61,7 @@ def test_a_whole_number_as_id_becomes_its_text() -> None:
 @pytest.mark.parametrize("given", [{}, {"_id": None}, {"_id": True}, {"_id": 1.5}, {"_id": []}, {"_id": ""}])
 def test_no_usable_id_is_refused(given: dict[str, Any]) -> None:
     """Missing, null, boolean, fractional and empty ids are errors that name the field."""
-    with pytest.raises(InvalidItemError, match="_id"):
+    with pytest.raises(InvalidItemError, match="id"):
         item_from_record({**given, "text": "words"})
 
 
@@ -227,7 +227,7 @@ def test_an_id_beyond_all_numbers_is_refused() -> None:
 @pytest.mark.parametrize("record", [None, "text", 5, ["a"]])
 def test_what_is_no_object_is_refused(record: Any) -> None:
     """Only an object can be an item."""
-    with pytest.raises(InvalidItemError, match="object with an '_id'"):
+    with pytest.raises(InvalidItemError, match="object with an 'id'"):
         item_from_record(record)
 
 

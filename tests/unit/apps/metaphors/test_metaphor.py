@@ -28,7 +28,7 @@ def test_what_is_stored_is_what_comes_back(metaphor: Metaphor) -> None:
 
 def test_its_vector_stands_for_name_description_and_examples() -> None:
     """The item's text is what is embedded, and its operations are not part of it."""
-    text = metaphor_item(PLUMBING).text
+    text = metaphor_item(PLUMBING).indexed_text
 
     assert text == embedded_text(PLUMBING)
     assert text.startswith(f"{PLUMBING.name}\n{PLUMBING.description}\nHelped with: {PLUMBING.examples[0]}; ")

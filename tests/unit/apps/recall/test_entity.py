@@ -18,12 +18,12 @@ NOW = datetime(2026, 11, 18, tzinfo=UTC)
     [
         ({"name": ""}, "name of an entity is ''"),
         ({"name": None}, "name of an entity is None"),
-        ({"content": None}, "body must be text"),
+        ({"content": None}, "'text' must be text"),
         ({"content": "a\x00b"}, "NUL"),
         ({"event_time": datetime(2026, 11, 18)}, "no time zone"),  # noqa: DTZ001 - that is what is refused
         ({"attributes": {"a": object()}}, "JSON cannot hold"),
         ({"attributes": None}, "must be a mapping"),
-        ({"id": 7}, "item_id must be text"),
+        ({"id": 7}, "id must be text"),
     ],
 )
 def test_what_no_item_could_hold_is_refused_as_it_is_made(options: dict[str, Any], why: str) -> None:

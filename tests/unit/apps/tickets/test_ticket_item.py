@@ -27,7 +27,7 @@ def test_a_ticket_is_an_item() -> None:
         {"ticket_id": "T-1", "Summary": "Login", "description": "fails", "labels": ["a", "b"], "created": CREATED,
          "priority": "High", "domain": "MM", "owner": "ann"},
     )  # fmt: skip
-    assert (item.item_id, item.text, item.tags) == ("T-1", "Login\nfails", ("a", "b"))
+    assert (item.item_id, item.indexed_text, item.tags) == ("T-1", "Login\nfails", ("a", "b"))
     assert item.occurred_at == datetime(2024, 5, 1, 8, tzinfo=UTC)
     assert dict(item.attributes) == {"priority": "High", "domain": "MM", "owner": "ann"}
 

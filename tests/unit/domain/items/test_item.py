@@ -26,7 +26,7 @@ from retrieval.domain.items.item import (
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"item_id": ""}, "non-empty item_id"),
+        ({"item_id": ""}, "non-empty id"),
         ({"item_id": "x" * (MAX_KEY_BYTES + 1)}, "longer than 512 bytes"),
         ({"item_id": "ä" * 300}, "longer than 512 bytes"),
         ({"item_id": 7}, "must be text, not int"),
@@ -35,7 +35,7 @@ from retrieval.domain.items.item import (
         ({"body": "\ud800"}, "surrogate"),
         ({"tags": "red"}, "tags must be a list"),
         ({"tags": ["ok", 3]}, "a tag must be text"),
-        ({"attributes": [1]}, "attributes must be a mapping"),
+        ({"attributes": [1]}, "metadata must be a mapping"),
         ({"attributes": {"a": float("nan")}}, "NaN or infinite"),
         ({"attributes": {"a": object()}}, "JSON cannot hold"),
         ({"attributes": {"a": b"bytes"}}, "JSON cannot hold"),
@@ -121,9 +121,9 @@ def test_the_content_hash_is_the_same_for_the_same_content() -> None:
 
 def test_text_is_title_and_body() -> None:
     """What is embedded and indexed is both, and neither when they are empty."""
-    assert Item(item_id="a", title="T", body="B").text == "T\nB"
-    assert Item(item_id="a", body="B").text == "B"
-    assert Item(item_id="a").text == ""
+    assert Item(item_id="a", title="T", body="B").indexed_text == "T\nB"
+    assert Item(item_id="a", body="B").indexed_text == "B"
+    assert Item(item_id="a").indexed_text == ""
 
 
 THEN = datetime(2024, 5, 31, 12, tzinfo=UTC)
@@ -172,18 +172,24 @@ def test_a_version_is_a_text() -> None:
         check_version("a", "v", 1)  # type: ignore[arg-type]
 
 
+def test_an_item_is_read_by_the_names_by_which_it_is_given() -> None:
+    """Beside the names of its fields."""
+    item = Item(item_id="a", title="t", body="b", attributes={"n": 1})
+    assert (item.id, item.text, item.metadata) == ("a", "b", {"n": 1})
+
+
 def test_plain_values_are_those_of_the_item_and_its_version() -> None:
     """What is given out as JSON."""
     item = Item(item_id="a", title="t", tags=("x",), attributes={"n": 1}, occurred_at=THEN)
     stored = StoredItem(item=item, version="v", created_at=THEN, updated_at=THEN + timedelta(days=1))
 
     assert stored.as_dict() == {
-        "item_id": "a",
+        "id": "a",
         "title": "t",
-        "body": "",
+        "text": "",
         "kind": "",
         "tags": ["x"],
-        "attributes": {"n": 1},
+        "metadata": {"n": 1},
         "status": "active",
         "source": "",
         "occurred_at": "2024-05-31T12:00:00+00:00",
@@ -241,7 +247,7 @@ def test_a_bottomless_patch_is_refused() -> None:
         ([], "changes are an object"),
         ({"colour": "red"}, "an item has no 'colour'"),
         ({"item_id": "b"}, "an item keeps its id"),
-        ({"attributes": 3}, "attributes must be an object"),
+        ({"attributes": 3}, "metadata must be an object"),
     ],
 )
 def test_changes_name_fields_of_an_item(changes: Any, said: str) -> None:
@@ -253,4 +259,10 @@ def test_changes_name_fields_of_an_item(changes: Any, said: str) -> None:
 
 def test_changes_may_repeat_the_id() -> None:
     """As who sends back what was read does."""
-    assert checked_changes("a", {"item_id": "a", "title": "t"}) == {"item_id": "a", "title": "t"}
+    assert checked_changes("a", {"id": "a", "title": "t"}) == {"item_id": "a", "title": "t"}
+
+
+def test_changes_have_the_names_by_which_items_are_given() -> None:
+    """The names of the fields are taken too."""
+    fields = {"body": "t", "attributes": {"n": 1}}
+    assert checked_changes("a", {"text": "t", "metadata": {"n": 1}}) == checked_changes("a", fields) == fields

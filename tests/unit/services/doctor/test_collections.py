@@ -145,10 +145,10 @@ def test_a_worker_that_comes_by_schedule_is_enough() -> None:
 
 
 def test_months_that_are_missing_are_told() -> None:
-    """With the job that makes them, of a collection where there is one."""
+    """With the job that makes them, of one collection."""
     (finding,) = check_months(["retrievals_2026_05"], "tickets")
     assert (finding.severity, finding.mend) == (Severity.WARNING, "retrieval jobs run months --collection tickets")
-    assert list(check_months([], None)) == []
+    assert list(check_months([], "tickets")) == []
 
 
 @pytest.mark.parametrize(

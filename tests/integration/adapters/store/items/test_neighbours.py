@@ -98,10 +98,10 @@ async def expected(items: Mapping[str, Item], setting: Neighbours | None) -> Ind
     weight = setting.own_weight if setting else 1
     around = windows(items, setting)
     terms, vectors = {}, {}
-    texts = [item.text for item in items.values()]
+    texts = [item.indexed_text for item in items.values()]
     own = dict(zip(items, await HashingEmbedder().embed(texts, TextRole.DOCUMENT), strict=True))
     for key, near in around.items():
-        counted = Counter({word: n * weight for word, n in Counter(items[key].text.split()).items()})
+        counted = Counter({word: n * weight for word, n in Counter(items[key].indexed_text.split()).items()})
         for one in near:
             counted.update(items[one].body.split())
         terms[key] = dict(counted)
@@ -381,7 +381,7 @@ async def test_a_vector_that_is_being_stored_while_neighbours_are_set_is_mixed(
     assert stored.space is not None
     writer = Writer(platform.database, platform.tenant_id, stored, None)
     await writer.add(list(items.values()))
-    texts = [item.text for item in items.values()]
+    texts = [item.indexed_text for item in items.values()]
     vectors = await HashingEmbedder().embed(texts, TextRole.DOCUMENT)
     given = {key: (text_hash(text), vector) for key, text, vector in zip(items, texts, vectors, strict=True)}
     async with platform.database.transaction(platform.tenant_id) as writing:

@@ -139,7 +139,7 @@ async def test_scores_are_bm25_and_statistics_exact_after_any_changes(
         await assert_statistics_are_exact(platform, connection, await _number(collection))
     await collection.add([{"_id": "last", "text": text()}])
     found = await collection.get(["last"])
-    await assert_scores_are_bm25(platform, connection, collection, texts | {"last": found["last"].text})
+    await assert_scores_are_bm25(platform, connection, collection, texts | {"last": found["last"].indexed_text})
 
 
 async def test_the_same_texts_rank_the_same_in_every_collection(platform: Platform) -> None:
@@ -174,7 +174,7 @@ async def test_concurrent_writers_end_with_exact_statistics(platform: Platform, 
     number = await _number(collection)
     await assert_statistics_are_exact(platform, connection, number)
     stored = await collection.get([str(key) for key in range(30)])
-    texts = {key: item.text for key, item in stored.items() if item.status != "archived"}
+    texts = {key: item.indexed_text for key, item in stored.items() if item.status != "archived"}
     await collection.add([{"_id": "last", "text": "alpha"}])
     await assert_scores_are_bm25(platform, connection, collection, texts | {"last": "alpha"})
     assert (await collection.info()).pending == 0

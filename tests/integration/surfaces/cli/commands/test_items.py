@@ -44,10 +44,10 @@ def docs(database_url: str, settings: Settings, monkeypatch: pytest.MonkeyPatch)
 def test_an_item_is_put_shown_changed_and_removed() -> None:
     """Each says what became of it; a version that is another is a conflict."""
     first = said("items", "put", "docs", '{"_id": "a", "title": "one", "level": 1}', "--new")
-    assert (first["result"], first["attributes"]) == ("added", {"level": 1})
+    assert (first["result"], first["metadata"]) == ("added", {"level": 1})
     assert isinstance(call("items", "put", "docs", '{"_id": "a"}', "--new").exception, VersionConflictError)
     second = said("items", "patch", "docs", "a", "-", "--if-version", first["version"], given='{"title": "two"}')
-    assert (second["title"], second["attributes"]) == ("two", {"level": 1})
+    assert (second["title"], second["metadata"]) == ("two", {"level": 1})
     assert said("items", "get", "docs", "a")["version"] == second["version"]
     late = call("items", "delete", "docs", "a", "--if-version", first["version"])
     assert isinstance(late.exception, VersionConflictError)
@@ -57,7 +57,7 @@ def test_an_item_is_put_shown_changed_and_removed() -> None:
 
 def test_items_are_listed() -> None:
     """Page by page, those that the conditions let through; one is shown."""
-    assert [one["item_id"] for one in said("items", "list", "docs", "-w", "level!=y", "-n", "5")] == ["x", "z"]
+    assert [one["id"] for one in said("items", "list", "docs", "-w", "level!=y", "-n", "5")] == ["x", "z"]
     assert "--after y" in call("items", "list", "docs", "--after", "x", "-n", "1").output
     assert "level" in call("items", "get", "docs", "x").output
     # What is wrong is told: no JSON, options that exclude each other.

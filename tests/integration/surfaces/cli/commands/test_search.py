@@ -48,7 +48,7 @@ def test_every_option_reaches_the_search(platform: SyncPlatform, tmp_path: Path)
         *("--as-of", "2026-03-01", "--actor", "ann", "--session", "s-1", "--domain", "pets", "--complexity", "0.5"),
         *("--backtracks", "2", "--generated"),
     )
-    assert [hit["item_id"] for hit in found["hits"]] == ["2"]
+    assert [hit["id"] for hit in found["hits"]] == ["2"]
     record = platform.retrieval(found["retrieval_id"])
     assert record.context == Context(
         domain="pets", complexity=0.5, actor="ann", session="s-1", backtracks=2, generated=True
@@ -68,7 +68,7 @@ def test_a_vector_takes_the_place_of_the_words(platform: SyncPlatform, tmp_path:
     path.write_text(json.dumps([float(number) for number in vector]))
     short.write_text("[1, 0.5]")
     found = said("search", "docs", "--vector", str(path), "--profile", "1")
-    assert (found["hits"][0]["item_id"], found["profile_version"]) == ("1", None)
+    assert (found["hits"][0]["id"], found["profile_version"]) == ("1", None)
     assert said("search", "docs", "cat", "--about", str(path))["hits"]
     for option in ("--vector", "--about"):
         refused = CliRunner().invoke(app, ["search", "docs", "cat", option, str(short)])
@@ -82,7 +82,7 @@ def test_a_preview_takes_the_query_as_text_too() -> None:
     asked = ("profiles", "preview", "docs", "cat -sat", "-p", "active", "--session", "s-1", "--domain", "pets")
 
     def shown(*more: str) -> list[str]:
-        return [one["hit"]["item_id"] for one in said(*asked, *more)["previews"][0]["hits"]]
+        return [one["hit"]["id"] for one in said(*asked, *more)["previews"][0]["hits"]]
 
     assert shown() == ["2"]
     assert sorted(shown("--plain")) == ["1", "2"]
@@ -108,7 +108,7 @@ def test_a_calibration_is_fitted_shown_and_used(tmp_path: Path) -> None:
     first, second = said("search", "docs", "cat sat")["hits"]
     assert first["relevance"] > second["relevance"]
     assert [
-        hit["item_id"] for hit in said("search", "docs", "cat sat", "--min-relevance", str(first["relevance"]))["hits"]
+        hit["id"] for hit in said("search", "docs", "cat sat", "--min-relevance", str(first["relevance"]))["hits"]
     ] == ["1"]
     table = CliRunner().invoke(app, ["search", "docs", "cat sat", "--min-score", "100"])
     assert "0 hits" in table.output
