@@ -37,9 +37,11 @@ from retrieval.adapters.store.round_trip import (
     SessionConnection,
     has_long_list,
     rows_of,
+    run_on_nodes,
     run_together,
     server_of,
     set_statement,
+    settings_of_nodes,
     tell_connected,
     tell_rows,
     written,
@@ -429,6 +431,8 @@ class Database:
     ) -> list[Answer]:
         """Each statement's answer, of the tenant, under the settings; in one round trip."""
         stay, local = self._settings(tenant_id, settings)
+        if self.facts.is_distributed:
+            return await run_on_nodes(connection, local, statements)
         set_up = connection.session.changes(stay)
         if local:
             set_up.append(set_statement(local, is_local=True))
@@ -445,7 +449,9 @@ class Database:
         if set_up:
             await run_together(connection, set_up)
         async with connection.transaction():
-            if local:
+            if self.facts.is_distributed:
+                await run_together(connection, settings_of_nodes(local))
+            elif local:
                 statement = set_statement(local, is_local=True)
                 await connection.execute(statement.text, statement.parameters)
             yield
@@ -462,7 +468,7 @@ class Database:
         }
         until = current_deadline()
         late = {} if until is None else {"statement_timeout": str(min(until.milliseconds(), self._longest))}
-        if self.is_pooled:
+        if self.is_pooled or self.facts.is_distributed:
             return {}, {**own, **settings, **late}
         for name, value in settings.items():
             (own if name.startswith(_OF_SESSION) else late)[name] = value
