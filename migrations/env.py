@@ -18,6 +18,8 @@ FIND_VECTOR_SCHEMA = """
     SELECT n.nspname FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace WHERE e.extname = 'vector'
 """
 
+FIND_CITUS = "SELECT EXISTS (SELECT FROM pg_extension WHERE extname = 'citus')"
+
 
 def setup_statements(names: Names, vector_schema: str, scope: str = "LOCAL") -> list[sa.TextClause]:
     """Give the first statements of every migration's transaction; or, for the ``SESSION``, those of a script."""
@@ -32,8 +34,12 @@ def setup_statements(names: Names, vector_schema: str, scope: str = "LOCAL") -> 
 def run_online(connection: sa.Connection, names: Names) -> None:
     """Run on a live connection."""
     vector_schema = connection.execute(sa.text(FIND_VECTOR_SCHEMA)).scalar_one()
+    has_citus = connection.execute(sa.text(FIND_CITUS)).scalar_one()
     connection.rollback()
     statements = setup_statements(names, vector_schema)
+    if has_citus:
+        # The schema is made here alone; "retrieval db distribute" brings it to the other nodes.
+        statements.append(verbatim("SET LOCAL citus.enable_ddl_propagation = off"))
 
     @sa.event.listens_for(connection, "begin")
     def set_up(begun: sa.Connection) -> None:

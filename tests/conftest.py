@@ -21,6 +21,8 @@ from hypothesis import settings as hypothesis_settings
 from retrieval import Platform, Settings, connect
 from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.adapters.store.installation.schema import upgrade
+from tests.support import cluster
+from tests.support.cluster import cluster_url, database_on_nodes
 from tests.support.database import SCHEMA, Source, running_server, source, temporary_database
 
 EXAMPLES = os.environ.get("RETRIEVAL_TEST_EXAMPLES")
@@ -70,7 +72,9 @@ def pytest_configure_node(node: Any) -> None:
 
 def pytest_report_header(config: pytest.Config) -> str:
     """Say which server the tests use."""
-    return f"database: {Source[config.stash[_SHARED]['source']]}"
+    if cluster_url() is not None:
+        return f"database: the Citus cluster of {cluster.VARIABLE}"
+    return f"database: {Source[config.stash[_SHARED]['source']]}; no Citus cluster (set {cluster.VARIABLE} for one)"
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -84,6 +88,9 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 def server_url(request: pytest.FixtureRequest) -> Iterator[str]:
     """A superuser's URL of the server."""
     shared = request.config.stash[_SHARED]
+    if (coordinator := cluster_url()) is not None:
+        yield coordinator
+        return
     with running_server(Source[shared["source"]], Path(shared["run"])) as url:
         yield url
 
@@ -92,6 +99,9 @@ def server_url(request: pytest.FixtureRequest) -> Iterator[str]:
 def template(server_url: str) -> Iterator[str]:
     """The name of a database whose schema is set up, to copy; nobody connects to it."""
     name = f"retrieval_test_{uuid.uuid4().hex[:12]}"
+    if cluster_url() is not None:
+        yield name  # nothing of a cluster can be copied
+        return
     with temporary_database(server_url, name) as url:
         upgrade(url, SCHEMA)
         yield name
@@ -100,7 +110,12 @@ def template(server_url: str) -> Iterator[str]:
 @pytest.fixture(scope="session")
 def database_url(server_url: str, template: str) -> Iterator[str]:
     """A superuser's URL of this process's database, whose schema is set up."""
-    with temporary_database(server_url, f"{template}_shared", template) as url:
+    name = f"{template}_shared"
+    with (
+        temporary_database(server_url, name, template)
+        if cluster_url() is None
+        else database_on_nodes(server_url, name, SCHEMA)
+    ) as url:
         yield url
 
 
@@ -115,6 +130,8 @@ def new_database(server_url: str, template: str) -> Iterator[NewDatabase]:
 
         def make(*, empty: bool = False) -> str:
             name = f"retrieval_test_{uuid.uuid4().hex[:12]}_{next(numbers)}"
+            if cluster_url() is not None:
+                return stack.enter_context(database_on_nodes(server_url, name, None if empty else SCHEMA))
             return stack.enter_context(temporary_database(server_url, name, "template0" if empty else template))
 
         yield make

@@ -13,7 +13,7 @@ import logging
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -137,13 +137,39 @@ async def enqueue(app: App, job: Job, target: JobTarget) -> bool:
     return True
 
 
-async def enqueue_needed(app: App, workplace: Workplace, job: Job) -> int:
+LOOKING = 0.01
+"""The share of its time that a worker looks in vain for work of a job in a collection."""
+
+
+@dataclass(slots=True)
+class Looks:
+    """The looks whether jobs are needed. A look in vain is not taken again before a time that makes it cheap.
+
+    Some looks read all of a collection: what waits for its vector can be told in no other way.
+    """
+
+    clock: Callable[[], float] = time.monotonic
+    _rests: dict[tuple[str, int], float] = field(default_factory=dict)
+    """Until when there is no look, by job and collection."""
+
+    async def is_needed(self, workplace: Workplace, job: Job, target: JobTarget) -> bool:
+        """Whether the job is needed; False too where it was not a moment ago."""
+        key, began = (job.name, target.collection.collection_id), self.clock()
+        if began < self._rests.get(key, began):
+            return False
+        is_needed = await job.is_needed(workplace, target)
+        ended = self.clock()
+        self._rests[key] = ended if is_needed else ended + (ended - began) / LOOKING
+        return is_needed
+
+
+async def enqueue_needed(app: App, workplace: Workplace, job: Job, looks: Looks) -> int:
     """Put the job of every collection of every tenant that needs it into the queue; returns their number."""
     enqueued = 0
     for tenant_id in await tenants_with_collections(workplace.database):
         for collection in await all_collections(workplace.database, tenant_id):
             target = JobTarget(tenant_id, collection)
-            if await job.is_needed(workplace, target):
+            if await looks.is_needed(workplace, job, target):
                 enqueued += await enqueue(app, job, target)
     return enqueued
 
@@ -155,6 +181,7 @@ async def forget_failed(app: App, days: int) -> None:
 
 def add_tasks(app: App, workplace: Workplace, report: Report) -> None:
     """Teach the queue what its jobs mean."""
+    looks = Looks()
 
     @app.task(name=RUN)
     async def run(job: str, tenant_id: int, collection_id: int) -> None:
@@ -171,7 +198,7 @@ def add_tasks(app: App, workplace: Workplace, report: Report) -> None:
     async def dispatch(timestamp: int, job: str) -> None:
         if job == "prune":
             await forget_failed(app, workplace.settings.retention_runs_days)
-        enqueued = await enqueue_needed(app, workplace, job_named(job))
+        enqueued = await enqueue_needed(app, workplace, job_named(job), looks)
         _log.info("job %s, due at %d, is needed by %d collections", job, timestamp, enqueued)
 
 

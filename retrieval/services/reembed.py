@@ -33,6 +33,7 @@ from retrieval.adapters.store.search.reembeddings import (
     find_reembedding,
     forget_space,
     hold_writers,
+    note_reembedding,
     pending_in,
     recorded_questions,
     remove_next_vectors,
@@ -404,7 +405,7 @@ class _Place:
 
     async def wait(self, why: str) -> None:
         """Say why it does not go on."""
-        await change_reembedding(*self.where, list(ReembeddingState), {"note": why})
+        await note_reembedding(*self.where, why)
 
 
 async def _fill_step(place: _Place, row: StoredReembedding) -> bool:

@@ -20,7 +20,9 @@ BEGIN
         EXCEPTION WHEN duplicate_object OR unique_violation THEN
             PERFORM FROM pg_roles r
             WHERE r.rolname = wanted AND shobj_description(r.oid, 'pg_authid') = mark
-                AND NOT (r.rolcanlogin OR r.rolsuper OR r.rolbypassrls);
+                AND NOT (r.rolsuper OR r.rolbypassrls)
+                -- The nodes of a cluster log in at each other as these roles.
+                AND NOT (r.rolcanlogin AND NOT EXISTS (SELECT FROM pg_extension AS e WHERE e.extname = 'citus'));
             IF NOT FOUND THEN
                 RAISE insufficient_privilege USING MESSAGE = format(
                     'role %I exists and was not made for this installation, or may log in or bypass row-level security: '

@@ -1,3 +1,30 @@
+-- A collection's HNSW index in a space: as it was measured, before that its kind alone. NULL: there is no valid one.
+CREATE OR REPLACE FUNCTION hnsw_index(collection bigint, space bigint) RETURNS jsonb
+LANGUAGE plpgsql STABLE SET search_path FROM CURRENT AS $$
+DECLARE
+    has_bits boolean;  -- an index on an expression has the bits of vectors, and another one the vectors
+BEGIN
+    SELECT i.indkey[0] = 0 INTO has_bits
+    FROM pg_index AS i
+    JOIN pg_class AS k ON k.oid = i.indexrelid
+    JOIN pg_namespace AS n ON n.oid = k.relnamespace
+    WHERE i.indisvalid AND n.nspname = current_schema()
+        AND k.relname = 'embeddings_' || space || '_' || collection || '_hnsw';
+    IF NOT FOUND THEN
+        RETURN NULL;
+    END IF;
+    RETURN coalesce(
+        (
+            SELECT to_jsonb(a) FROM ann_indexes AS a
+            WHERE a.collection_id = collection AND a.space_id = space AND a.is_quantised = has_bits
+        ),
+        jsonb_build_object('is_quantised', has_bits)
+    );
+END
+$$;
+REVOKE ALL ON FUNCTION hnsw_index(bigint, bigint) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION hnsw_index(bigint, bigint) TO @app@;
+
 -- Everything that a search knows of its collection. With all its tables and their policies, its planning takes three times
 -- as long as its work: in a function the plan is kept. in_space: as it is in that space; NULL: in the one that its searches use.
 CREATE OR REPLACE FUNCTION collection_facts(collection bigint, in_space bigint DEFAULT NULL)
@@ -20,17 +47,7 @@ BEGIN
                 SELECT sum(w.documents) FROM statistics_changes AS w WHERE w.collection_id = collection
             ), 0))::bigint,
         s.space_id, s.provider, s.model, s.revision, s.dimensions, s.distance, s.document_prefix, s.query_prefix,
-        (
-            -- An index on an expression has the bits of vectors, and another one the vectors.
-            SELECT coalesce(to_jsonb(a), jsonb_build_object('is_quantised', i.indkey[0] = 0))
-            FROM pg_index AS i
-            JOIN pg_class AS k ON k.oid = i.indexrelid
-            JOIN pg_namespace AS n ON n.oid = k.relnamespace
-            LEFT JOIN ann_indexes AS a
-                ON a.collection_id = collection AND a.space_id = s.space_id AND a.is_quantised = (i.indkey[0] = 0)
-            WHERE i.indisvalid AND n.nspname = current_schema()
-                AND k.relname = 'embeddings_' || s.space_id || '_' || collection || '_hnsw'
-        ),
+        hnsw_index(collection, s.space_id),
         coalesce((
             SELECT jsonb_object_agg(a.name, a.types) FROM collection_attributes AS a
             WHERE a.collection_id = collection

@@ -21,13 +21,16 @@ $$;
 
 -- Whether items of a collection are indexed together with their neighbours, or were until a walk that is under way.
 CREATE OR REPLACE FUNCTION are_windowed(collection bigint) RETURNS boolean
-LANGUAGE sql STABLE
-RETURN EXISTS (
-    SELECT FROM collections AS owner WHERE owner.collection_id = collection AND owner.neighbours IS NOT NULL
-) OR EXISTS (
-    SELECT FROM collection_statistics AS total
-    WHERE total.collection_id = collection AND total.windowing_after IS NOT NULL
-);
+LANGUAGE plpgsql STABLE SET search_path FROM CURRENT AS $$
+BEGIN
+    PERFORM FROM collections AS owner WHERE owner.collection_id = collection AND owner.neighbours IS NOT NULL;
+    IF NOT FOUND THEN
+        PERFORM FROM collection_statistics AS total
+        WHERE total.collection_id = collection AND total.windowing_after IS NOT NULL;
+    END IF;
+    RETURN FOUND;
+END
+$$;
 
 -- Locks and gives the items that exist; nobody else changes them before the transaction ends. It locks in the order in which
 -- everybody holds them, so that no two writers wait for each other crosswise.
@@ -102,7 +105,7 @@ BEGIN
                 kind = excluded.kind, title = excluded.title, body = excluded.body, tags = excluded.tags,
                 attributes = excluded.attributes, status = excluded.status, source = excluded.source,
                 occurred_at = excluded.occurred_at, content_hash = excluded.content_hash,
-                text_hash = excluded.text_hash, updated_at = now()
+                text_hash = excluded.text_hash, updated_at = excluded.updated_at
             WHERE known.content_hash <> excluded.content_hash OR only_new
             RETURNING known.item_id, known.status, known.xmax = 0 AS is_new, known.created_at, known.updated_at
         )

@@ -193,6 +193,7 @@ LANGUAGE plpgsql AS $$
 DECLARE
     decay learning_states;
     shift double precision;
+    item_ids text[];
 BEGIN
     PERFORM pg_advisory_xact_lock(feedback_lock());
     INSERT INTO learning_states AS state (collection_id) VALUES (collection)
@@ -209,9 +210,8 @@ BEGIN
         failures = CASE WHEN base.failures > 0 AND shift > -1000 AND ln(base.failures) / ln(2) + shift > -400
             THEN base.failures * power(2::double precision, shift) ELSE 0 END
     WHERE base.collection_id = collection;
-    PERFORM recount_arms(
-        collection, ARRAY(SELECT DISTINCT arm.item_id FROM arms AS arm WHERE arm.collection_id = collection), 0
-    );
+    item_ids := ARRAY(SELECT DISTINCT arm.item_id FROM arms AS arm WHERE arm.collection_id = collection);
+    PERFORM recount_arms(collection, item_ids, 0);
 END
 $$;
 GRANT EXECUTE ON FUNCTION set_decay(bigint, double precision, timestamptz, timestamptz) TO @app@;

@@ -33,9 +33,10 @@ DECLARE
     part text := 'retrievals' || to_char(month AT TIME ZONE 'UTC', '_YYYY_MM');
 BEGIN
     EXECUTE format('CREATE TABLE %I.%I (LIKE retrievals INCLUDING ALL)', current_schema(), part);
+    PERFORM place_by_collection(part);
     -- Nothing may fall into the default table from here on, or the month could not be attached.
     LOCK TABLE retrievals_default IN ACCESS EXCLUSIVE MODE;
-    IF EXISTS (SELECT FROM retrievals_default AS o WHERE o.retrieved_at >= month AND o.retrieved_at < beyond) THEN
+    IF EXISTS (SELECT 1 FROM retrievals_default AS o WHERE o.retrieved_at >= month AND o.retrieved_at < beyond) THEN
         EXECUTE format('WITH moved AS (
                             DELETE FROM retrievals_default WHERE retrieved_at >= $1 AND retrieved_at < $2 RETURNING *
                         )
@@ -56,17 +57,22 @@ CREATE OR REPLACE FUNCTION ensure_months() RETURNS integer
 LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT SET lock_timeout = '2s' SET timezone = 'UTC' AS $$
 DECLARE
     month timestamptz;
+    wanted timestamptz[];
     made integer := 0;
 BEGIN
-    IF NOT EXISTS (SELECT FROM missing_months()) AND NOT EXISTS (SELECT FROM retrievals_default) THEN
+    PERFORM 1 FROM missing_months();
+    IF NOT FOUND THEN
+        PERFORM 1 FROM retrievals_default LIMIT 1;
+    END IF;
+    IF NOT FOUND THEN
         RETURN 0;
     END IF;
     PERFORM pg_advisory_xact_lock(hashtextextended('retrieval months ' || current_schema(), 0));
+    wanted := ARRAY(SELECT DISTINCT date_trunc('month', o.retrieved_at, 'UTC') FROM retrievals_default AS o);
     FOR month IN
         SELECT missing_months()
         UNION
-        (SELECT DISTINCT date_trunc('month', o.retrieved_at, 'UTC') FROM retrievals_default AS o
-         EXCEPT SELECT m.month FROM known_months() AS m)
+        (SELECT unnest(wanted) EXCEPT SELECT m.month FROM known_months() AS m)
         ORDER BY 1
     LOOP
         PERFORM make_month(month);

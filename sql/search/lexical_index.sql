@@ -4,7 +4,7 @@
 -- k1 = 1.2, b = 0.75 (Robertson, Zaragoza 2009). Its inner product with the query's idf is the BM25 score.
 CREATE OR REPLACE FUNCTION bm25_weights(lexemes integer[], frequencies smallint[], length integer, average real)
 RETURNS sparsevec
-LANGUAGE sql STABLE PARALLEL SAFE AS $$
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT (
         '{' || coalesce(string_agg(
             lexeme || ':' || (frequency * 2.2::real
@@ -156,7 +156,8 @@ BEGIN
     IF NOT are_new THEN
         INSERT INTO statistics_changes (collection_id, items, documents, total_length, lexemes, differences, terms)
         SELECT collection, 1, -1, -terms.length, terms.lexemes, array_fill(-1, ARRAY[cardinality(terms.lexemes)]), '{}'
-        FROM item_terms AS terms WHERE terms.collection_id = collection AND terms.item_id = ANY (ids);
+        FROM item_terms AS terms WHERE terms.collection_id = collection AND terms.item_id = ANY (ids)
+        ON CONFLICT DO NOTHING;
     END IF;
     IF are_gone THEN
         RETURN;
@@ -204,7 +205,8 @@ BEGIN
             GROUP BY one.lexeme
         ) AS word
     ) AS words
-    WHERE totals.documents > 0;
+    WHERE totals.documents > 0
+    ON CONFLICT DO NOTHING;
 
     IF NOT are_new THEN
         DELETE FROM item_terms AS terms
@@ -236,22 +238,15 @@ LANGUAGE plpgsql SET search_path FROM CURRENT SET enable_seqscan = off SET plan_
 DECLARE
     windowed boolean;
     in_textsearch boolean;
-    most_waiting text;
 BEGIN
-    SELECT
-        owner.neighbours IS NOT NULL OR total.windowing_after IS NOT NULL,
-        -- Asked of the catalog itself: to_regclass may remember from before the wait for the lock that there was none.
-        EXISTS (
-            SELECT FROM pg_class AS c
-            WHERE c.relname = 'textsearch_' || collection
-                AND c.relnamespace = to_regnamespace(quote_ident(current_schema()))
-        ),
-        -- How much may wait for the index of lexemes: every search reads through it; the less there is, the dearer is a
-        -- write.
-        set_config('gin_pending_list_limit', CASE WHEN cardinality(ids) < 200 THEN '256kB' ELSE '2MB' END, true)
-    INTO windowed, in_textsearch, most_waiting
-    FROM collections AS owner LEFT JOIN collection_statistics AS total ON total.collection_id = owner.collection_id
-    WHERE owner.collection_id = collection;
+    -- Asked of the catalog itself: to_regclass may remember from before the wait for the lock that there was none.
+    in_textsearch := EXISTS (
+        SELECT FROM pg_class AS c
+        WHERE c.relname = 'textsearch_' || collection AND c.relnamespace = to_regnamespace(quote_ident(current_schema()))
+    );
+    windowed := are_windowed(collection);
+    -- How much may wait for the index of lexemes: every search reads through it; the less there is, the dearer is a write.
+    PERFORM set_config('gin_pending_list_limit', CASE WHEN cardinality(ids) < 200 THEN '256kB' ELSE '2MB' END, true);
     IF in_textsearch THEN
         PERFORM textsearch_index(collection, ids, are_gone);
     END IF;
@@ -324,14 +319,14 @@ REVOKE ALL ON FUNCTION fold_statistics(bigint) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION fold_statistics(bigint) TO @app@, @definer@;
 
 -- The share by which the average length of a collection's items is off the one that they are weighed with.
-CREATE OR REPLACE FUNCTION length_drift(total collection_statistics) RETURNS real
+CREATE OR REPLACE FUNCTION length_drift(documents bigint, total_length bigint, weighed_length real) RETURNS real
 LANGUAGE sql IMMUTABLE
 RETURN coalesce(
-    abs(total.total_length::real / nullif(total.documents, 0) / nullif(total.weighed_length, 0) - 1),
-    CASE WHEN total.documents > 0 AND total.total_length > 0 THEN 'Infinity'::real ELSE 0::real END
+    abs(total_length::real / nullif(documents, 0) / nullif(weighed_length, 0) - 1),
+    CASE WHEN documents > 0 AND total_length > 0 THEN 'Infinity'::real ELSE 0::real END
 );
-REVOKE ALL ON FUNCTION length_drift(collection_statistics) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION length_drift(collection_statistics) TO @app@, @definer@;
+REVOKE ALL ON FUNCTION length_drift(bigint, bigint, real) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION length_drift(bigint, bigint, real) TO @app@, @definer@;
 
 -- Ends a write of so many items: gives by what share the average length of the collection's items is off the one that they
 -- are weighed with. Who comes to it adds up what writers left (fold_statistics), unless somebody does so already: in a
@@ -351,15 +346,15 @@ BEGIN
                 WHERE change.collection_id = collection
             )
         END,
-        length_drift(total)
+        length_drift(total.documents, total.total_length, total.weighed_length)
     INTO is_due, drift
     FROM collection_statistics AS total WHERE total.collection_id = collection;
     IF is_due THEN
         PERFORM FROM collection_statistics AS total WHERE total.collection_id = collection FOR UPDATE SKIP LOCKED;
         IF FOUND THEN
             PERFORM fold_statistics(collection);
-            SELECT length_drift(total) INTO drift FROM collection_statistics AS total
-            WHERE total.collection_id = collection;
+            SELECT length_drift(total.documents, total.total_length, total.weighed_length) INTO drift
+            FROM collection_statistics AS total WHERE total.collection_id = collection;
         END IF;
     END IF;
     drift := coalesce(drift, 0);
@@ -439,8 +434,8 @@ BEGIN
     SET weights = bm25_weights(terms.lexemes, terms.frequencies, terms.length, average)
     WHERE terms.collection_id = collection AND terms.item_id = ANY (page);
 
-    UPDATE collection_statistics AS total SET weighing_after = page[cardinality(page)]
-    WHERE total.collection_id = collection;
+    arrived := page[cardinality(page)];
+    UPDATE collection_statistics AS total SET weighing_after = arrived WHERE total.collection_id = collection;
     RETURN cardinality(page);
 END
 $$;

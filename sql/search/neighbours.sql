@@ -225,8 +225,8 @@ BEGIN
             PERFORM mix_vectors(collection, space, setting, page);
         END IF;
     END LOOP;
-    UPDATE collection_statistics AS total SET windowing_after = page[cardinality(page)]
-    WHERE total.collection_id = collection;
+    arrived := page[cardinality(page)];
+    UPDATE collection_statistics AS total SET windowing_after = arrived WHERE total.collection_id = collection;
     RETURN cardinality(page);
 END
 $$;

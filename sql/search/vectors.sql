@@ -1,5 +1,11 @@
 -- The tables of embedding spaces, and the vectors in them.
 
+-- Puts the rows of a new table where those of their collections are. On one server there is nothing to do: a cluster has a
+-- function of its own in place of this one (cluster/tables.sql).
+CREATE OR REPLACE FUNCTION place_by_collection(name text) RETURNS void LANGUAGE sql AS '';
+REVOKE ALL ON FUNCTION place_by_collection(text) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION place_by_collection(text) TO @definer@;
+
 -- The id of an embedding space, made with its own table if it is new. One table a space, its column typed with the space's
 -- dimensions: vectors of another space cannot get in, and dropping a space is dropping a table. It takes what the platform
 -- can make (retrieval/domain/items/embedding.py): a space of other values could be neither read nor indexed, by any tenant.
@@ -61,6 +67,7 @@ BEGIN
                     WITH CHECK (collection_id IN (SELECT c.collection_id FROM collections c))', vectors, @app_literal@);
     EXECUTE format('CREATE POLICY definer ON %I TO %I USING (true) WITH CHECK (true)', vectors, @definer_literal@);
     EXECUTE format('GRANT SELECT, INSERT, UPDATE, DELETE ON %I TO %I', vectors, @app_literal@);
+    PERFORM place_by_collection(vectors);
     -- What store_vectors stores with. A statement of a function of the table's own is planned once a session; an INSERT made
     -- as text would be planned anew for each item, which costs a third as much as its place in an HNSW index.
     EXECUTE format(
@@ -248,7 +255,7 @@ CREATE OR REPLACE FUNCTION spaces_of(collection bigint) RETURNS bigint[]
 LANGUAGE sql STABLE
 RETURN (
     SELECT array_remove(ARRAY[owner.space_id, moving.kept_id], NULL)
-    FROM collections AS owner LEFT JOIN reembeddings AS moving ON moving.collection_id = owner.collection_id
+    FROM collections AS owner LEFT JOIN reembeddings AS moving ON moving.collection_id = collection
     WHERE owner.collection_id = collection
 );
 REVOKE ALL ON FUNCTION spaces_of(bigint) FROM PUBLIC;

@@ -22,15 +22,18 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import psutil
 import psycopg
 import pytest
 from psycopg import sql
 
 from retrieval import Collection, Platform, Settings, connect
 from retrieval.adapters.embedders.hashing import HashingEmbedder
+from retrieval.adapters.store.installation.embedded.binaries import Binaries
 from retrieval.adapters.store.installation.embedded.cluster import Cluster
 from retrieval.adapters.store.installation.embedded.place import PORT, socket_directory
 from retrieval.adapters.store.installation.embedded.server import start_embedded
@@ -44,6 +47,7 @@ SEED = int(os.environ.get("RETRIEVAL_TEST_SEED", "0")) or random.SystemRandom().
 SECONDS = float(os.environ.get("RETRIEVAL_TEST_FAULTS_SECONDS", "0"))
 """Rounds of all faults go on for so long; at least one is made."""
 TABLE = Path(__file__).parents[2] / "benchmarks" / "results" / "faults.md"
+NOTES, CLOCK = "acknowledged.txt", "clock.txt"
 RECOVERED_SECONDS = 30.0
 WRITERS = 2
 
@@ -52,8 +56,9 @@ def _settings() -> Settings:
     return Settings(database_schema=SCHEMA, pool_size=3, pool_timeout_seconds=20, embedder="none")
 
 
-def write(url: str, notes: str, name: str) -> None:
+def write(url: str, home: str, name: str) -> None:
     """Add, change, search and judge, and note what was acknowledged, until it is killed."""
+    notes, clock = Path(home) / NOTES, Path(home) / CLOCK
 
     async def step(platform: Platform, docs: Collection, number: int) -> str:
         item = f"{name}-{number}"
@@ -70,16 +75,23 @@ def write(url: str, notes: str, name: str) -> None:
         number = 0
         while True:
             with suppress(RetrievalError):
-                async with connect(url, settings=_settings(), embedder=HashingEmbedder(64)) as platform:
+                settings = _settings().changed(database_url=url)
+                jumps = partial(_jumping, clock)
+                async with Platform(settings, embedder=HashingEmbedder(64), wall_clock=jumps) as platform:
                     docs = await platform.collection("docs")
                     while True:
                         number += 1
                         note = await step(platform, docs, number)
-                        with Path(notes).open("a") as file:  # noqa: ASYNC230 - nothing else is done
+                        with notes.open("a") as file:
                             file.write(note)
             await asyncio.sleep(0.05)
 
     asyncio.run(work())
+
+
+def _jumping(clock: Path) -> float:
+    """The time of day, as far off as the file says."""
+    return time.time() + float(clock.read_text() or 0)
 
 
 class Proxy:
@@ -157,7 +169,7 @@ class Place:
     @property
     def notes(self) -> Path:
         """What was acknowledged, a line a step."""
-        return self.home / "acknowledged.txt"
+        return self.home / NOTES
 
     def start_server(self) -> None:
         """Start it, or join it."""
@@ -168,7 +180,7 @@ class Place:
         self.started += 1
         url = self.proxied if self.started % 2 else self.url
         name = f"w{self.started}"
-        self.writers[name] = forking().Process(target=write, args=(url, str(self.notes), name))
+        self.writers[name] = forking().Process(target=write, args=(url, str(self.home), name))
         self.writers[name].start()
 
     async def kill_client(self) -> None:
@@ -209,6 +221,28 @@ class Place:
                 "WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
             )
 
+    async def fill_disk(self) -> None:
+        """No file of the server can grow for a second: its log of writes neither, so that it ends itself."""
+        cluster = Cluster.at(self.home / "server")
+        pid = cluster.pid()
+        assert pid is not None
+        for size in ("0", "unlimited"):
+            with suppress(psutil.NoSuchProcess):
+                for process in (pid, *(one.pid for one in psutil.Process(pid).children(recursive=True))):
+                    # As the server's own user, who alone may.
+                    Binaries(Path("/usr/bin"), cluster.binaries.account).run(
+                        "prlimit", f"--pid={process}", f"--fsize={size}:"
+                    )
+            await asyncio.sleep(1)
+        await asyncio.to_thread(self.start_server)
+
+    async def jump_clock(self) -> None:
+        """The clocks of the writers go days back, or up to a year ahead, and right again."""
+        clock = self.home / CLOCK
+        clock.write_text(str(self.chance.choice([-3, 1, 40, 400]) * 86400))
+        await asyncio.sleep(1)
+        clock.write_text("0")
+
     async def reset_connections(self) -> None:
         """The network resets what goes through the proxy."""
         self.proxy.reset()
@@ -232,10 +266,14 @@ FAULTS: dict[str, Callable[[Place], Any]] = {
     "backend killed (kill -9)": Place.kill_backend,
     "server killed (kill -9)": Place.kill_server,
     "server killed, started by two at once": Place.start_two_servers,
+    "disk full for a second": Place.fill_disk,
+    "clocks of the clients jump": Place.jump_clock,
     "connections ended by the server": Place.end_statements,
     "connections reset by a proxy": Place.reset_connections,
     "connections stalled by a proxy": Place.stall_connections,
 }
+if shutil.which("prlimit") is None:  # of Linux
+    del FAULTS["disk full for a second"]
 
 
 @pytest.fixture
@@ -244,6 +282,7 @@ def place() -> Iterator[Place]:
     home = Path(tempfile.mkdtemp(prefix="retrieval-faults-"))
     home.chmod(0o755)
     with ExitStack() as leases:
+        (home / CLOCK).write_text("0")
         made = Place(home, leases, random.Random(SEED))
         made.start_server()
         upgrade(made.url, SCHEMA)

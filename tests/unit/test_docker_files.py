@@ -310,6 +310,22 @@ def test_the_replica_follows_the_database_and_serves_what_searches(services: dic
         assert "${REPLICATION_PASSWORD:?set it in docker/.env}" in added["services"][name]["environment"].values()
 
 
+def test_the_nodes_of_a_cluster_are_alike_and_let_each_other_in_from_their_own_network() -> None:
+    """The coordinator alone is where the platform is, and the network that is let in is the nodes' one."""
+    added = compose(name="compose.citus.yaml")
+    nodes = {name: added["services"][name] for name in ("database", "node-1", "node-2")}
+    [network] = added["networks"]["nodes"]["ipam"]["config"]
+
+    assert added["networks"]["nodes"]["internal"]
+    assert [one["networks"] for one in nodes.values()] == [["inside", "nodes"], ["nodes"], ["nodes"]]
+    for one in nodes.values():
+        assert one["environment"]["CITUS_NETWORK"] == network["subnet"]
+        assert one["image"] == nodes["database"]["image"]
+    script = DOCKER / "initdb" / "30-citus-node.sh"
+    assert script.stat().st_mode & 0o111
+    assert '"1i host $POSTGRES_DB all $CITUS_NETWORK trust"' in script.read_text()
+
+
 def test_a_reference_without_a_value_stops_the_start() -> None:
     """The reader of the file names what is missing, as the engine does."""
     with pytest.raises(KeyError, match="MCP_TOKEN"):

@@ -38,9 +38,11 @@ from retrieval.adapters.store.round_trip import (
     SessionConnection,
     has_long_list,
     rows_of,
+    run_on_nodes,
     run_together,
     server_of,
     set_statement,
+    settings_of_nodes,
     tell_connected,
     tell_rows,
     written,
@@ -462,6 +464,8 @@ class Database:
         """Each statement's answer, of the tenant, under the settings; in one round trip."""
         wanted = tuple(settings.items())
         stay, local = self._settings(tenant_id, wanted)
+        if self.facts.is_distributed:
+            return await run_on_nodes(connection, local, statements)
         set_up = connection.session.changes(stay)
         if local:
             set_up.append(set_statement(local, is_local=True))
@@ -478,7 +482,9 @@ class Database:
         if set_up:
             await run_together(connection, set_up)
         async with connection.transaction():
-            if local:
+            if self.facts.is_distributed:
+                await run_together(connection, settings_of_nodes(local))
+            elif local:
                 statement = set_statement(local, is_local=True)
                 await connection.execute(statement.text, statement.parameters)
             yield
@@ -505,7 +511,7 @@ class Database:
             "search_path": self.search_path,
             "retrieval.tenant": "" if tenant_id is None else str(tenant_id),
         }
-        if self.is_pooled:
+        if self.is_pooled or self.facts.is_distributed:
             return {}, {**own, **dict(wanted)}
         stay = {name: value for name, value in wanted if name.startswith(_OF_SESSION)}
         return {**own, **stay}, {name: value for name, value in wanted if name not in stay}

@@ -20,7 +20,16 @@ from retrieval.adapters.store.search.vectors import StoredSpace
 from retrieval.domain.errors import MissingPrivilegeError
 from retrieval.jobs.registry import JOBS
 from retrieval.jobs.run import RunReport, run_job
-from retrieval.jobs.worker import enqueue, enqueue_needed, forget_failed, queue_of, take_up_stalled, work, work_once
+from retrieval.jobs.worker import (
+    Looks,
+    enqueue,
+    enqueue_needed,
+    forget_failed,
+    queue_of,
+    take_up_stalled,
+    work,
+    work_once,
+)
 from retrieval.services.workplace import Workplace
 from tests.support.database import SCHEMA, login, opened
 from tests.support.jobs import WAITING, make_pending, target_of
@@ -142,7 +151,7 @@ async def test_a_job_waits_in_the_queue_once(platform: Platform) -> None:
     async with queue(platform) as app:
         assert await enqueue(app, JOBS["embed"], target)
         assert not await enqueue(app, JOBS["embed"], target)
-        assert await enqueue_needed(app, platform.workplace, JOBS["embed"]) == 0
+        assert await enqueue_needed(app, platform.workplace, JOBS["embed"], Looks()) == 0
         assert await enqueue(app, JOBS["prune"], target)
     assert jobs_in(platform.database.url) == [("embed", "todo"), ("prune", "todo")]
 

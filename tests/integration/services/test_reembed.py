@@ -16,7 +16,7 @@ from retrieval import Collection, EmbeddingSpace, Platform, Settings, connect
 from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.adapters.store.items.collections import collection_in_space
 from retrieval.adapters.store.learning.clusters import keep_centroids, read_centroids
-from retrieval.adapters.store.search.reembeddings import ReembeddingState, Switching
+from retrieval.adapters.store.search.reembeddings import ReembeddingState, Switching, note_reembedding
 from retrieval.adapters.store.search.vectors import StoredSpace, count_pending, register_space, sample_vectors
 from retrieval.collection import handle_of
 from retrieval.domain.errors import EmbedderUnavailableError, InvalidRequestError
@@ -272,6 +272,9 @@ async def test_it_is_paused_resumed_and_aborted(moving: Platform, platform: Plat
     assert not await JOBS["reembed"].is_needed(moving.workplace, await target_of(moving))
     await moving.reembedding("docs", "run")
     assert counting.texts == []
+    place = moving.database, moving.tenant_id, (await target_of(moving)).collection.collection_id
+    await note_reembedding(*place, "what a run that began before found")
+    assert (await moving.reembedding("docs")).note == "paused"
     await moving.reembedding("docs", "resume")
     with pytest.raises(InvalidRequestError, match="is under way"):
         await moving.reembed("docs")

@@ -34,7 +34,9 @@ _FACTS = """
                               THEN pg_has_role(r.oid, 'SET') ELSE pg_has_role(r.oid, 'MEMBER') END
                   FROM pg_roles r WHERE r.rolname = %(app)s), false) AS may_act,
         current_database() AS database,
-        extract(epoch FROM current_setting('statement_timeout')::interval)::float8 AS statement_seconds
+        extract(epoch FROM current_setting('statement_timeout')::interval)::float8 AS statement_seconds,
+        EXISTS (SELECT FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace
+                WHERE n.nspname = %(schema)s AND p.proname = 'own_collections') AS is_distributed
     FROM (VALUES (1)) AS one
     LEFT JOIN pg_extension extension ON extension.extname = 'vector'
     LEFT JOIN pg_namespace place ON place.oid = extension.extnamespace
@@ -56,6 +58,8 @@ class ServerFacts:
     database: str
     statement_seconds: float = 0.0
     """How long a statement of the login may take; 0: as long as it does."""
+    is_distributed: bool = False
+    """Whether the schema's tables lie on the nodes of a cluster."""
 
 
 async def server_facts(connection: psycopg.AsyncConnection[Any], names: Names) -> ServerFacts:

@@ -283,11 +283,8 @@ _ALL_PROFILES = Compiled(f"SELECT {_PROFILE_COLUMNS} {_FROM_PROFILES} ORDER BY p
 _ONE = Compiled(
     f"SELECT {_PROFILE_COLUMNS} {_FROM_PROFILES} AND p.version = coalesce(%(version)s::integer, c.profile_version)"
 )
-_USE = """
-    UPDATE collections AS c SET profile_version = p.version FROM profiles AS p
-    WHERE c.collection_id = %(collection_id)s AND p.collection_id = c.collection_id AND p.version = %(version)s
-    RETURNING c.profile_version
-"""
+_HAS = "SELECT FROM profiles WHERE collection_id = %(collection_id)s AND version = %(version)s"
+_USE = "UPDATE collections SET profile_version = %(version)s WHERE collection_id = %(collection_id)s"
 
 
 async def latest_profiles(database: Database, tenant_id: int, collection_id: int, most: int) -> list[StoredProfile]:
@@ -307,8 +304,10 @@ async def stored_profile(
 
 async def use_profile(connection: Connection, collection_id: int, version: int) -> bool:
     """Make that version the active one; returns whether it exists."""
-    cursor = await connection.execute(_USE, {"collection_id": collection_id, "version": version})
-    return await cursor.fetchone() is not None
+    wanted = {"collection_id": collection_id, "version": version}
+    if await (await connection.execute(_HAS, wanted)).fetchone() is None:
+        return False
+    return (await connection.execute(_USE, wanted)).rowcount > 0
 
 
 def _profile(row: tuple[Any, ...]) -> StoredProfile:

@@ -30,7 +30,7 @@ _COLUMNS = """
         FROM (
             SELECT link.entity_type, jsonb_agg(link.entity_id ORDER BY link.entity_id) AS ids
             FROM memory_links AS link
-            WHERE link.collection_id = memory.collection_id AND link.item_id = memory.item_id
+            WHERE link.collection_id = %(collection_id)s AND link.item_id = memory.item_id
             GROUP BY link.entity_type
         ) AS linked
     ), '{}')
@@ -80,20 +80,21 @@ _ORDER = " ORDER BY item.occurred_at DESC, item.item_id DESC LIMIT %(most)s"
 
 _WRITE = """
     INSERT INTO memories AS known (collection_id, item_id, happened_at, base_relevance, expires_at)
-    SELECT %(collection_id)s, given.item_id, given.happened_at, given.base_relevance, given.expires_at
+    SELECT %(collection_id)s::bigint, given.item_id, given.happened_at, given.base_relevance, given.expires_at
     FROM unnest(%(item_ids)s::text[], %(times)s::timestamptz[], %(relevances)s::double precision[],
                 %(expiries)s::timestamptz[]) AS given (item_id, happened_at, base_relevance, expires_at)
     ORDER BY given.item_id COLLATE "C"
     ON CONFLICT (collection_id, item_id) DO UPDATE SET
         happened_at = excluded.happened_at, base_relevance = excluded.base_relevance, expires_at = excluded.expires_at,
-        superseded_by = CASE WHEN known.item_id = ANY(%(revived)s) THEN NULL ELSE known.superseded_by END
+        superseded_by = CASE WHEN known.item_id = ANY(%(revived)s::text[]) THEN NULL ELSE known.superseded_by END
     RETURNING known.item_id, known.xmax = 0
 """
 _UNLINK = "DELETE FROM memory_links WHERE collection_id = %(collection_id)s AND item_id = ANY(%(item_ids)s)"
 _LINK = """
     INSERT INTO memory_links (collection_id, item_id, entity_type, entity_id, happened_at)
-    SELECT %(collection_id)s, given.* FROM unnest(
+    SELECT %(collection_id)s::bigint, given.* FROM unnest(
         %(item_ids)s::text[], %(types)s::text[], %(entities)s::text[], %(times)s::timestamptz[]) AS given
+    ON CONFLICT DO NOTHING
 """
 _SUPERSEDE = """
     INSERT INTO memories (collection_id, item_id, happened_at, superseded_by)

@@ -24,7 +24,7 @@ _KEEP = """
     FROM unnest(%(centroids)s::halfvec[]) WITH ORDINALITY AS entry (centroid, number)
     ORDER BY entry.number
     ON CONFLICT (collection_id, space_id, cluster)
-    DO UPDATE SET centroid = excluded.centroid, items = excluded.items, computed_at = now()
+    DO UPDATE SET centroid = excluded.centroid, items = excluded.items, computed_at = excluded.computed_at
 """
 _SETTLE = """
     UPDATE cluster_centroids SET items = %(items)s

@@ -47,6 +47,7 @@ _QUERIES = """
     FROM unnest(%(item_ids)s::text[], %(vectors)s::halfvec[], %(rewards)s::double precision[])
         AS entry (item_id, vector, rewards)
     ORDER BY entry.item_id
+    ON CONFLICT DO NOTHING
 """
 _USE_NEW = """
     UPDATE learning_states SET model_version = %(version)s

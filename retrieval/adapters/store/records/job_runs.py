@@ -43,7 +43,7 @@ _BEGIN = """
     INSERT INTO job_runs (collection_id, job, started_at) VALUES (%(id)s, %(job)s, clock_timestamp()) RETURNING run_id
 """
 _END = """
-    UPDATE job_runs SET finished_at = clock_timestamp(), outcome = %(outcome)s, details = %(details)s
+    UPDATE job_runs SET finished_at = now(), outcome = %(outcome)s, details = %(details)s
     WHERE collection_id = %(id)s AND run_id = %(run_id)s
 """
 _PROGRESS = """

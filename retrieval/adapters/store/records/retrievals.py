@@ -150,7 +150,7 @@ _POOLS: LiteralString = f"""
                SELECT coalesce(jsonb_object_agg(said.item_id, said.reward), '{{}}') FROM (
                    SELECT f.item_id, sum(f.weight * f.reward) / sum(f.weight) AS reward
                    FROM feedback f
-                   WHERE f.collection_id = r.collection_id AND f.retrieval_id = r.retrieval_id
+                   WHERE f.collection_id = %(collection_id)s AND f.retrieval_id = r.retrieval_id
                        AND f.item_id = ANY(r.shown_items) AND f.superseded_at IS NULL AND f.weight > 0
                    GROUP BY f.item_id
                ) AS said

@@ -139,7 +139,7 @@ _KEEP = """
         rows = excluded.rows, index_bytes = excluded.index_bytes, effort_10 = excluded.effort_10,
         effort_100 = excluded.effort_100, effort_200 = excluded.effort_200, recall = excluded.recall,
         exact_row_us = excluded.exact_row_us, walk_row_us = excluded.walk_row_us, is_quantised = excluded.is_quantised,
-        measured_at = now()
+        measured_at = excluded.measured_at
 """
 _KEEP_FACETS = """
     WITH sampled AS MATERIALIZED (

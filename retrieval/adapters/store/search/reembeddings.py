@@ -126,7 +126,8 @@ _BEGIN = """
         former_id = excluded.former_id, target_id = excluded.target_id, state = excluded.state, is_paused = false,
         switching = excluded.switching, batch_texts = excluded.batch_texts, tokens_a_minute = excluded.tokens_a_minute,
         tokens_a_day = excluded.tokens_a_day, keep_seconds = excluded.keep_seconds,
-        paid_tokens = 0, paid_texts = 0, comparison = NULL, note = '', started_at = now(), switched_at = NULL
+        paid_tokens = 0, paid_texts = 0, comparison = NULL, note = '', started_at = excluded.started_at,
+        switched_at = NULL
     WHERE known.state = 'done'
     RETURNING known.collection_id
 """
@@ -162,6 +163,14 @@ async def change_reembedding(
         if "state" in changes:
             await connection.execute(_ALONE, {"id": collection_id})
         return await (await connection.execute(statement, values)).fetchone() is not None
+
+
+_NOTE = Compiled("UPDATE reembeddings SET note = %(note)s WHERE collection_id = %(id)s AND NOT is_paused RETURNING 1")
+
+
+async def note_reembedding(database: Database, tenant_id: int, collection_id: int, note: str) -> None:
+    """Say why it does not go on. Of one that is paused this is said already."""
+    await database.write(tenant_id, _NOTE.bind(id=collection_id, note=note))
 
 
 _SET_ASIDE = """
@@ -264,7 +273,7 @@ _CARRY_CLUSTERS = """
     WHERE k.collection_id = %(id)s AND k.space_id = %(former)s
     ORDER BY k.cluster
     ON CONFLICT (collection_id, space_id, cluster)
-    DO UPDATE SET centroid = excluded.centroid, items = excluded.items, computed_at = now()
+    DO UPDATE SET centroid = excluded.centroid, items = excluded.items, computed_at = excluded.computed_at
 """
 
 

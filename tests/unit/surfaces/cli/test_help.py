@@ -125,6 +125,8 @@ def test_every_command_is_there() -> None:
         "retrieval db",
         "retrieval backup",
         "retrieval restore",
+        "retrieval db distribute",
+        "retrieval db rebalance",
         "retrieval db upgrade-server",
         "retrieval db upgrade",
         "retrieval db downgrade",

@@ -1,0 +1,100 @@
+"""Collections on the nodes of a Citus cluster: added to, searched, judged and kept apart there."""
+
+from __future__ import annotations
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from retrieval import Platform, Settings, connect
+from retrieval.adapters.embedders.hashing import HashingEmbedder
+from retrieval.adapters.store.installation.cluster import distribute, rebalance
+from retrieval.domain.errors import UnsupportedDatabaseError
+from tests.support.cluster import VARIABLE, cluster_url
+from tests.support.database import SCHEMA
+
+on_a_cluster = pytest.mark.skipif(
+    cluster_url() is None,
+    reason=f"NOTHING OF A CLUSTER IS TESTED: set {VARIABLE} to a superuser's URL of a coordinator",
+)
+COLLECTIONS = 6
+"""With eight shards on two nodes, some lie apart."""
+
+
+@pytest.mark.skipif(cluster_url() is not None, reason="of a server that is no coordinator")
+def test_a_server_without_citus_is_told_so(database_url: str) -> None:
+    """Nothing is changed there."""
+    with pytest.raises(UnsupportedDatabaseError, match="CREATE EXTENSION citus"):
+        distribute(database_url, SCHEMA)
+    with pytest.raises(UnsupportedDatabaseError, match="CREATE EXTENSION citus"):
+        rebalance(database_url)
+
+
+async def fill(platform: Platform) -> None:
+    """Collections with the same items."""
+    for number in range(COLLECTIONS):
+        collection = await platform.collection(f"c{number}")
+        await collection.add(
+            [{"_id": f"i-{place}", "text": f"thing {place} of {number}", "parity": place % 2} for place in range(20)]
+        )
+
+
+@on_a_cluster
+async def test_collections_lie_on_several_nodes_and_are_searched_and_judged_there(platform: Platform) -> None:
+    """Each wholly on one; what is changed, removed and judged shows in searches and counts."""
+    await fill(platform)
+    nodes = set()
+    for number in range(COLLECTIONS):
+        collection = await platform.collection(f"c{number}")
+        await collection.add([{"_id": "i-1", "text": f"changed thing 1 of {number}", "parity": 1}])
+        assert await collection.delete(["i-2", "i-3"]) == 2
+        found = await collection.search(f"thing of {number}", where={"parity": 1}, limit=5)
+        assert {hit.item_id for hit in found} <= {f"i-{place}" for place in range(1, 20, 2)}
+        assert len(found) == 5
+        assert found[0].item_id == (await collection.search(f"thing of {number}", where={"parity": 1}))[0].item_id
+        await platform.feedback(found.retrieval_id, found[0].item_id, helpful=True, actor="ann")
+        await platform.feedback(found.retrieval_id, found[0].item_id, helpful=False, actor="ann")
+        standing = (await collection.standings([found[0].item_id]))[found[0].item_id]
+        assert (standing.uses, standing.successes) == (1, 0)
+        assert platform.database.facts.is_distributed
+        async with platform.database.maintenance() as connection:
+            query = sql.SQL(
+                "SELECT nodeport FROM citus_shards WHERE shardid = get_shard_id_for_distribution_column({}, %s)"
+            )
+            named = query.format(sql.Literal(f"{SCHEMA}.items"))
+            cursor = await connection.execute(named, ((await collection.refresh()).collection_id,))
+            nodes |= {row[0] for row in await cursor.fetchall()}
+    assert len(nodes) > 1
+
+
+@on_a_cluster
+async def test_a_node_shows_nobody_the_rows_of_another_tenant(platform: Platform, settings: Settings) -> None:
+    """Its shards have the policies too, whoever asks them directly."""
+    await fill(platform)
+    other = settings.changed(tenant=f"{settings.tenant}-other")
+    async with connect(platform.database.url, settings=other, embedder=HashingEmbedder()) as theirs:
+        assert await theirs.collections() == []
+    async with platform.database.maintenance() as connection:
+        query = "SELECT shard_name, nodename, nodeport FROM citus_shards WHERE table_name = %s::regclass"
+        shards = await (await connection.execute(query, (f"{SCHEMA}.items",))).fetchall()
+    rows = 0
+    for name, host, port in shards:
+        database = platform.database.facts.database
+        with psycopg.connect(host=host, port=port, dbname=database, user=f"{SCHEMA}_app") as node:
+            node.execute("SET citus.override_table_visibility = off")
+            count = sql.SQL("SELECT count(*) FROM {}").format(sql.Identifier(*name.split(".")))
+            assert node.execute(count).fetchone() == (0,)
+            node.execute("SELECT set_config('retrieval.tenant', %s, false)", (str(platform.tenant_id),))
+            [found] = node.execute(count).fetchone() or (0,)
+            rows += found
+    assert rows == 20 * COLLECTIONS
+
+
+@on_a_cluster
+async def test_collections_are_moved_between_nodes(platform: Platform) -> None:
+    """What was there is there afterwards, and is searched there."""
+    await fill(platform)
+    assert rebalance(platform.database.url) >= 0
+    collection = await platform.collection("c0")
+    assert (await collection.info()).documents == 20
+    assert len(await collection.search("thing", limit=20)) == 20
