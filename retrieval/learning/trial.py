@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from typing import Any, NamedTuple
@@ -17,7 +17,7 @@ from retrieval.domain.search.profile_parts import Combination
 from retrieval.learning.arm_table import Floats
 from retrieval.learning.calibration import log_losses
 from retrieval.learning.examples import Direction, Examples, Slate, columns, cosine, directions
-from retrieval.learning.fitting import Fitted, fit
+from retrieval.learning.fitting import fit
 from retrieval.learning.learned_model import LearnedModel, LearnedReward
 from retrieval.learning.stack import (
     AFFINITY,
@@ -32,13 +32,13 @@ from retrieval.learning.stack import (
 
 FOLDS = 5
 LEAST_QUESTIONS = 30
-"""Questions with something rewarded; fewer say too little."""
+"""Questions with a verdict; fewer say too little."""
 
-ONE_SIDED_975 = 1.96
-"""The standard errors of a one-sided 97.5 % bound: a trial is held again with every fit, and each may err."""
+ONE_SIDED_975, ONE_SIDED_995 = 1.96, 2.58
+"""The standard errors of one-sided bounds: a trial is held again with every fit, and each may err.
 
-_EXAMINATION = -0.5, 1.0
-"""Mean and precision of the prior of the exponent by which attention sinks with the rank."""
+What single items earned has to show more than what all items share: it also moves items up that were never shown for
+such a question, of which no trial can tell."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,10 +48,12 @@ class TrialOutcome:
     passed: bool
     reason: str
     metrics: Mapping[str, float] = field(default_factory=dict)
+    is_shared: bool = False
+    """True if the stack passed without the signals of single items."""
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
-        return {"passed": self.passed, "reason": self.reason, **self.metrics}
+        return {"passed": self.passed, "reason": self.reason, "is_shared": self.is_shared, **self.metrics}
 
 
 class Incumbent(NamedTuple):
@@ -68,6 +70,7 @@ class _Way:
 
     scores: Callable[[Slate], Floats]
     probabilities: Callable[[Slate], Floats]
+    """The expected verdict on each."""
 
 
 @dataclass(slots=True)
@@ -80,7 +83,7 @@ class _Tally:
     losses: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     """Log-loss of the incumbent less that of the candidate."""
     gains: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
-    """Discounted reward of the candidate's order less that of the incumbent's."""
+    """Unexpected reward in the candidate's order less that in the incumbent's, discounted."""
 
 
 def trial(
@@ -88,22 +91,30 @@ def trial(
 ) -> dict[Combination, TrialOutcome]:
     """Fit on four fifths of the questions, try on the rest, five times; gives how each combination did.
 
-    The off-policy estimate is that of ranking what was shown anew: each reward counts 1 / log2(1 + new rank), and as
-    much more as its old rank made it less likely to be seen (inverse propensities of the position, Joachims et al.,
-    WSDM 2017). A combination passes when the 97.5 % lower bounds of both differences, over questions, are above 0.
+    What was shown is ranked anew, and a verdict counts 1 / log2(1 + new rank) - 1 / log2(1 + old rank) times the
+    reward beyond the one that relevance and old rank let expect. Without that expectation as a control variate, what
+    is looked at more and what is relevant would decide, not what is better than it seemed. A combination passes when
+    the 97.5 % lower bounds of both differences, this and that of log-loss, are above 0 over questions.
     ``incumbent``: None: relevance alone. ``share`` is that of the learned reward in the sum.
     """
-    tallies = {Combination.SUM: _Tally(), Combination.LOGIT_STACK: _Tally()}
-    attention = examination(examples.slates)
+    summed, shared, stacked, beyond = _Tally(), _Tally(), _Tally(), _Tally()
     for questions in _folds(examples, seed):
         known, unseen = examples.of(questions, wanted=False), examples.of(questions, wanted=True)
-        fitted, alone = fit(known), relevance_alone(known)
-        ways = _ways(fitted, share)
-        for combination, tally in tallies.items():
-            before = _before(incumbent, combination, known, fitted.arms, share)
-            before = before or _Way(_relevance, partial(_chances, alone))
-            _compare(tally, ways[combination], before, unseen.slates, attention)
-    return {combination: _outcome(tally) for combination, tally in tallies.items()}
+        fitted, expected = fit(known), partial(_expected, relevance_alone(known))
+        relevance = _Way(_relevance, expected)
+        before_sum, before_stack = (
+            _before(incumbent, combination, known, fitted.arms, share) or relevance
+            for combination in (Combination.SUM, Combination.LOGIT_STACK)
+        )
+        by_sum = _sum_way(fitted.reward, fitted.arms, share)
+        by_stack, by_shared = (
+            _stack_way(stack, fitted.by_item, fitted.arms, fitted.directions) for stack in (fitted.stack, fitted.shared)
+        )
+        _compare(summed, by_sum, before_sum, expected, unseen.slates)
+        _compare(shared, by_shared, before_stack, expected, unseen.slates)
+        _compare(stacked, by_stack, before_stack, expected, unseen.slates)
+        _compare(beyond, by_stack, by_shared, expected, unseen.slates)
+    return {Combination.SUM: _outcome(summed), Combination.LOGIT_STACK: _stack_outcome(shared, stacked, beyond)}
 
 
 def relevance_alone(examples: Examples) -> LogitStack:
@@ -118,13 +129,6 @@ def _folds(examples: Examples, seed: int) -> list[frozenset[str]]:
     questions = sorted({slate.question for slate in examples.slates})
     np.random.default_rng(seed).shuffle(questions)
     return [frozenset(questions[start::FOLDS]) for start in range(min(FOLDS, len(questions)))]
-
-
-def _ways(fitted: Fitted, share: float) -> dict[Combination, _Way]:
-    return {
-        Combination.SUM: _sum_way(fitted.reward, fitted.arms, share),
-        Combination.LOGIT_STACK: _stack_way(fitted.stack, fitted.by_item, fitted.arms, fitted.directions),
-    }
 
 
 def _before(
@@ -180,48 +184,21 @@ def _stack_way(
 
     return _Way(
         lambda slate: stack.score(signals(slate)),
-        lambda slate: stack.probability(signals(slate), np.arange(1, len(slate.item_ids) + 1.0)),
+        lambda slate: stack.verdict(signals(slate), np.arange(1, len(slate.item_ids) + 1.0)),
     )
 
 
-def _chances(alone: LogitStack, slate: Slate) -> Floats:
-    return alone.probability({RELEVANCE: np.array(slate.relevance)}, np.arange(1, len(slate.item_ids) + 1.0))
+def _expected(alone: LogitStack, slate: Slate) -> Floats:
+    return alone.verdict({RELEVANCE: np.array(slate.relevance)}, np.arange(1, len(slate.item_ids) + 1.0))
 
 
 def _items(slate: Slate, arms: Mapping[str, ItemArms]) -> list[ItemArms]:
     return [arms.get(item) or ItemArms(item_id=item) for item in slate.item_ids]
 
 
-def examination(slates: Sequence[Slate]) -> float:
-    """The exponent by which attention sinks with the rank: 1 / rank to this power, 0 to 1.
-
-    It is read from where verdicts fall, not from what they say: ln(verdicts at a rank) = a - exponent × ln(rank) +
-    b × relevance, a Poisson regression over all that was shown with a normal prior.
-    """
-    from scipy.optimize import minimize
-
-    rows = [
-        (1.0, math.log(place), relevance, float(reward is not None))
-        for slate in slates
-        for place, (relevance, reward) in enumerate(zip(slate.relevance, slate.rewards, strict=True), 1)
-    ]
-    if not rows:
-        return 0.0
-    design, is_rated = np.array(rows)[:, :3], np.array(rows)[:, 3]
-    mean, precision = np.array([0.0, _EXAMINATION[0], 0.0]), np.array([0.0, _EXAMINATION[1], 1.0])
-
-    def loss(coefficients: Floats) -> tuple[float, Floats]:
-        logs = np.minimum(design @ coefficients, 3.0)
-        rates, off = np.exp(logs), coefficients - mean
-        return float(np.sum(rates - is_rated * logs) + 0.5 * precision @ off**2), (
-            design.T @ (rates - is_rated) + precision * off
-        )
-
-    found = minimize(loss, mean - np.array([0.5, 0.0, 0.0]), jac=True, method="L-BFGS-B").x
-    return min(1.0, max(0.0, -float(found[1])))
-
-
-def _compare(tally: _Tally, candidate: _Way, before: _Way, slates: Sequence[Slate], examination: float) -> None:
+def _compare(
+    tally: _Tally, candidate: _Way, before: _Way, expected: Callable[[Slate], Floats], slates: Sequence[Slate]
+) -> None:
     for slate in slates:
         rated = [place for place, reward in enumerate(slate.rewards) if reward is not None]
         rewards = np.array([slate.rewards[place] or 0.0 for place in rated])
@@ -229,12 +206,8 @@ def _compare(tally: _Tally, candidate: _Way, before: _Way, slates: Sequence[Slat
             continue
         own, other = candidate.probabilities(slate)[rated], before.probabilities(slate)[rated]
         tally.losses[slate.question].append(float(np.mean(log_losses(other, rewards) - log_losses(own, rewards))))
-        if rewards.any():
-            seen = (1.0 + np.array(rated)) ** examination
-            gains = rewards * seen
-            tally.gains[slate.question].append(
-                float(gains @ (_discounts(candidate.scores(slate))[rated] - _discounts(before.scores(slate))[rated]))
-            )
+        moved = _discounts(candidate.scores(slate)) - _discounts(before.scores(slate))
+        tally.gains[slate.question].append(float((rewards - expected(slate)[rated]) @ moved[rated]))
 
 
 def _discounts(scores: Floats) -> Floats:
@@ -245,11 +218,20 @@ def _discounts(scores: Floats) -> Floats:
     return found
 
 
-def _outcome(tally: _Tally) -> TrialOutcome:
+def _stack_outcome(shared: _Tally, stacked: _Tally, beyond: _Tally) -> TrialOutcome:
+    """All signals, where those of single items surely add something; else those alone that all items have."""
+    whole = _outcome(stacked)
+    if whole.passed and _outcome(beyond, ONE_SIDED_995).passed:
+        return whole
+    outcome = _outcome(shared)
+    return replace(outcome, is_shared=outcome.passed)
+
+
+def _outcome(tally: _Tally, errors: float = ONE_SIDED_975) -> TrialOutcome:
     if len(tally.gains) < LEAST_QUESTIONS:
-        reason = f"{len(tally.gains)} questions with a reward are too few to tell; {LEAST_QUESTIONS} are needed"
+        reason = f"{len(tally.gains)} rated questions are too few to tell; {LEAST_QUESTIONS} are needed"
         return TrialOutcome(passed=False, reason=reason)
-    (loss, loss_bound), (gain, gain_bound) = _bounded(tally.losses), _bounded(tally.gains)
+    (loss, loss_bound), (gain, gain_bound) = _bounded(tally.losses, errors), _bounded(tally.gains, errors)
     metrics = {
         "questions": float(len(tally.gains)),
         "log_loss_less": loss,
@@ -268,9 +250,9 @@ def _outcome(tally: _Tally) -> TrialOutcome:
     )
 
 
-def _bounded(differences: Mapping[str, Sequence[float]]) -> tuple[float, float]:
-    """The mean over questions, and its 97.5 % lower bound."""
+def _bounded(differences: Mapping[str, Sequence[float]], errors: float) -> tuple[float, float]:
+    """The mean over questions, and its lower bound so many standard errors below."""
     means = [float(np.mean(of_question)) for of_question in differences.values()]
     mean = float(np.mean(means))
     error = float(np.std(means, ddof=1)) / math.sqrt(len(means))
-    return mean, mean - ONE_SIDED_975 * error
+    return mean, mean - errors * error
