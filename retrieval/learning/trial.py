@@ -64,13 +64,16 @@ class Incumbent(NamedTuple):
     """The moment as of which its verdicts were read."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Way:
-    """A way to rank a slate, and to say what each of its items will earn."""
+class _Ranked(NamedTuple):
+    """The items of a slate as one way ranks them, shape (items,) each."""
 
-    scores: Callable[[Slate], Floats]
-    probabilities: Callable[[Slate], Floats]
-    """The expected verdict on each."""
+    scores: Floats
+    verdicts: Floats
+    """The expected verdict on each where it stood."""
+
+
+_Way = Callable[[Slate], _Ranked]
+"""A way to rank a slate."""
 
 
 @dataclass(slots=True)
@@ -100,20 +103,24 @@ def trial(
     summed, shared, stacked, beyond = _Tally(), _Tally(), _Tally(), _Tally()
     for questions in _folds(examples, seed):
         known, unseen = examples.of(questions, wanted=False), examples.of(questions, wanted=True)
-        fitted, expected = fit(known), partial(_expected, relevance_alone(known))
-        relevance = _Way(_relevance, expected)
+        fitted, by_relevance = fit(known), partial(_by_relevance, relevance_alone(known))
+        by_sum = _sum_way(fitted.reward, fitted.arms, share)
+        signals_of = partial(_signals, fitted.by_item, fitted.arms, fitted.directions)
         before_sum, before_stack = (
-            _before(incumbent, combination, known, fitted.arms, share) or relevance
+            _before(incumbent, combination, known, fitted.arms, share) or by_relevance
             for combination in (Combination.SUM, Combination.LOGIT_STACK)
         )
-        by_sum = _sum_way(fitted.reward, fitted.arms, share)
-        by_stack, by_shared = (
-            _stack_way(stack, fitted.by_item, fitted.arms, fitted.directions) for stack in (fitted.stack, fitted.shared)
-        )
-        _compare(summed, by_sum, before_sum, expected, unseen.slates)
-        _compare(shared, by_shared, before_stack, expected, unseen.slates)
-        _compare(stacked, by_stack, before_stack, expected, unseen.slates)
-        _compare(beyond, by_stack, by_shared, expected, unseen.slates)
+        for slate in unseen.slates:
+            signals, expected = signals_of(slate), by_relevance(slate).verdicts
+            by_stack, by_shared = _stacked(fitted.stack, signals), _stacked(fitted.shared, signals)
+            now = before_stack(slate)
+            for tally, candidate, before in (
+                (summed, by_sum(slate), before_sum(slate)),
+                (shared, by_shared, now),
+                (stacked, by_stack, now),
+                (beyond, by_stack, by_shared),
+            ):
+                _compare(tally, slate, expected, candidate, before)
     return {Combination.SUM: _outcome(summed), Combination.LOGIT_STACK: _stack_outcome(shared, stacked, beyond)}
 
 
@@ -143,12 +150,13 @@ def _before(
         return None
     if combination is Combination.SUM:
         return _sum_way(incumbent.model.reward, arms, share)
-    rewarded = directions(known.rated, incumbent.statistics_at)
-    return _stack_way(incumbent.model.stack, incumbent.model.by_item, arms, rewarded)
+    model, rewarded = incumbent.model, directions(known.rated, incumbent.statistics_at)
+    return lambda slate: _stacked(model.stack, _signals(model.by_item, arms, rewarded, slate))
 
 
-def _relevance(slate: Slate) -> Floats:
-    return np.array(slate.relevance)
+def _by_relevance(alone: LogitStack, slate: Slate) -> _Ranked:
+    relevance = np.array(slate.relevance)
+    return _Ranked(relevance, alone.verdict({RELEVANCE: relevance}, _ranks(len(relevance))))
 
 
 def _sum_way(reward: LearnedReward, arms: Mapping[str, ItemArms], share: float) -> _Way:
@@ -162,52 +170,46 @@ def _sum_way(reward: LearnedReward, arms: Mapping[str, ItemArms], share: float) 
         )
         return np.array([outcome.mean for outcome in found])
 
-    return _Way(
-        lambda slate: (1 - share) * np.array(slate.relevance) + share * means(slate, shown=False),
-        lambda slate: means(slate, shown=True),
+    return lambda slate: _Ranked(
+        (1 - share) * np.array(slate.relevance) + share * means(slate, shown=False), means(slate, shown=True)
     )
 
 
-def _stack_way(
-    stack: LogitStack, by_item: LearnedReward, arms: Mapping[str, ItemArms], known: Mapping[str, Direction]
-) -> _Way:
-    def signals(slate: Slate) -> dict[str, Floats]:
-        items = _items(slate, arms)
-        predicted = by_item.predict(slate.buckets, items)
-        totals = [known[item].total if item in known else None for item in slate.item_ids]
-        return {
-            RELEVANCE: np.array(slate.relevance),
-            LEARNED: np.array([prediction.logit_mean for prediction in predicted]),
-            AFFINITY: affinity_signal([cosine(slate.vector, total) for total in totals]),
-            LENGTH: length_signal([item.octets for item in items]),
-        } | {leg: np.array(scores) for leg, scores in slate.legs.items()}
-
-    return _Way(
-        lambda slate: stack.score(signals(slate)),
-        lambda slate: stack.verdict(signals(slate), np.arange(1, len(slate.item_ids) + 1.0)),
-    )
+def _stacked(stack: LogitStack, signals: Mapping[str, Floats]) -> _Ranked:
+    return _Ranked(stack.score(signals), stack.verdict(signals, _ranks(len(signals[RELEVANCE]))))
 
 
-def _expected(alone: LogitStack, slate: Slate) -> Floats:
-    return alone.verdict({RELEVANCE: np.array(slate.relevance)}, np.arange(1, len(slate.item_ids) + 1.0))
+def _signals(
+    by_item: LearnedReward, arms: Mapping[str, ItemArms], known: Mapping[str, Direction], slate: Slate
+) -> dict[str, Floats]:
+    items = _items(slate, arms)
+    predicted = by_item.predict(slate.buckets, items)
+    totals = [known[item].total if item in known else None for item in slate.item_ids]
+    return {
+        RELEVANCE: np.array(slate.relevance),
+        LEARNED: np.array([prediction.logit_mean for prediction in predicted]),
+        AFFINITY: affinity_signal([cosine(slate.vector, total) for total in totals]),
+        LENGTH: length_signal([item.octets for item in items]),
+    } | {leg: np.array(scores) for leg, scores in slate.legs.items()}
+
+
+def _ranks(items: int) -> Floats:
+    return np.arange(1, items + 1.0)
 
 
 def _items(slate: Slate, arms: Mapping[str, ItemArms]) -> list[ItemArms]:
     return [arms.get(item) or ItemArms(item_id=item) for item in slate.item_ids]
 
 
-def _compare(
-    tally: _Tally, candidate: _Way, before: _Way, expected: Callable[[Slate], Floats], slates: Sequence[Slate]
-) -> None:
-    for slate in slates:
-        rated = [place for place, reward in enumerate(slate.rewards) if reward is not None]
-        rewards = np.array([slate.rewards[place] or 0.0 for place in rated])
-        if not rated:
-            continue
-        own, other = candidate.probabilities(slate)[rated], before.probabilities(slate)[rated]
-        tally.losses[slate.question].append(float(np.mean(log_losses(other, rewards) - log_losses(own, rewards))))
-        moved = _discounts(candidate.scores(slate)) - _discounts(before.scores(slate))
-        tally.gains[slate.question].append(float((rewards - expected(slate)[rated]) @ moved[rated]))
+def _compare(tally: _Tally, slate: Slate, expected: Floats, candidate: _Ranked, before: _Ranked) -> None:
+    rated = [place for place, reward in enumerate(slate.rewards) if reward is not None]
+    if not rated:
+        return
+    rewards = np.array([slate.rewards[place] or 0.0 for place in rated])
+    own, other = candidate.verdicts[rated], before.verdicts[rated]
+    tally.losses[slate.question].append(float(np.mean(log_losses(other, rewards) - log_losses(own, rewards))))
+    moved = _discounts(candidate.scores) - _discounts(before.scores)
+    tally.gains[slate.question].append(float((rewards - expected[rated]) @ moved[rated]))
 
 
 def _discounts(scores: Floats) -> Floats:

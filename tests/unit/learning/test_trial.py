@@ -157,6 +157,12 @@ def test_a_model_learns_that_long_items_help() -> None:
     assert not _stack_of(replace(known, octets={})).passed
 
 
+def test_what_single_items_earned_counts_where_it_adds_something() -> None:
+    """Not where all that is to be known is a property that all items have."""
+    assert not trial(_examples(60), None, share=0.6)[Combination.LOGIT_STACK].is_shared
+    assert _stack_of(_long_ones_help()).is_shared
+
+
 def test_a_model_passes_that_learned_from_what_was_looked_at() -> None:
     """First places have most of the verdicts; it is not held against it that it moves others there."""
     assert _stack_of(_long_ones_help(looks=1.0)).passed
