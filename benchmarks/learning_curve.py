@@ -1,6 +1,7 @@
 """Does search get better by its users' feedback? Simulated users on judged collections; quality on what they never ask.
 
-    python benchmarks/learning_curve.py DATA [--tasks …] [--seeds 3] [--feedback 2000] [--wrong 0 0.1 0.3] [--quick]
+    python benchmarks/learning_curve.py DATA [--tasks …] [--seeds 3] [--feedback 2000] [--wrong 0 0.1 0.3]
+                                         [--noise 0.3] [--quick]
 
 DATA holds the test collections in BEIR's format; without them there is nothing to do. The users ask some of a
 collection's questions; the quality is nDCG@10 on others, none of which is asked. Everything goes the way that it goes
@@ -12,12 +13,13 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import itertools
 import json
 import random
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -116,14 +118,25 @@ WORLDS = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Crowd:
+    """Users of a world: which ones, and how they err."""
+
+    seed: int
+    noise: float
+    """The share of clicks that go astray."""
+    wrong: float
+    """The share of verdicts that say the opposite."""
+
+
 async def curve(
-    platform: Platform, data: Path, world: World, *, seed: int, feedback: int, learned: Learned, wrong: float
+    platform: Platform, data: Path, world: World, crowd: Crowd, *, feedback: int, learned: Learned
 ) -> list[dict[str, Any]]:
     """The quality after so much feedback, for one crowd of users."""
-    collection = await platform.collection(f"{world.name} {seed} {learned.combination} {wrong}")
+    collection = await platform.collection(f"{world.name} {crowd}")
     await collection.ingest(read_items(data / world.task.collection / "corpus.jsonl.gz"))
     await collection.set_profile(replace(collection.profile, learned=learned), note="learns")
-    users = Users(world.asked, world.qrels, seed, wrong=wrong)
+    users = Users(world.asked, world.qrels, crowd.seed, noise=crowd.noise, wrong=crowd.wrong)
     points = [await _point(collection, world, given=0, searches=0)]
     given, due = 0, EVERY
     for searches, query in enumerate(users, 1):
@@ -138,7 +151,7 @@ async def curve(
             due += EVERY
             outcome = await _learn(platform, collection)
             points.append(await _point(collection, world, given=given, searches=searches) | outcome)
-            print(f"{world.name}, seed {seed}, {wrong:.0%} wrong: {points[-1]}", file=sys.stderr, flush=True)
+            print(f"{world.name}, {crowd}: {points[-1]}", file=sys.stderr, flush=True)
         if given >= feedback:
             return points
     return points
@@ -172,24 +185,23 @@ async def _point(collection: Collection, world: World, *, given: int, searches: 
 async def run(given: argparse.Namespace, url: str) -> dict[str, Any]:
     """Every crowd's curve."""
     curves = []
+    learned = Learned(combination=Combination(given.combination))
     async with connect(url, embedder=Remembering()) as platform:
         for name in given.tasks:
             world = WORLDS[name](given.data)
-            for seed in range(given.seeds):
-                for wrong in given.wrong:
-                    learned = Learned(combination=Combination(given.combination))
-                    points = await curve(
-                        platform, given.data, world, seed=seed, feedback=given.feedback, learned=learned, wrong=wrong
-                    )
-                    curves.append({"collection": world.name, "seed": seed, "wrong": wrong, "points": points})
-    return {"combination": given.combination, "noise": 0.3, "curves": curves, "summary": summary(curves)}
+            for crowd in itertools.starmap(Crowd, itertools.product(range(given.seeds), given.noise, given.wrong)):
+                points = await curve(platform, given.data, world, crowd, feedback=given.feedback, learned=learned)
+                curves.append({"collection": world.name, **asdict(crowd), "points": points})
+    return {"combination": given.combination, "curves": curves, "summary": summary(curves)}
 
 
 def summary(curves: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The gain after 500 verdicts and at the end, and the worst moment on the way, by collection and wrong verdicts."""
+    """The gain after 500 verdicts and at the end, and the worst moment on the way, by collection and kind of crowd."""
     rows = []
-    for collection, wrong in dict.fromkeys((one["collection"], one["wrong"]) for one in curves):
-        chosen = [one["points"] for one in curves if (one["collection"], one["wrong"]) == (collection, wrong)]
+    kinds = [(one["collection"], one["noise"], one["wrong"]) for one in curves]
+    for collection, noise, wrong in dict.fromkeys(kinds):
+        alike = zip(curves, kinds, strict=True)
+        chosen = [one["points"] for one, kind in alike if kind == (collection, noise, wrong)]
         start = chosen[0][0]["ndcg_at_10"]
         gains = [[point["ndcg_at_10"] / start - 1 for point in points] for points in chosen]
         early = [
@@ -200,6 +212,7 @@ def summary(curves: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         rows.append(
             {
                 "collection": collection,
+                "stray_clicks": noise,
                 "wrong_verdicts": wrong,
                 "seeds": len(chosen),
                 "start": start,
@@ -219,15 +232,16 @@ def written(result: Mapping[str, Any]) -> str:
         "# Learning curve",
         "",
         "Simulated users (`benchmarks/learning_curve.py`) ask some of a collection's questions, click by position and",
-        "relevance with 30 % noise, and say whether what they clicked on helped, which is wrong for the share below.",
-        f"nDCG@10 on questions that nobody asks, with the combination `{result['combination']}`.",
+        "relevance, and say whether what they clicked on helped. A share of the clicks goes astray, and a share of the",
+        "verdicts is wrong.",
+        f"The gain of nDCG@10 on questions that nobody asks, with the combination `{result['combination']}`.",
         "",
-        "| collection | wrong | seeds | start | gain after 500 | gain at the end | least | worst | model after |",
-        "|---|---|---|---|---|---|---|---|---|",
+        "| collection | stray clicks | wrong verdicts | seeds | start | at 500 | end | least | worst | model from |",
+        "|---|---|---|---|---|---|---|---|---|---|",
     ]
     lines += [
-        f"| {row['collection']} | {row['wrong_verdicts']:.0%} | {row['seeds']} | {row['start']:.4f} "
-        f"| {row['gain_early']:+.1%} | {row['gain_mean']:+.1%} | {row['gain_least']:+.1%} "
+        f"| {row['collection']} | {row['stray_clicks']:.0%} | {row['wrong_verdicts']:.0%} | {row['seeds']} "
+        f"| {row['start']:.4f} | {row['gain_early']:+.1%} | {row['gain_mean']:+.1%} | {row['gain_least']:+.1%} "
         f"| {row['worst_on_the_way']:+.1%} | {', '.join(str(one or '–') for one in row['published_after'])} |"
         for row in result["summary"]
     ]
@@ -243,6 +257,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--feedback", type=int, default=2000)
     parser.add_argument("--combination", choices=tuple(Combination), default=Combination.LOGIT_STACK)
     parser.add_argument("--wrong", nargs="+", type=float, default=[0.0, 0.1, 0.3], help="share of wrong verdicts")
+    parser.add_argument("--noise", nargs="+", type=float, default=[0.3], help="share of clicks that go astray")
     parser.add_argument("--quick", action="store_true", help="one crowd and 300 verdicts; nothing is written")
     given = parser.parse_args(arguments)
     missing = [name for name in ("scifact", "cranfield") if not (given.data / name).is_dir()]
@@ -250,7 +265,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"error: {given.data} holds no {missing[0]}; name the folder of the test collections", file=sys.stderr)
         return 1
     if given.quick:
-        given.seeds, given.feedback, given.wrong = 1, 300, [0.0]
+        given.seeds, given.feedback, given.wrong, given.noise = 1, 300, [0.0], [0.3]
     with running() as server:
         result = asyncio.run(run(given, server.database("learning_curve", platform=True)))
     if not given.quick:

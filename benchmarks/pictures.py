@@ -158,7 +158,8 @@ def _short(text: str) -> str:
 
 
 def _learning(theme: Theme) -> None:
-    curves = [curve for curve in _results("learning_curve.json")["curves"] if not curve["wrong"]]
+    every = _results("learning_curve.json")["curves"]
+    curves = [curve for curve in every if (curve["noise"], curve["wrong"]) == (0.3, 0)]
     _, axis = plt.subplots(figsize=(7.2, 2.8))
     for collection in dict.fromkeys(curve["collection"] for curve in curves):
         own = [curve["points"] for curve in curves if curve["collection"] == collection]

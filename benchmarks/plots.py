@@ -207,7 +207,7 @@ def _learning_curve(result: Mapping[str, Any], folder: Path) -> None:
     collections = list(dict.fromkeys(curve["collection"] for curve in result["curves"]))
     named: set[str] = set()
     for curve in result["curves"]:
-        name = f"{curve['collection']}, {curve['wrong']:.0%} wrong verdicts"
+        name = f"{curve['collection']}, {curve['noise']:.0%} stray clicks, {curve['wrong']:.0%} wrong verdicts"
         points = curve["points"]
         axis.plot(
             [point["feedback"] for point in points],

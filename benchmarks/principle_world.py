@@ -155,12 +155,13 @@ def _run_session(state: State, found: Found, session: int, tags: Collection[str]
             if not one.is_exploratory and principle.use_count >= KNOWN_FROM:
                 found.risen.setdefault(name, session)
         if state.rng.random() < state.about.judged:
-            _judge(state, principle, helped=state.rng.random() < state.helpfulness(principle, tags))
+            judge(state, principle, helped=state.rng.random() < state.helpfulness(principle, tags))
             if name in state.arrived:
                 found.rated.setdefault(name, session)
 
 
-def _judge(state: State, one: Principle, *, helped: bool) -> None:
+def judge(state: State, one: Principle, *, helped: bool) -> None:
+    """Count a verdict, and whether the principle has proved itself by it, or failed."""
     judged = replace(one, use_count=one.use_count + 1, success_count=one.success_count + helped)
     verdict = probation(judged.use_count, judged.success_count)
     if judged.status == CANDIDATE and verdict is not ProbationVerdict.OPEN:

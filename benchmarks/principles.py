@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import principle_contest as contest
 import principle_world as world
 from principle_similarity import by_weight
 from report import table
@@ -31,13 +32,16 @@ class Extent:
     """How much is simulated."""
 
     seeds: int = 40
+    contests: int = 100
+    """Times that each contest is held."""
     about: world.About = field(default_factory=world.About)
     weights: tuple[float, ...] = (0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0)
     histories: int = 3
 
 
+USES = contest.CONTESTS[0].uses
 NORMAL = Extent()
-QUICK = Extent(2, world.About(established=12, arriving=12, sessions=80), (1.0,), 1)
+QUICK = Extent(2, 2, world.About(established=12, arriving=12, sessions=80), (1.0,), 1)
 
 
 def run(extent: Extent) -> dict[str, Any]:
@@ -52,6 +56,7 @@ def run(extent: Extent) -> dict[str, Any]:
         "policies": rows,
         "bad": [_over_time(name, runs, lambda one: one.bad) for name, runs in found.items()],
         "helpfulness": [_over_time(name, runs, lambda one: one.helpfulness) for name, runs in found.items()],
+        "contests": {"times": extent.contests, "rows": contest.rows(extent.contests)},
         "targets": targets(rows),
     }
 
@@ -158,6 +163,16 @@ The share of bad ones in what was shown:
 The mean helpfulness of what was shown:
 
 {table(result["helpfulness"])}
+
+## Until the better one is on top
+
+Of some new principles one is better, and only verdicts tell which: each one that is shown is judged. Each contest is
+held {result["contests"]["times"]} times, over {USES:,} verdicts. Uses: verdicts on all of them until the
+better one is believed to be the best, and is from then on; 0: the order at the start was right. The product explores
+what was used fewer than 5 times or is younger than 7 days, so a good one that began badly may stay behind; plain
+Thompson sampling never stops to try.
+
+{table(result["contests"]["rows"])}
 
 ## How much similarity counts
 

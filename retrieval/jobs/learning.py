@@ -270,11 +270,12 @@ async def learn(workplace: Workplace, target: JobTarget, advance: Advance = unhe
     workplace.end_of_step()
     fitted = await anyio.to_thread.run_sync(fit, examples)
     passed = frozenset(combination for combination, outcome in outcomes.items() if outcome.passed)
+    is_shared = outcomes[Combination.LOGIT_STACK].is_shared
     made = LearnedModel(
         version=0,
         reward=fitted.reward,
         by_item=fitted.by_item,
-        stack=fitted.stack,
+        stack=fitted.shared if is_shared else fitted.stack,
         passed=passed,
         share=learned.share,
         space_id=target.collection.space.space_id if target.collection.space else None,

@@ -18,6 +18,7 @@ from retrieval.learning.stack import (
     AFFINITY,
     LEARNED,
     LENGTH,
+    OF_ITEMS,
     RELEVANCE,
     LogitStack,
     affinity_signal,
@@ -33,6 +34,8 @@ class Fitted:
     reward: LearnedReward
     by_item: LearnedReward
     stack: LogitStack
+    shared: LogitStack
+    """The stack of the signals that all items have alone."""
     arms: Mapping[str, ItemArms]
     """The arms of the examples alone, by item; and every item of a known cluster or length."""
     directions: Mapping[str, Direction]
@@ -45,10 +48,13 @@ def fit(examples: Examples) -> Fitted:
     known = directions(examples.rated)
     by_item = learn(events, arms, kind=shrinkage.KIND)
     shown = [example for example in examples.rated if example.event.relevance is not None]
+    signals, said = _signals(examples, shown, known, by_item), columns(shown)
+    shared = {name: values for name, values in signals.items() if name not in OF_ITEMS}
     return Fitted(
         reward=learn(events, arms),
         by_item=by_item,
-        stack=fit_stack(_signals(examples, shown, known, by_item), *columns(shown)) if shown else LogitStack(),
+        stack=fit_stack(signals, *said) if shown else LogitStack(),
+        shared=fit_stack(shared, *said) if shown else LogitStack(),
         arms={
             **{
                 item: ItemArms(item_id=item, cluster=examples.clusters.get(item), octets=examples.octets.get(item))

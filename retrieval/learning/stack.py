@@ -11,15 +11,21 @@ import numpy as np
 
 from retrieval.domain.told import Told
 from retrieval.learning.arm_table import Floats
-from retrieval.learning.logit import sigmoid
+from retrieval.learning.logit import EDGE, sigmoid
 
 RELEVANCE, LEARNED, AFFINITY, LENGTH = "relevance", "learned", "affinity", "length"
 """An item's own relevance (0 to 1); the logit of its expected reward; the likeness of the query to those that it was
 rewarded for (cosine above 0.3); the logarithm of its length."""
 
+OF_ITEMS = frozenset({LEARNED, AFFINITY})
+"""Signals of what single items earned; the others are properties that all items have, known of one never shown too."""
+
 AFFINITY_FROM = 0.3
 """Cosines up to here say nothing: two questions of one collection are that alike by chance."""
 
+
+MOST_WRONG = 0.4
+"""The largest share of wrong verdicts that is believed: where half are wrong, nothing is said."""
 
 LEAST_VARIANCE = 1e-9
 """The variance where the learned reward weighs nothing: a probability is as good as certain."""
@@ -43,16 +49,23 @@ _PRIORS = {
 _LEG = _Prior(0.0, 0.7, None)
 _INTERCEPT = _Prior(-1.5, 2.0, None)
 _POSITION = _Prior(0.0, 0.5, None)
+_WRONG_AT_FIRST = 0.1
+"""The share of wrong verdicts that the search for the most probable one starts from."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogitStack(Told):
-    """logit P(reward) = intercept + Σ weight × signal + position × ln(rank), the last of which a ranking leaves out."""
+    """logit P(helps) = intercept + Σ weight × signal + position × ln(rank), the last of which a ranking leaves out.
+
+    Some verdicts are wrong: P(verdict says so) = (1 - wrong) × P(helps) + wrong × (1 - P(helps)).
+    """
 
     weights: Mapping[str, float] = field(default_factory=dict)
     intercept: float = 0.0
     position: float = 0.0
     """The slope of the rank: it corrects what was shown and rated, and is no part of an item's own score."""
+    wrong: float = 0.0
+    """The share of verdicts that say the opposite of what is true, 0 to 0.4."""
 
     def parts(self, signals: Mapping[str, Floats]) -> dict[str, Floats]:
         """Gives each signal's part of the score, by name; arrays of shape (items,). Without a weight a part is zero."""
@@ -64,9 +77,13 @@ class LogitStack(Told):
         return total
 
     def probability(self, signals: Mapping[str, Floats], ranks: Floats) -> Floats:
-        """The expected reward of items shown at those ranks, shape (items,)."""
+        """How probably items shown at those ranks help, shape (items,)."""
         logits = self.intercept + self.score(signals) + self.position * np.log(ranks)
         return sigmoid(logits)
+
+    def verdict(self, signals: Mapping[str, Floats], ranks: Floats) -> Floats:
+        """The expected verdict on items shown at those ranks, shape (items,)."""
+        return told(self.probability(signals, ranks), self.wrong)
 
     def sample_sizes(self, probabilities: Floats, means: Floats, sizes: Floats) -> Floats:
         """The effective sample size of each probability, shape (items,), by mean and size of its learned reward.
@@ -79,13 +96,25 @@ class LogitStack(Told):
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> Self:
         """Reads what ``as_dict`` gave."""
-        return cls(weights=stored["weights"], intercept=stored["intercept"], position=stored["position"])
+        return cls(
+            weights=stored["weights"],
+            intercept=stored["intercept"],
+            position=stored["position"],
+            wrong=stored.get("wrong", 0.0),
+        )
+
+
+def told(helps: Floats, wrong: float) -> Floats:
+    """The probability that a verdict says that an item helps, by the probability that it does; shape (items,)."""
+    return (1.0 - 2.0 * wrong) * helps + wrong
 
 
 def fit_stack(signals: Mapping[str, Floats], rewards: Floats, weights: Floats, ranks: Floats) -> LogitStack:
-    """The most probable weights (MAP, normal priors) given rated items; arrays of shape (events,).
+    """The most probable weights (MAP, normal priors) and share of wrong verdicts, given rated items.
 
-    ``rewards`` are 0 to 1, ``weights`` say how much an event counts, ``ranks`` are where the items stood, from 1.
+    Arrays of shape (events,): ``rewards`` are 0 to 1, ``weights`` say how much an event counts, ``ranks`` are where the
+    items stood, from 1. Wrong verdicts lie where a rule that holds elsewhere would foretell the opposite; without a
+    share of their own they would flatten every weight (forward correction: Patrini et al., CVPR 2017).
     """
     from scipy.optimize import minimize
 
@@ -95,18 +124,22 @@ def fit_stack(signals: Mapping[str, Floats], rewards: Floats, weights: Floats, r
     mean = np.array([prior.mean for prior in priors])
     precision = np.array([prior.sd for prior in priors]) ** -2.0
 
-    def loss(coefficients: Floats) -> tuple[float, Floats]:
-        logits = design @ coefficients
-        errors = weights * (sigmoid(logits) - rewards)
-        off = coefficients - mean
-        likelihood = float(np.sum(weights * (np.logaddexp(0, logits) - rewards * logits)))
-        return likelihood + 0.5 * float(precision @ off**2), design.T @ errors + precision * off
+    def loss(unknown: Floats) -> tuple[float, Floats]:
+        coefficients, wrong = unknown[:-1], unknown[-1]
+        helps = sigmoid(design @ coefficients)
+        expected = np.clip(told(helps, wrong), EDGE, 1 - EDGE)
+        off, steep = coefficients - mean, weights * (expected - rewards) / (expected * (1 - expected))
+        likelihood = float(weights @ -(rewards * np.log(expected) + (1 - rewards) * np.log1p(-expected)))
+        slope = design.T @ (steep * (1 - 2 * wrong) * helps * (1 - helps)) + precision * off
+        return likelihood + 0.5 * float(precision @ off**2), np.append(slope, steep @ (1 - 2 * helps))
 
-    found = minimize(loss, mean, jac=True, method="L-BFGS-B", bounds=[(prior.least, None) for prior in priors]).x
+    limits = [*((prior.least, None) for prior in priors), (0.0, MOST_WRONG)]
+    found = minimize(loss, np.append(mean, _WRONG_AT_FIRST), jac=True, method="L-BFGS-B", bounds=limits).x
     return LogitStack(
-        weights=dict(zip(names, map(float, found[1:-1]), strict=True)),
+        weights=dict(zip(names, map(float, found[1:-2]), strict=True)),
         intercept=float(found[0]),
-        position=float(found[-1]),
+        position=float(found[-2]),
+        wrong=float(found[-1]),
     )
 
 

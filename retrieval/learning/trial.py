@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from typing import Any, NamedTuple
@@ -17,7 +17,7 @@ from retrieval.domain.search.profile_parts import Combination
 from retrieval.learning.arm_table import Floats
 from retrieval.learning.calibration import log_losses
 from retrieval.learning.examples import Direction, Examples, Slate, columns, cosine, directions
-from retrieval.learning.fitting import Fitted, fit
+from retrieval.learning.fitting import fit
 from retrieval.learning.learned_model import LearnedModel, LearnedReward
 from retrieval.learning.stack import (
     AFFINITY,
@@ -32,13 +32,13 @@ from retrieval.learning.stack import (
 
 FOLDS = 5
 LEAST_QUESTIONS = 30
-"""Questions with something rewarded; fewer say too little."""
+"""Questions with a verdict; fewer say too little."""
 
-ONE_SIDED_975 = 1.96
-"""The standard errors of a one-sided 97.5 % bound: a trial is held again with every fit, and each may err."""
+ONE_SIDED_975, ONE_SIDED_995 = 1.96, 2.58
+"""The standard errors of one-sided bounds: a trial is held again with every fit, and each may err.
 
-_EXAMINATION = -0.5, 1.0
-"""Mean and precision of the prior of the exponent by which attention sinks with the rank."""
+What single items earned has to show more than what all items share: it also moves items up that were never shown for
+such a question, of which no trial can tell."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,10 +48,12 @@ class TrialOutcome:
     passed: bool
     reason: str
     metrics: Mapping[str, float] = field(default_factory=dict)
+    is_shared: bool = False
+    """True if the stack passed without the signals of single items."""
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
-        return {"passed": self.passed, "reason": self.reason, **self.metrics}
+        return {"passed": self.passed, "reason": self.reason, "is_shared": self.is_shared, **self.metrics}
 
 
 class Incumbent(NamedTuple):
@@ -62,12 +64,16 @@ class Incumbent(NamedTuple):
     """The moment as of which its verdicts were read."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Way:
-    """A way to rank a slate, and to say what each of its items will earn."""
+class _Ranked(NamedTuple):
+    """The items of a slate as one way ranks them, shape (items,) each."""
 
-    scores: Callable[[Slate], Floats]
-    probabilities: Callable[[Slate], Floats]
+    scores: Floats
+    verdicts: Floats
+    """The expected verdict on each where it stood."""
+
+
+_Way = Callable[[Slate], _Ranked]
+"""A way to rank a slate."""
 
 
 @dataclass(slots=True)
@@ -80,7 +86,7 @@ class _Tally:
     losses: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     """Log-loss of the incumbent less that of the candidate."""
     gains: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
-    """Discounted reward of the candidate's order less that of the incumbent's."""
+    """Unexpected reward in the candidate's order less that in the incumbent's, discounted."""
 
 
 def trial(
@@ -88,22 +94,34 @@ def trial(
 ) -> dict[Combination, TrialOutcome]:
     """Fit on four fifths of the questions, try on the rest, five times; gives how each combination did.
 
-    The off-policy estimate is that of ranking what was shown anew: each reward counts 1 / log2(1 + new rank), and as
-    much more as its old rank made it less likely to be seen (inverse propensities of the position, Joachims et al.,
-    WSDM 2017). A combination passes when the 97.5 % lower bounds of both differences, over questions, are above 0.
+    What was shown is ranked anew, and a verdict counts 1 / log2(1 + new rank) - 1 / log2(1 + old rank) times the
+    reward beyond the one that relevance and old rank let expect. Without that expectation as a control variate, what
+    is looked at more and what is relevant would decide, not what is better than it seemed. A combination passes when
+    the 97.5 % lower bounds of both differences, this and that of log-loss, are above 0 over questions.
     ``incumbent``: None: relevance alone. ``share`` is that of the learned reward in the sum.
     """
-    tallies = {Combination.SUM: _Tally(), Combination.LOGIT_STACK: _Tally()}
-    attention = examination(examples.slates)
+    summed, shared, stacked, beyond = _Tally(), _Tally(), _Tally(), _Tally()
     for questions in _folds(examples, seed):
         known, unseen = examples.of(questions, wanted=False), examples.of(questions, wanted=True)
-        fitted, alone = fit(known), relevance_alone(known)
-        ways = _ways(fitted, share)
-        for combination, tally in tallies.items():
-            before = _before(incumbent, combination, known, fitted.arms, share)
-            before = before or _Way(_relevance, partial(_chances, alone))
-            _compare(tally, ways[combination], before, unseen.slates, attention)
-    return {combination: _outcome(tally) for combination, tally in tallies.items()}
+        fitted, by_relevance = fit(known), partial(_by_relevance, relevance_alone(known))
+        by_sum = _sum_way(fitted.reward, fitted.arms, share)
+        signals_of = partial(_signals, fitted.by_item, fitted.arms, fitted.directions)
+        before_sum, before_stack = (
+            _before(incumbent, combination, known, fitted.arms, share) or by_relevance
+            for combination in (Combination.SUM, Combination.LOGIT_STACK)
+        )
+        for slate in unseen.slates:
+            signals, expected = signals_of(slate), by_relevance(slate).verdicts
+            by_stack, by_shared = _stacked(fitted.stack, signals), _stacked(fitted.shared, signals)
+            now = before_stack(slate)
+            for tally, candidate, before in (
+                (summed, by_sum(slate), before_sum(slate)),
+                (shared, by_shared, now),
+                (stacked, by_stack, now),
+                (beyond, by_stack, by_shared),
+            ):
+                _compare(tally, slate, expected, candidate, before)
+    return {Combination.SUM: _outcome(summed), Combination.LOGIT_STACK: _stack_outcome(shared, stacked, beyond)}
 
 
 def relevance_alone(examples: Examples) -> LogitStack:
@@ -120,13 +138,6 @@ def _folds(examples: Examples, seed: int) -> list[frozenset[str]]:
     return [frozenset(questions[start::FOLDS]) for start in range(min(FOLDS, len(questions)))]
 
 
-def _ways(fitted: Fitted, share: float) -> dict[Combination, _Way]:
-    return {
-        Combination.SUM: _sum_way(fitted.reward, fitted.arms, share),
-        Combination.LOGIT_STACK: _stack_way(fitted.stack, fitted.by_item, fitted.arms, fitted.directions),
-    }
-
-
 def _before(
     incumbent: Incumbent | None,
     combination: Combination,
@@ -139,12 +150,13 @@ def _before(
         return None
     if combination is Combination.SUM:
         return _sum_way(incumbent.model.reward, arms, share)
-    rewarded = directions(known.rated, incumbent.statistics_at)
-    return _stack_way(incumbent.model.stack, incumbent.model.by_item, arms, rewarded)
+    model, rewarded = incumbent.model, directions(known.rated, incumbent.statistics_at)
+    return lambda slate: _stacked(model.stack, _signals(model.by_item, arms, rewarded, slate))
 
 
-def _relevance(slate: Slate) -> Floats:
-    return np.array(slate.relevance)
+def _by_relevance(alone: LogitStack, slate: Slate) -> _Ranked:
+    relevance = np.array(slate.relevance)
+    return _Ranked(relevance, alone.verdict({RELEVANCE: relevance}, _ranks(len(relevance))))
 
 
 def _sum_way(reward: LearnedReward, arms: Mapping[str, ItemArms], share: float) -> _Way:
@@ -158,83 +170,46 @@ def _sum_way(reward: LearnedReward, arms: Mapping[str, ItemArms], share: float) 
         )
         return np.array([outcome.mean for outcome in found])
 
-    return _Way(
-        lambda slate: (1 - share) * np.array(slate.relevance) + share * means(slate, shown=False),
-        lambda slate: means(slate, shown=True),
+    return lambda slate: _Ranked(
+        (1 - share) * np.array(slate.relevance) + share * means(slate, shown=False), means(slate, shown=True)
     )
 
 
-def _stack_way(
-    stack: LogitStack, by_item: LearnedReward, arms: Mapping[str, ItemArms], known: Mapping[str, Direction]
-) -> _Way:
-    def signals(slate: Slate) -> dict[str, Floats]:
-        items = _items(slate, arms)
-        predicted = by_item.predict(slate.buckets, items)
-        totals = [known[item].total if item in known else None for item in slate.item_ids]
-        return {
-            RELEVANCE: np.array(slate.relevance),
-            LEARNED: np.array([prediction.logit_mean for prediction in predicted]),
-            AFFINITY: affinity_signal([cosine(slate.vector, total) for total in totals]),
-            LENGTH: length_signal([item.octets for item in items]),
-        } | {leg: np.array(scores) for leg, scores in slate.legs.items()}
-
-    return _Way(
-        lambda slate: stack.score(signals(slate)),
-        lambda slate: stack.probability(signals(slate), np.arange(1, len(slate.item_ids) + 1.0)),
-    )
+def _stacked(stack: LogitStack, signals: Mapping[str, Floats]) -> _Ranked:
+    return _Ranked(stack.score(signals), stack.verdict(signals, _ranks(len(signals[RELEVANCE]))))
 
 
-def _chances(alone: LogitStack, slate: Slate) -> Floats:
-    return alone.probability({RELEVANCE: np.array(slate.relevance)}, np.arange(1, len(slate.item_ids) + 1.0))
+def _signals(
+    by_item: LearnedReward, arms: Mapping[str, ItemArms], known: Mapping[str, Direction], slate: Slate
+) -> dict[str, Floats]:
+    items = _items(slate, arms)
+    predicted = by_item.predict(slate.buckets, items)
+    totals = [known[item].total if item in known else None for item in slate.item_ids]
+    return {
+        RELEVANCE: np.array(slate.relevance),
+        LEARNED: np.array([prediction.logit_mean for prediction in predicted]),
+        AFFINITY: affinity_signal([cosine(slate.vector, total) for total in totals]),
+        LENGTH: length_signal([item.octets for item in items]),
+    } | {leg: np.array(scores) for leg, scores in slate.legs.items()}
+
+
+def _ranks(items: int) -> Floats:
+    return np.arange(1, items + 1.0)
 
 
 def _items(slate: Slate, arms: Mapping[str, ItemArms]) -> list[ItemArms]:
     return [arms.get(item) or ItemArms(item_id=item) for item in slate.item_ids]
 
 
-def examination(slates: Sequence[Slate]) -> float:
-    """The exponent by which attention sinks with the rank: 1 / rank to this power, 0 to 1.
-
-    It is read from where verdicts fall, not from what they say: ln(verdicts at a rank) = a - exponent × ln(rank) +
-    b × relevance, a Poisson regression over all that was shown with a normal prior.
-    """
-    from scipy.optimize import minimize
-
-    rows = [
-        (1.0, math.log(place), relevance, float(reward is not None))
-        for slate in slates
-        for place, (relevance, reward) in enumerate(zip(slate.relevance, slate.rewards, strict=True), 1)
-    ]
-    if not rows:
-        return 0.0
-    design, is_rated = np.array(rows)[:, :3], np.array(rows)[:, 3]
-    mean, precision = np.array([0.0, _EXAMINATION[0], 0.0]), np.array([0.0, _EXAMINATION[1], 1.0])
-
-    def loss(coefficients: Floats) -> tuple[float, Floats]:
-        logs = np.minimum(design @ coefficients, 3.0)
-        rates, off = np.exp(logs), coefficients - mean
-        return float(np.sum(rates - is_rated * logs) + 0.5 * precision @ off**2), (
-            design.T @ (rates - is_rated) + precision * off
-        )
-
-    found = minimize(loss, mean - np.array([0.5, 0.0, 0.0]), jac=True, method="L-BFGS-B").x
-    return min(1.0, max(0.0, -float(found[1])))
-
-
-def _compare(tally: _Tally, candidate: _Way, before: _Way, slates: Sequence[Slate], examination: float) -> None:
-    for slate in slates:
-        rated = [place for place, reward in enumerate(slate.rewards) if reward is not None]
-        rewards = np.array([slate.rewards[place] or 0.0 for place in rated])
-        if not rated:
-            continue
-        own, other = candidate.probabilities(slate)[rated], before.probabilities(slate)[rated]
-        tally.losses[slate.question].append(float(np.mean(log_losses(other, rewards) - log_losses(own, rewards))))
-        if rewards.any():
-            seen = (1.0 + np.array(rated)) ** examination
-            gains = rewards * seen
-            tally.gains[slate.question].append(
-                float(gains @ (_discounts(candidate.scores(slate))[rated] - _discounts(before.scores(slate))[rated]))
-            )
+def _compare(tally: _Tally, slate: Slate, expected: Floats, candidate: _Ranked, before: _Ranked) -> None:
+    rated = [place for place, reward in enumerate(slate.rewards) if reward is not None]
+    if not rated:
+        return
+    rewards = np.array([slate.rewards[place] or 0.0 for place in rated])
+    own, other = candidate.verdicts[rated], before.verdicts[rated]
+    tally.losses[slate.question].append(float(np.mean(log_losses(other, rewards) - log_losses(own, rewards))))
+    moved = _discounts(candidate.scores) - _discounts(before.scores)
+    tally.gains[slate.question].append(float((rewards - expected[rated]) @ moved[rated]))
 
 
 def _discounts(scores: Floats) -> Floats:
@@ -245,11 +220,20 @@ def _discounts(scores: Floats) -> Floats:
     return found
 
 
-def _outcome(tally: _Tally) -> TrialOutcome:
+def _stack_outcome(shared: _Tally, stacked: _Tally, beyond: _Tally) -> TrialOutcome:
+    """All signals, where those of single items surely add something; else those alone that all items have."""
+    whole = _outcome(stacked)
+    if whole.passed and _outcome(beyond, ONE_SIDED_995).passed:
+        return whole
+    outcome = _outcome(shared)
+    return replace(outcome, is_shared=outcome.passed)
+
+
+def _outcome(tally: _Tally, errors: float = ONE_SIDED_975) -> TrialOutcome:
     if len(tally.gains) < LEAST_QUESTIONS:
-        reason = f"{len(tally.gains)} questions with a reward are too few to tell; {LEAST_QUESTIONS} are needed"
+        reason = f"{len(tally.gains)} rated questions are too few to tell; {LEAST_QUESTIONS} are needed"
         return TrialOutcome(passed=False, reason=reason)
-    (loss, loss_bound), (gain, gain_bound) = _bounded(tally.losses), _bounded(tally.gains)
+    (loss, loss_bound), (gain, gain_bound) = _bounded(tally.losses, errors), _bounded(tally.gains, errors)
     metrics = {
         "questions": float(len(tally.gains)),
         "log_loss_less": loss,
@@ -268,9 +252,9 @@ def _outcome(tally: _Tally) -> TrialOutcome:
     )
 
 
-def _bounded(differences: Mapping[str, Sequence[float]]) -> tuple[float, float]:
-    """The mean over questions, and its 97.5 % lower bound."""
+def _bounded(differences: Mapping[str, Sequence[float]], errors: float) -> tuple[float, float]:
+    """The mean over questions, and its lower bound so many standard errors below."""
     means = [float(np.mean(of_question)) for of_question in differences.values()]
     mean = float(np.mean(means))
     error = float(np.std(means, ddof=1)) / math.sqrt(len(means))
-    return mean, mean - ONE_SIDED_975 * error
+    return mean, mean - errors * error

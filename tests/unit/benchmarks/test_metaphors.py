@@ -5,7 +5,18 @@ from __future__ import annotations
 import json
 
 import pytest
-from metaphors import HERE, QUARTERS, Again, away_row, by_quarter, page, rises, search_loop
+from metaphors import (
+    HERE,
+    QUARTERS,
+    Again,
+    away_row,
+    by_quarter,
+    by_thompson,
+    page,
+    rises,
+    search_loop,
+    uses_until_right,
+)
 
 
 def test_only_the_first_attempt_counts_quarter_by_quarter() -> None:
@@ -29,6 +40,21 @@ def test_the_page_is_made_of_the_figures() -> None:
     learned = next(iter(result["loop"].values()))
     assert (len(learned), rises(learned)[0]) == (10, 10)
     assert all(len(row["learning"]) == QUARTERS for row in learned)
+
+
+def test_outcomes_are_counted_until_the_first_metaphor_is_right() -> None:
+    """A problem that the second one solved took two, and one that none solved took three."""
+    assert uses_until_right([2, 0, *[1] * 10]) == 0
+    assert uses_until_right([2, 0, 0, *[1] * 10]) == 2
+    assert uses_until_right([0] * 20) is None
+
+
+def test_plain_thompson_sampling_finds_what_works_where_there_is_little_to_choose_from() -> None:
+    """Of two metaphors the one that works, domain by domain."""
+    example = search_loop()
+    world = example.World(7, {domain: frozenset({"plumbing"}) for domain in example.WHERE})
+    attempts = by_thompson(world, [example.Metaphor(id=key, name=key) for key in ("plumbing", "chess")], 1)
+    assert by_quarter(attempts)[-1] > 0.7
 
 
 def test_a_world_has_the_same_problems_and_answers_each_time() -> None:

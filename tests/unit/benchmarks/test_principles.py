@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import principle_contest as contest
 import principle_corpus
 import principle_world as world
 import principles
@@ -53,3 +54,13 @@ def test_every_situation_names_principles_that_there_are() -> None:
         assert situation.helps
         assert keys.issuperset(situation.helps), situation.words
         assert tags.issuperset(situation.tags), situation.words
+
+
+def test_a_contest_ends_with_the_better_one_on_top() -> None:
+    """Where it is far better, by the product's policy and by plain Thompson sampling: the same each time."""
+    easy = contest.Contest(rivals=2, better=0.95, others=0.05, places=1, uses=200)
+    for policy, status in contest.POLICIES.values():
+        outcome = contest.held(easy, policy, status, 3)
+        assert outcome.uses is not None
+        assert outcome.uses < 50
+        assert outcome == contest.held(easy, policy, status, 3)

@@ -22,23 +22,45 @@ from retrieval.learning.stack import (
 EVENTS = 4000
 
 
-def _world(seed: int, **weights: float) -> tuple[dict[str, Floats], Floats, Floats]:
-    """Signals, rewards and ranks of events whose rewards follow these weights."""
+def _world(
+    seed: int, *, intercept: float = -1.0, spread: float = 1.0, **weights: float
+) -> tuple[dict[str, Floats], Floats, Floats]:
+    """Signals from 0 to ``spread``, rewards and ranks of events whose rewards follow these weights."""
     rng = np.random.default_rng(seed)
-    signals = {name: rng.random(EVENTS) for name in weights}
+    signals = {name: spread * rng.random(EVENTS) for name in weights}
     ranks = rng.integers(1, 11, EVENTS).astype(np.float64)
-    logits = -1.0 - 0.6 * np.log(ranks) + np.sum([weights[name] * signals[name] for name in weights], axis=0)
+    logits = intercept - 0.6 * np.log(ranks) + np.sum([weights[name] * signals[name] for name in weights], axis=0)
     return signals, (rng.random(EVENTS) < 1 / (1 + np.exp(-logits))).astype(np.float64), ranks
 
 
 def test_it_finds_the_weights_that_rewards_follow() -> None:
     """After thousands of events the priors are forgotten, and what the place took away is told apart."""
-    signals, rewards, ranks = _world(1, **{RELEVANCE: 2.0, LEARNED: 1.0, "dense": -0.5})
+    signals, rewards, ranks = _world(1, intercept=-6.0, **{RELEVANCE: 9.0, LEARNED: 1.0, "dense": -0.5})
     stack = fit_stack(signals, rewards, np.ones(EVENTS), ranks)
-    assert stack.weights == pytest.approx({RELEVANCE: 2.0, LEARNED: 1.0, "dense": -0.5}, abs=0.35)
-    assert stack.position == pytest.approx(-0.6, abs=0.15)
+    assert stack.weights == pytest.approx({RELEVANCE: 9.0, LEARNED: 1.0, "dense": -0.5}, abs=0.6)
+    assert stack.position == pytest.approx(-0.6, abs=0.2)
     expected = stack.probability(signals, ranks)
     assert float(np.mean(expected)) == pytest.approx(float(np.mean(rewards)), abs=0.01)
+
+
+def test_wrong_verdicts_do_not_flatten_the_weights() -> None:
+    """Where three of ten say the opposite, it finds how many, and the weights that the others follow; or none."""
+    for wrong in (0.0, 0.3):
+        signals, rewards, ranks = _world(5, intercept=-9.0, spread=2.0, **{RELEVANCE: 8.0, LENGTH: 1.0})
+        flipped = np.random.default_rng(6).random(EVENTS) < wrong
+        stack = fit_stack(signals, np.where(flipped, 1 - rewards, rewards), np.ones(EVENTS), ranks)
+        assert stack.wrong == pytest.approx(wrong, abs=0.05)
+        assert stack.weights[RELEVANCE] == pytest.approx(8.0, abs=1.0)
+        says = float(np.mean(np.where(flipped, 1 - rewards, rewards)))
+        assert float(np.mean(stack.verdict(signals, ranks))) == pytest.approx(says, abs=0.02)
+        assert float(np.mean(stack.probability(signals, ranks))) == pytest.approx(float(np.mean(rewards)), abs=0.04)
+
+
+def test_a_stack_of_an_earlier_release_believes_every_verdict() -> None:
+    """It was stored without a share of wrong ones."""
+    stored = LogitStack(weights={RELEVANCE: 2.0}, wrong=0.2).as_dict()
+    del stored["wrong"]
+    assert LogitStack.from_dict(stored).wrong == 0.0
 
 
 def test_without_events_the_order_is_that_of_relevance() -> None:
@@ -78,7 +100,7 @@ def test_an_event_without_weight_changes_nothing() -> None:
 
 def test_the_parts_are_the_score_and_survive_storage() -> None:
     """They add up, and JSON gives back the same stack."""
-    stack = LogitStack(weights={RELEVANCE: 2.0, LEARNED: 0.5}, intercept=-1.0, position=-0.3)
+    stack = LogitStack(weights={RELEVANCE: 2.0, LEARNED: 0.5}, intercept=-1.0, position=-0.3, wrong=0.1)
     signals = {RELEVANCE: np.array([0.5, 1.0]), LEARNED: np.array([-1.0, 2.0]), "unknown": np.ones(2)}
     assert sum(stack.parts(signals).values()) == pytest.approx(stack.score(signals))
     assert stack.score(signals) == pytest.approx([0.5, 3.0])
