@@ -38,6 +38,9 @@ hypothesis_settings.register_profile(
 )
 hypothesis_settings.load_profile("retrieval")
 
+PARTS = int(os.environ.get("RETRIEVAL_TEST_PARTS", "1"))
+"""In how many parts the index of a collection is to be that a test makes."""
+
 _SHARED = pytest.StashKey[dict[str, str]]()
 
 
@@ -70,7 +73,8 @@ def pytest_configure_node(node: Any) -> None:
 
 def pytest_report_header(config: pytest.Config) -> str:
     """Say which server the tests use."""
-    return f"database: {Source[config.stash[_SHARED]['source']]}"
+    parts = f", indexes in {PARTS} parts" if PARTS > 1 else ""
+    return f"database: {Source[config.stash[_SHARED]['source']]}{parts}"
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -94,6 +98,9 @@ def template(server_url: str) -> Iterator[str]:
     name = f"retrieval_test_{uuid.uuid4().hex[:12]}"
     with temporary_database(server_url, name) as url:
         upgrade(url, SCHEMA)
+        if PARTS > 1:
+            with psycopg.connect(url, autocommit=True) as connection:
+                connection.execute(f"ALTER TABLE {SCHEMA}.collections ALTER parts SET DEFAULT {PARTS}".encode())
         yield name
 
 

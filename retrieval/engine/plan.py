@@ -288,6 +288,7 @@ def make_plan(
             reach=way.reach,
             effort=way.effort,
             is_quantised=collection.ann_index is not None and collection.ann_index.is_quantised,
+            parts=1 if collection.ann_index is None else collection.ann_index.parts,
             fields=() if request.group_by is None else (request.group_by,),
             with_items=are_hits,
             with_both_scores=profile.fusion.kind is FusionKind.WEIGHTED_SUM and SCORED_BOTH_WAYS.issubset(legs),

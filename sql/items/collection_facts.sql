@@ -5,9 +5,9 @@ RETURNS TABLE (
     text_search_config text, definition jsonb, profile_version integer, documents bigint,
     space_id bigint, provider text, model text, revision text, dimensions integer, distance text,
     document_prefix text, query_prefix text,
-    ann_index jsonb,  -- as measured, its kind alone before; NULL: there is no valid index
+    ann_index jsonb,  -- as measured, its kind and parts alone before; NULL: there is no valid index
     attributes jsonb, filterable jsonb, model_version integer, clustered_at timestamptz, neighbours jsonb,
-    has_expiring boolean, note text, attribute_schema jsonb, index_kind text
+    has_expiring boolean, note text, attribute_schema jsonb, index_kind text, parts integer
 )
 LANGUAGE plpgsql STABLE
 SET search_path FROM CURRENT SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
@@ -21,15 +21,34 @@ BEGIN
             ), 0))::bigint,
         s.space_id, s.provider, s.model, s.revision, s.dimensions, s.distance, s.document_prefix, s.query_prefix,
         (
-            -- An index on an expression has the bits of vectors, and another one the vectors.
-            SELECT coalesce(to_jsonb(a), jsonb_build_object('is_quantised', i.indkey[0] = 0))
-            FROM pg_index AS i
-            JOIN pg_class AS k ON k.oid = i.indexrelid
-            JOIN pg_namespace AS n ON n.oid = k.relnamespace
+            -- The one that was measured, or else the latest, of those whose parts are all there. While one takes the place
+            -- of another, there are two.
+            SELECT coalesce(
+                to_jsonb(a), jsonb_build_object('is_quantised', whole.is_quantised, 'parts', whole.parts)
+            )
+            FROM (
+                SELECT one.is_quantised, one.parts, max(one.number) AS latest
+                FROM (
+                    -- An index on an expression has the bits of vectors, and another one the vectors.
+                    SELECT
+                        i.indexrelid AS number, i.indkey[0] = 0 AS is_quantised,
+                        coalesce(substring(k.relname FROM '_of_(\d+)$')::integer, 1) AS parts
+                    FROM pg_index AS i
+                    JOIN pg_class AS k ON k.oid = i.indexrelid
+                    JOIN pg_namespace AS n ON n.oid = k.relnamespace
+                    CROSS JOIN (VALUES ('embeddings_' || s.space_id || '_' || collection || '_hnsw')) AS own (name)
+                    WHERE i.indisvalid AND n.nspname = current_schema()
+                        AND k.relname >= own.name AND k.relname < own.name || '`' -- the character after the underscore
+                        AND k.relname ~ ('^' || own.name || '(_bits)?(_\d+_of_\d+)?$')
+                ) AS one
+                GROUP BY one.is_quantised, one.parts
+                HAVING count(*) = one.parts
+            ) AS whole
             LEFT JOIN ann_indexes AS a
-                ON a.collection_id = collection AND a.space_id = s.space_id AND a.is_quantised = (i.indkey[0] = 0)
-            WHERE i.indisvalid AND n.nspname = current_schema()
-                AND k.relname = 'embeddings_' || s.space_id || '_' || collection || '_hnsw'
+                ON a.collection_id = collection AND a.space_id = s.space_id
+                AND a.is_quantised = whole.is_quantised AND a.parts = whole.parts
+            ORDER BY a.parts IS NULL, whole.latest DESC
+            LIMIT 1
         ),
         coalesce((
             SELECT jsonb_object_agg(a.name, a.types) FROM collection_attributes AS a
@@ -45,7 +64,7 @@ BEGIN
         c.neighbours,
         EXISTS (SELECT FROM memories AS m WHERE m.collection_id = collection AND m.expires_at IS NOT NULL),
         p.note,
-        c.attribute_schema, c.index_kind
+        c.attribute_schema, c.index_kind, c.parts
     FROM collections AS c
     JOIN profiles AS p ON p.collection_id = c.collection_id AND p.version = c.profile_version
     LEFT JOIN embedding_spaces AS s ON s.space_id = coalesce(in_space, c.space_id)

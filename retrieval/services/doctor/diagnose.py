@@ -33,7 +33,7 @@ from retrieval.adapters.store.installation.opening import open_database
 from retrieval.adapters.store.installation.revisions import SchemaStatus, status_of
 from retrieval.adapters.store.installed_sql import Names, qualified, quote_identifier
 from retrieval.adapters.store.items.collections import all_collections, find_collection, find_tenant
-from retrieval.adapters.store.search.indexes import hnsw_name
+from retrieval.adapters.store.search.indexes import hnsw_name, stem_of
 from retrieval.adapters.store.search.vectors import StoredSpace
 from retrieval.domain.diagnosis import (
     Diagnosis,
@@ -185,12 +185,12 @@ def own_findings(
 ) -> Iterator[Finding]:
     """The findings that a tenant may see, without those about the server and what all tenants share."""
     own = {hnsw_of(one) for one in tenant.collections} - {""}
-    yield from (one for one in storage_findings(installation, tenant.collections, where) if one.about in own)
+    yield from (one for one in storage_findings(installation, tenant.collections, where) if stem_of(one.about) in own)
     yield from (one for one in collection_findings(installation, tenant, embedders, where) if one.check != "months")
 
 
 def hnsw_of(state: CollectionState) -> str:
-    """The name that the collection's HNSW index has or would have; empty without vectors."""
+    """The beginning of the names that the collection's HNSW indexes have or would have; empty without vectors."""
     space = state.stored.space
     return hnsw_name(space.space_id, state.stored.collection_id) if space else ""
 

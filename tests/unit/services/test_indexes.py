@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 
-from retrieval.adapters.store.search.indexes import AnnIndex
+from retrieval.adapters.store.search.indexes import AnnIndex, IndexForm
 from retrieval.adapters.store.search.vectors import StoredSpace
 from retrieval.domain.items.collection import IndexKind
 from retrieval.domain.items.embedding import EmbeddingSpace
@@ -68,14 +68,15 @@ def test_what_a_failed_build_left_is_built_again_or_removed(documents: int, outc
 
 
 @pytest.mark.parametrize("is_quantised", [False, True])
-def test_an_index_of_the_other_kind_is_replaced_unless_it_goes_anyway(*, is_quantised: bool) -> None:
+def test_an_index_of_another_form_is_replaced_unless_it_goes_anyway(*, is_quantised: bool) -> None:
     """Measured or not, bloated or not."""
     for rows, index_bytes in ((1000, 1_000_000), (0, 0), (1000, 9_000_000)):
         index = AnnIndex(rows=rows, index_bytes=1_000_000, is_quantised=is_quantised)
         wanted = partial(wanted_outcome, 1000, 1000, index, index_bytes, is_there=True)
-        assert wanted(wants_bits=not is_quantised) is IndexOutcome.REPLACED
-        assert wanted(wants_bits=is_quantised) is not IndexOutcome.REPLACED
-    assert wanted_outcome(1, 1000, MEASURED, 1, is_there=True, wants_bits=True) is IndexOutcome.DROPPED
+        for form in (IndexForm(not is_quantised), IndexForm(is_quantised, parts=4)):
+            assert wanted(form=form) is IndexOutcome.REPLACED
+        assert wanted(form=IndexForm(is_quantised)) is not IndexOutcome.REPLACED
+    assert wanted_outcome(1, 1000, MEASURED, 1, is_there=True, form=IndexForm(parts=4)) is IndexOutcome.DROPPED
 
 
 @pytest.mark.parametrize(
