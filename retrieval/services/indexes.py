@@ -28,7 +28,7 @@ from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.items.items import BULK_ITEMS, flush_terms
 from retrieval.adapters.store.search.candidate_request import CandidateRequest, Query
 from retrieval.adapters.store.search.candidates import bound, find_candidates_of_each, settings
-from retrieval.adapters.store.search.dense_leg import MAX_EFFORT
+from retrieval.adapters.store.search.dense_leg import MAX_EFFORT, least_effort
 from retrieval.adapters.store.search.indexes import (
     BEYOND,
     USUAL_FORM,
@@ -50,7 +50,7 @@ from retrieval.adapters.store.search.indexes import (
 )
 from retrieval.adapters.store.search.vectors import StoredSpace, compare_by_key, sample_vectors
 from retrieval.domain.errors import MissingPrivilegeError
-from retrieval.domain.items.collection import IndexKind
+from retrieval.domain.items.collection import MAX_PARTS, IndexKind
 from retrieval.domain.items.embedding import Vector
 from retrieval.domain.search.filters import Field, OneOf
 from retrieval.domain.search.hit import Path
@@ -63,6 +63,8 @@ RECALL_WANTED = 0.995
 """Above what is promised (0.99): other queries than the measured ones must do as well."""
 
 _EFFORTS = (50, 70, 100, 140, 200, 300, 450, 700, MAX_EFFORT)
+_EFFORTS_OF_PARTS = (15, 20, 30, *_EFFORTS)
+"""Each part has to find its share of the nearest alone."""
 _NEAR_EFFORT = 100
 _QUERIES = {10: 64, 100: 24, 200: 24}
 """How many queries tell the effort of a depth: the deeper, the more each one tells."""
@@ -91,6 +93,11 @@ class _Bench:
             parts=self.form.parts,
             **changes,
         )
+
+    @property
+    def efforts(self) -> Sequence[int]:
+        """The efforts that are tried."""
+        return _EFFORTS if self.form.parts == 1 or self.form.is_quantised else _EFFORTS_OF_PARTS
 
     async def nearest(self, vectors: Sequence[Vector], request: CandidateRequest) -> list[list[float]]:
         """The scores of what each query finds, best first."""
@@ -138,10 +145,11 @@ async def measure_index(
     away = _away(near)
     queries = _queries(vectors, away, chance or np.random.default_rng(0))
     truth = await bench.nearest(queries, bench.request(Path.EXACT, depth=max(_QUERIES)))
-    efforts, recalls = [_EFFORTS[0]], []
+    efforts, recalls = [0], []
     for depth, number in _QUERIES.items():
         true = [scores[:depth] for scores in truth[:number]]
-        effort, recall = await _effort(bench, queries[:number], true, least=max(depth, efforts[-1]))
+        enough = least_effort(bench.request(Path.APPROXIMATE, depth=depth))
+        effort, recall = await _effort(bench, queries[:number], true, least=max(enough, efforts[-1]))
         efforts.append(effort)
         recalls.append(recall)
     measured = AnnIndex(
@@ -187,7 +195,7 @@ async def _effort(
     """
     recall = 0.0
     depth, will_do = max(map(len, truth), default=0), None
-    for effort in (effort for effort in _EFFORTS if effort >= least):
+    for effort in (effort for effort in bench.efforts if effort >= least):
         recall = await _recall(bench, queries, truth, bench.request(Path.APPROXIMATE, depth=depth, effort=effort))
         if recall >= RECALL_WANTED:
             return effort, recall
@@ -458,6 +466,9 @@ async def _build(database: Database, tenant_id: int, collection: StoredCollectio
             await _run_build(connection, schema, names[part - 1], build)
         if not is_another_there:
             await _settle(connection, schema, space.table_name)
+    whole = _within(await hnsw_indexes(database, space.space_id, collection.collection_id), collection, space, form)
+    if whole is None or not whole.is_valid:
+        return IndexOutcome.BEING_BUILT  # by a process of the server whose client was killed
     measured = await measure_index(database, tenant_id, collection, form=form)
     await _clear(database, there.keys() - set(names))
     if measured is not None and measured.form != wanted_form(replace(collection, ann_index=measured)):
@@ -535,8 +546,8 @@ async def _run_build(connection: Connection, schema: str, name: str, statement: 
 
 
 def parts_to_build(documents: int, dimensions: int) -> int:
-    """The least number of parts whose graphs fit into the memory of a build, each by itself. Pure."""
-    return max(math.ceil(documents * (2 * dimensions + _GRAPH_BYTES) / _MOST_MEMORY), 1)
+    """The least number of parts whose graphs fit into the memory of a build, or the most that there may be. Pure."""
+    return min(max(math.ceil(documents * (2 * dimensions + _GRAPH_BYTES) / _MOST_MEMORY), 1), MAX_PARTS)
 
 
 async def _clear(database: Database, names: Iterable[str]) -> IndexOutcome:

@@ -362,6 +362,8 @@ def test_collections_are_listed(notes: Program) -> None:
             "has_hnsw": False,
             "index": "auto",
             "is_quantised": False,
+            "parts": 1,
+            "index_parts": 0,
             "filterable": {},
             "neighbours": None,
             "schema": None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections import Counter
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -234,6 +235,45 @@ async def test_a_split_goes_on_with_the_part_that_it_was_at(
     kept = set(half) - set(before)
     assert kept < set(after)
     assert {name: number for name, number in made.items() if name in kept} == await _numbers_of(platform, sorted(kept))
+
+
+_SPLIT = """
+import asyncio, sys
+from retrieval import Settings, connect
+from retrieval.services import indexes
+
+indexes.index_rows = lambda _dimensions: 400
+
+async def split() -> None:
+    settings = Settings(tenant=sys.argv[2], database_schema=sys.argv[3], embedder="none")
+    async with connect(sys.argv[1], settings=settings) as platform:
+        await platform.split("docs", 4)
+
+asyncio.run(split())
+"""
+
+
+async def test_a_split_whose_process_is_killed_is_finished_by_the_next(
+    platform: Platform, small: Collection, settings: Settings
+) -> None:
+    """Killed as it begins its second part, and again with its last: searches go on, and nothing is left over."""
+    [former] = await _names(platform, small)
+    for begun in (2, 4):
+        given = (platform.database.url, settings.tenant, SCHEMA)
+        process = await asyncio.create_subprocess_exec(sys.executable, "-c", _SPLIT, *given)
+        made: set[str] = set()
+        while process.returncode is None and len(made) < begun:
+            made = {*await _names(platform, small)} - {former}
+        if process.returncode is None:
+            process.kill()
+        await process.wait()
+        found = await small.search(vector=np.ones(16), limit=50, legs=["dense"])
+        assert len({hit.item_id for hit in found}) == 50
+    assert (await platform.split("docs", 4)).index_parts == 4
+    stored = await small.refresh()
+    assert await _names(platform, small) == sorted(index_names(stored))
+    assert stored.ann_index is not None
+    assert stored.ann_index.is_measured
 
 
 async def _numbers_of(platform: Platform, names: list[str]) -> dict[str, int]:

@@ -107,6 +107,7 @@ async def test_a_login_that_does_not_own_the_tables_is_told_who_may(
 
 async def test_what_is_measured_is_stored_and_shown(platform: Platform, collection: Collection) -> None:
     """The next reader of the collection searches by it."""
+    await platform.split("docs", 1)
     stored = await collection.refresh()
     await keep_index(platform.database, platform.tenant_id, stored, rows=40)
     stored = await collection.refresh()

@@ -16,6 +16,7 @@ nearest that any of them has comes next (a merge append): what a walk brings is 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -95,8 +96,9 @@ def dense_settings(request: CandidateRequest) -> Mapping[str, str]:
     """
     if request.path is not Path.APPROXIMATE:
         return {}
+    least = request.depth if request.parts == 1 else least_effort(request)
     settings = {
-        "hnsw.ef_search": str(min(max(request.effort, request.depth), MAX_EFFORT)),
+        "hnsw.ef_search": str(min(max(request.effort, least), MAX_EFFORT)),
         "hnsw.iterative_scan": "relaxed_order",
         "enable_sort": "off",
         "jit": "off",
@@ -105,6 +107,11 @@ def dense_settings(request: CandidateRequest) -> Mapping[str, str]:
         # It counts every vector that the graph search looks at, not only those that it brings; reach bounds the latter.
         settings["hnsw.max_scan_tuples"] = str(max(_LOOKED_AT_A_ROW * walk_values(request)["reach"], _LEAST_SCAN))
     return settings
+
+
+def least_effort(request: CandidateRequest) -> int:
+    """The least effort of a walk: what it brings; of an index in parts, what each brings if they bring the same."""
+    return request.depth if request.is_quantised else math.ceil(request.depth / request.parts)
 
 
 def _chosen(request: CandidateRequest, matches: Matches) -> list[Part]:
