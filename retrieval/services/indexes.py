@@ -299,17 +299,17 @@ async def keep_index(
     place = space.space_id, collection.collection_id
     there, form = await hnsw_indexes(database, *place), wanted_form(collection)
     index = collection.ann_index
-    if index is None or not (in_use := _within(there, collection, space, index.form)) or not in_use.is_valid:
-        index, in_use = None, _within(there, collection, space, form)
-    # What the build of the wanted one has made so far is gone on with.
+    known = None if index is None else _within(there, collection, space, index.form)
+    if known is None or not known.is_valid:
+        index, known = None, _within(there, collection, space, form)
+    # Of the wanted one too, whatever there is: its build goes on with that.
     kept = {*form.names(*place), *(index.form.names(*place) if index else ())}
     left = {*there, *await failed_builds(database, hnsw_name(*place))} - kept
     if left:
         cleared = await _alone(database, collection, space, lambda: _clear(database, left))
         if cleared is not IndexOutcome.PRESENT:
             return cleared
-    is_there = not kept.isdisjoint(there)
-    index_bytes = in_use.bytes if in_use else 0
+    is_there, index_bytes = not kept.isdisjoint(there), known.bytes if known else 0
     outcome = wanted_outcome(collection.documents, wanted, index, index_bytes, is_there=is_there, form=form)
     if outcome in {IndexOutcome.NOT_NEEDED, IndexOutcome.PRESENT}:
         return outcome
