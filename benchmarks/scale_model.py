@@ -1,10 +1,12 @@
 """A model of what an installation needs as it grows: each constant is measured here, and checked at a larger size.
 
     python benchmarks/scale_model.py measure [--items 10000 100000 300000] [--dimensions 64 384 ...] [--replica]
+    python benchmarks/scale_model.py measure --items 100000 --parts 1 2 4
     python benchmarks/scale_model.py estimate --items 100000000 --dimensions 768 --searches 200 --parts 10
 
 ``measure`` adds what it measured to ``benchmarks/results/scale_model.json`` and writes ``scale_model.md``: the model is
-fitted to 10,000 and 100,000 items and held against whatever larger sizes were measured. Costs are seconds of processor
+fitted to 10,000 and 100,000 items and held against whatever larger sizes were measured, and against indexes in parts
+(``--parts``, of the sizes of ``--items``, which then are measured in no other way). Costs are seconds of processor
 time, of the server's processes and of the client's, so that other work on the machine counts little. ``estimate``
 prints the need of an installation as JSON. docs/scale.md is about both.
 """
@@ -27,6 +29,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import AsyncMock, patch
 
+import numpy as np
 import psutil
 import psycopg
 from corpora import Made, Question, clustered
@@ -39,8 +42,10 @@ from retrieval import Collection, Settings, connect
 from retrieval.adapters.store.installation.embedded.cluster import Cluster
 from retrieval.adapters.store.installation.embedded.place import PORT, socket_directory
 from retrieval.adapters.store.installation.embedded.server import start_embedded
+from retrieval.domain.items.collection import MAX_PARTS
 from retrieval.domain.search.hit import Path as Path_
-from retrieval.services.indexes import _GRAPH_BYTES, _MOST_MEMORY, IndexOutcome, keep_index
+from retrieval.services import indexes
+from retrieval.services.indexes import _GRAPH_BYTES, _LEAST_MEMORY, _MOST_MEMORY, IndexOutcome, keep_index
 
 FITTED = (10_000, 100_000)
 """The sizes that the model is fitted to; larger ones check it."""
@@ -53,8 +58,13 @@ SEARCHES = 300
 BUSY_SHARE = 0.6
 """How much of its cores a server is given to do: the rest is for peaks, vacuum and index builds."""
 
+_ROUNDING = 1e-5
+"""How far two scores of the same pair may differ."""
+
 _ENDED_SECONDS = 0.5
 """The time after which a connection's process has ended, and the postmaster has its processor time and pages."""
+
+Rows = Sequence[Mapping[str, Any]]
 
 KINDS: Mapping[str, Callable[[Collection, Question], Awaitable[Any]]] = {
     "dense": lambda collection, one: collection.search(vector=one.vector, legs=["dense"]),
@@ -186,6 +196,55 @@ def measure_size(server: Server, home: Path, number: int, dimensions: int, *, se
     return row
 
 
+def measure_parts(server: Server, home: Path, number: int, counts: Sequence[int], memory_mb: int) -> Rows:
+    """Load one collection, and build and search its index in each number of parts; a build has that much memory."""
+    made_, meter = clustered(number, DIMENSIONS, SEARCHES), Meter(home)
+    url = server.database(f"parts_{number}", platform=True)
+    asyncio.run(_load(url, made_))
+    rows = []
+    for parts in counts:
+        build: dict[str, float] = {}
+        with meter.spending(build, per=number):
+            effort = asyncio.run(_split(url, parts, memory_mb << 20))
+        say(f"{number:,} items in {parts} parts: {build['wall_s'] * number:.0f} s")
+        settle(url)
+        searches = {kind: _searched(url, meter, kind, made_.questions) for kind in KINDS}
+        recall = asyncio.run(_recall(url, made_))
+        graph = sum(size for name, size in _relations(url).items() if name.startswith("embeddings_hnsw"))
+        rows.append(
+            {
+                "items": number, "parts": parts, "memory_mb": memory_mb, "build": build, "searches": searches,
+                "effort": effort, "recall": recall, "graph_bytes": graph,
+            }
+        )  # fmt: skip
+    server.drop(f"parts_{number}")
+    return rows
+
+
+async def _split(url: str, parts: int, memory: int) -> int:
+    """Build the index in so many parts, in place of the former one; gives the effort that it needs for ten hits."""
+    async with platform_at(url) as platform:
+        least = min(memory, _LEAST_MEMORY)
+        with patch.object(indexes, "_MOST_MEMORY", memory), patch.object(indexes, "_LEAST_MEMORY", least):
+            await platform.split(COLLECTION, parts)
+        index = (await (await platform.collection(COLLECTION, create=False)).refresh()).ann_index
+    if index is None or index.parts != parts:
+        raise SystemExit(f"there is no index in {parts} parts")
+    return index.effort_10
+
+
+async def _recall(url: str, made_: Made) -> float:
+    """The share of the ten nearest that a dense search finds."""
+    vectors, shares = made_.corpus.vectors.astype(np.float16).astype(np.float32), []
+    async with platform_at(url) as platform:
+        collection = (await platform.collection(COLLECTION, create=False)).unrecorded()
+        for one in made_.questions:
+            true = np.partition(vectors @ one.vector.astype(np.float16).astype(np.float32), -10)[-10]
+            found = await KINDS["dense"](collection, one)
+            shares.append(sum(hit.score >= true - _ROUNDING for hit in found) / 10)
+    return float(np.mean(shares))
+
+
 def _searched(url: str, meter: Meter, kind: str, questions: Sequence[Question]) -> dict[str, float]:
     """What one search spends, and the pages that it touches; the opening of the platform is taken off."""
     walked = asyncio.run(_search(url, kind, questions))  # what is read for the first time comes into memory
@@ -286,8 +345,6 @@ def _follow(primary: str, replica: str) -> None:
 VECTORS, GRAPH = "embeddings", "embeddings_hnsw (index)"
 """The relations whose size follows the dimensions."""
 
-Rows = Sequence[Mapping[str, Any]]
-
 
 @dataclass(frozen=True, slots=True)
 class Line:
@@ -377,21 +434,20 @@ def estimate(
 ) -> dict[str, Any]:
     """The need of an installation: ``searches`` hybrid ones a second at the peak, ``writes`` items a day.
 
-    ``parts``: that many collections, or pieces of one, of which each search asks every one.
+    ``parts``: of the index of vectors, all of which each search walks; the words have one index.
     """
     each = items / parts
     all_bytes, hot_bytes = model.bytes_an_item(dimensions)
     slower = model.slower(dimensions)
-    words = model.cost("searches", "words", "server_s", at=each)
-    dense = model.cost("searches", "hybrid", "server_s", at=each) - words
-    server_s = parts * (words + max(0.0, dense) * slower)
+    dense = model.cost("searches", "hybrid", "server_s", at=each) - model.cost("searches", "words", "server_s", at=each)
+    server_s = model.cost("searches", "words", "server_s", at=items) + parts * max(0.0, dense) * slower
     recorded = model.sizes[FITTED[1]]["recorded"]
     left = model.replica["primary_server_s"]
     return {
         "items": items, "dimensions": dimensions, "parts": parts, "searches_a_second": searches,
         "disk_gb": items * all_bytes / 1e9,
         "memory_gb": items * hot_bytes / 1e9,
-        "load_core_hours": items * model.cost("load", "server_s", at=each) / 3600,
+        "load_core_hours": items * model.cost("load", "server_s", at=items) / 3600,
         "build_core_hours": items * model.cost("build", "server_s", at=each) * slower / 3600,
         "graph_fits": each <= graph_items(dimensions),
         "search_server_ms": server_s * 1000,
@@ -407,11 +463,11 @@ def estimate(
 
 
 WORKED: Sequence[Mapping[str, Any]] = (
-    {"items": 1_000_000, "dimensions": 384, "searches": 50, "writes": 10_000},
-    {"items": 1_000_000, "dimensions": 1536, "searches": 50, "writes": 10_000},
-    {"items": 100_000_000, "dimensions": 384, "searches": 500, "writes": 1_000_000, "parts": 10},
-    {"items": 100_000_000, "dimensions": 1536, "searches": 500, "writes": 1_000_000, "parts": 10},
-    {"items": 10_000_000_000, "dimensions": 384, "searches": 500, "writes": 10_000_000, "parts": 1000},
+    {"items": 1_000_000, "dimensions": 384, "searches": 50, "writes": 10_000, "parts": 2},
+    {"items": 1_000_000, "dimensions": 1536, "searches": 50, "writes": 10_000, "parts": 4},
+    {"items": 10_000_000, "dimensions": 384, "searches": 50, "writes": 100_000, "parts": 11},
+    {"items": 100_000_000, "dimensions": 384, "searches": 500, "writes": 1_000_000, "parts": MAX_PARTS},
+    {"items": 10_000_000_000, "dimensions": 384, "searches": 500, "writes": 10_000_000, "parts": MAX_PARTS},
 )
 """The installations of docs/scale.md."""
 
@@ -434,6 +490,29 @@ def checks(model: Model) -> list[dict[str, Any]]:
             {"items": number, "what": what, "model": said, "measured": was, "measured / model": was / said}
             for what, said, was in pairs
         ]
+    return found
+
+
+def checks_of_parts(model: Model, rows: Rows) -> list[dict[str, Any]]:
+    """What the model says of indexes in parts, beside what was measured of them."""
+    found = []
+    for row in rows:
+        number, parts = row["items"], row["parts"]
+        each = number / parts
+        dense = model.cost("searches", "dense", "server_s", at=each) * parts * 1e3
+        measured = {kind: row["searches"][kind]["server_s"] * 1e3 for kind in KINDS}
+        found.append(
+            {
+                "items": number, "parts": parts, "memory of a build, MB": row["memory_mb"],
+                "build, server µs an item": row["build"]["server_s"] * 1e6,
+                "effort of ten hits": row["effort"], "recall of ten": row["recall"],
+                "graph, bytes an item": round(row["graph_bytes"] / number),
+                "dense, server ms": measured["dense"], "the model says": dense,
+                "measured / model": measured["dense"] / dense,
+                **{f"{kind}, server ms": cost for kind, cost in measured.items() if kind != "dense"},
+                "dense by the index": row["searches"]["dense"]["walked"],
+            }
+        )  # fmt: skip
     return found
 
 
@@ -497,6 +576,11 @@ def page(stored: Mapping[str, Any]) -> str:
         f"Fitted to {FITTED[0]:,} and {FITTED[1]:,} items: bytes on a straight line, costs of an item or a search "
         "on one over the logarithm of the items."
     )
+    divided = checks_of_parts(model, stored.get("parts", []))
+    in_parts = (
+        f"{stored.get('about_parts', '')}. {DIMENSIONS} dimensions. The model takes a walk of a part for one of a "
+        "collection of its size, and a search for as many walks as there are parts."
+    )
     parts = [
         "# Scale model", about,
         "## Bytes", f"{DIMENSIONS} dimensions, the slope from {FITTED[0]:,} to {FITTED[1]:,} items:", table(sizes),
@@ -506,6 +590,7 @@ def page(stored: Mapping[str, Any]) -> str:
         "## A replica", read_there,
         "## The model beside larger sizes", fitted,
         table(checks(model)) if checks(model) else "No larger size was measured.",
+        "## The model beside indexes in parts", in_parts, table(divided) if divided else "None was measured.",
         "## Worked", f"Cores are given {BUSY_SHARE:.0%} to do.", _side_by_side(worked),
     ]  # fmt: skip
     return "\n\n".join(parts) + "\n"
@@ -528,8 +613,15 @@ def _told(value: float | bool) -> str:  # noqa: FBT001 - a cell
 def measure(given: argparse.Namespace, stored: dict[str, Any], keep: Callable[[], None]) -> None:
     """Measure what is asked for; each result replaces an earlier one of its kind, and is kept at once."""
     memory = psutil.virtual_memory().total / 2**30
-    stored["about"] = f"{os.cpu_count()} cores, {memory:.1f} GB, {datetime.now(UTC):%Y-%m-%d}, {given.note}"
-    sizes = [(number, DIMENSIONS, True) for number in given.items]
+    about = f"{os.cpu_count()} cores, {memory:.1f} GB, {datetime.now(UTC):%Y-%m-%d}, {given.note}"
+    stored["about_parts" if given.parts else "about"] = about
+    for number in given.items if given.parts else ():
+        with _running() as (server, home):
+            rows = measure_parts(server, home, number, given.parts, given.memory_mb)
+        known = {(row["items"], row["memory_mb"], row["parts"]): row for row in (*stored.get("parts", ()), *rows)}
+        stored["parts"] = [known[key] for key in sorted(known)]
+        keep()
+    sizes = [] if given.parts else [(number, DIMENSIONS, True) for number in given.items]
     few = [(FEW, dimensions, False) for dimensions in given.dimensions]
     for number, dimensions, searches in [*few, *sizes]:
         with _running() as (server, home):
@@ -563,13 +655,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     measuring = commands.add_parser("measure", help="measure, fit, check, and write the page")
     measuring.add_argument("--items", type=int, nargs="*", default=[])
     measuring.add_argument("--dimensions", type=int, nargs="*", default=[])
+    measuring.add_argument("--parts", type=int, nargs="*", default=[])
+    measuring.add_argument("--memory-mb", type=int, default=_MOST_MEMORY >> 20, help="of a build of an index in parts")
     measuring.add_argument("--replica", action="store_true")
     measuring.add_argument("--note", default="a quiet machine", help="what else the machine did")
     estimating = commands.add_parser("estimate", help="print the need of an installation")
     for name, what in (("items", "all of them"), ("dimensions", "of a vector"), ("searches", "a second at the peak")):
         estimating.add_argument(f"--{name}", type=int, required=True, help=what)
     estimating.add_argument("--writes", type=int, default=0, help="items a day")
-    estimating.add_argument("--parts", type=int, default=1, help="pieces that every search asks")
+    estimating.add_argument("--parts", type=int, default=1, help="of the index of vectors")
     given = parser.parse_args(arguments)
     file: Path = given.out / "scale_model.json"
     stored = json.loads(file.read_text()) if file.exists() else {"measured": []}

@@ -38,6 +38,7 @@ from retrieval.domain.checks import check_flags, check_functions
 from retrieval.domain.errors import ConflictError, DatabaseError, InvalidRequestError, RetrievalError
 from retrieval.domain.items.attribute import checked_filterable
 from retrieval.domain.items.collection import (
+    CollectionInfo,
     IndexKind,
     Neighbours,
     check_collection_name,
@@ -559,6 +560,20 @@ class Platform:
         if collection is not None:
             await self.collection(collection, create=False)
         return await diagnose(self.workplace, self._tenant_id, collection, is_deep=deep)
+
+    async def split(self, collection: str, parts: int) -> CollectionInfo:
+        """Divide the index of a collection's vectors among so many parts, 1 to 64; an item's part is a hash of its id.
+
+        Each part is built by itself, so that a large collection's build fits into memory; a search walks all of them
+        at once, and what it finds and how it scores stays as it is. Searches and writes go on, on the former index
+        until the new one is whole. Interrupted, the same call, or the job ``indexes``, goes on with the part that it
+        was at. A collection that is too small for an index is split once it has one. Gives what ``Collection.info``
+        tells then: where ``index_parts`` is not ``parts``, the login does not own the tables, and the owner's job does
+        it. Raises ``UnknownCollectionError`` and ``InvalidRequestError``, the latter also without vectors.
+        """
+        from retrieval.services.collections import split
+
+        return await split(handle_of(await self.collection(collection, create=False)), parts)
 
     async def reembed_cost(
         self,

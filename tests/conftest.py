@@ -40,6 +40,9 @@ hypothesis_settings.register_profile(
 )
 hypothesis_settings.load_profile("retrieval")
 
+PARTS = int(os.environ.get("RETRIEVAL_TEST_PARTS", "1"))
+"""In how many parts the index of a collection is to be that a test makes."""
+
 _SHARED = pytest.StashKey[dict[str, str]]()
 
 
@@ -74,7 +77,9 @@ def pytest_report_header(config: pytest.Config) -> str:
     """Say which server the tests use."""
     if cluster_url() is not None:
         return f"database: the Citus cluster of {cluster.VARIABLE}"
-    return f"database: {Source[config.stash[_SHARED]['source']]}; no Citus cluster (set {cluster.VARIABLE} for one)"
+    parts = f", indexes in {PARTS} parts" if PARTS > 1 else ""
+    source = Source[config.stash[_SHARED]["source"]]
+    return f"database: {source}{parts}; no Citus cluster (set {cluster.VARIABLE} for one)"
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -104,6 +109,9 @@ def template(server_url: str) -> Iterator[str]:
         return
     with temporary_database(server_url, name) as url:
         upgrade(url, SCHEMA)
+        if PARTS > 1:
+            with psycopg.connect(url, autocommit=True) as connection:
+                connection.execute(f"ALTER TABLE {SCHEMA}.collections ALTER parts SET DEFAULT {PARTS}".encode())
         yield name
 
 

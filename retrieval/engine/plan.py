@@ -140,10 +140,10 @@ def _way_by_facets(index: AnnIndex, depth: int, limit: int, documents: int, shar
 def few_by_facets(index: AnnIndex, limit: int, documents: int) -> int:
     """Up to that many matches, found by their facets, comparing them all is as cheap as a walk, or safer.
 
-    m × r × COMPARED_BY_FACETS against effort × w × EFFORT_BY_FACETS, with the effort for m matches: the more there are,
-    the dearer the one and the cheaper the other. At least 1, at most ``documents``.
+    m × r × COMPARED_BY_FACETS against effort × w × EFFORT_BY_FACETS for each part, with the effort for m matches: the
+    more there are, the dearer the one and the cheaper the other. At least 1, at most ``documents``.
     """
-    price = index.walk_row_us * (1.0 if index.is_quantised else EFFORT_BY_FACETS)
+    price = index.walk_row_us * (1.0 if index.is_quantised else EFFORT_BY_FACETS * index.parts)
 
     def is_dearer(matches: int) -> bool:
         effort = effort_for(index, _ranked(limit, documents, matches))
@@ -288,6 +288,7 @@ def make_plan(
             reach=way.reach,
             effort=way.effort,
             is_quantised=collection.ann_index is not None and collection.ann_index.is_quantised,
+            parts=1 if collection.ann_index is None else collection.ann_index.parts,
             fields=() if request.group_by is None else (request.group_by,),
             with_items=are_hits,
             with_both_scores=profile.fusion.kind is FusionKind.WEIGHTED_SUM and SCORED_BOTH_WAYS.issubset(legs),

@@ -160,6 +160,8 @@ def info_of(stored: StoredCollection, pending: int) -> CollectionInfo:
         has_hnsw=stored.ann_index is not None,
         index=stored.index_kind.value,
         is_quantised=stored.ann_index is not None and stored.ann_index.is_quantised,
+        parts=stored.parts,
+        index_parts=0 if stored.ann_index is None else stored.ann_index.parts,
         filterable={attribute: kind.value for attribute, kind in stored.filterable},
         neighbours=stored.neighbours,
         schema=stored.schema.definition if stored.schema else None,

@@ -11,18 +11,21 @@ from typing import Any
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.items import indexing
 from retrieval.adapters.store.items.collection_facts import read_facts
-from retrieval.adapters.store.items.collections import StoredCollection, all_collections
+from retrieval.adapters.store.items.collections import StoredCollection, all_collections, set_parts
 from retrieval.adapters.store.items.indexing import are_windows_behind, reindex_windows
 from retrieval.adapters.store.items.removal import remove_itself, remove_next_items, remove_records
 from retrieval.adapters.store.records.job_runs import JobRun
 from retrieval.adapters.store.search.indexes import IndexStatus
 from retrieval.adapters.store.search.recall import Measurement
 from retrieval.domain.checks import checked_list
+from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.attribute import checked_filterable, checked_name
-from retrieval.domain.items.collection import Neighbours, checked_neighbours
+from retrieval.domain.items.collection import CollectionInfo, Neighbours, checked_neighbours, checked_parts
 from retrieval.domain.told import Told
 from retrieval.engine.collection_handle import FRESH_SECONDS, CollectionHandle, told_if_gone
-from retrieval.services.indexes import drop_indexes, flush_lexical
+from retrieval.engine.reading import info
+from retrieval.engine.request import NO_SPACE
+from retrieval.services.indexes import IndexOutcome, drop_indexes, flush_lexical, keep_index
 from retrieval.services.textsearch import DRIFT, TextsearchOutcome, drop_textsearch_index, refresh_weights
 from retrieval.services.workplace import Advance, JobTarget, Workplace, unheeded
 
@@ -152,6 +155,26 @@ async def set_neighbours(handle: CollectionHandle, neighbours: Neighbours | None
     await flush_lexical(handle.database, indexed)
     await handle.refresh()
     return indexed
+
+
+_LOOK_SECONDS = 0.2
+
+
+@told_if_gone
+async def split(handle: CollectionHandle, parts: int) -> CollectionInfo:
+    """See ``Platform.split``."""
+    wanted, stored = checked_parts(parts), await handle.refresh()
+    if stored.space is None:
+        raise InvalidRequestError(f"collection {handle.name!r} has no vectors, and so no index to divide: {NO_SPACE}")
+    if wanted != stored.parts:
+        async with handle.database.transaction(handle.tenant_id) as connection:
+            await set_parts(connection, stored.collection_id, wanted)
+        stored = await handle.refresh()
+    # A writer that saw the wish is at it, or another collection of the same space is having its own built.
+    while await keep_index(handle.database, handle.tenant_id, stored) is IndexOutcome.BEING_BUILT:
+        await asyncio.sleep(_LOOK_SECONDS)
+        stored = await handle.refresh()
+    return await info(handle)
 
 
 _log = logging.getLogger(__name__)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -27,10 +27,13 @@ from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.items.items import BULK_ITEMS, flush_terms
 from retrieval.adapters.store.search.candidate_request import CandidateRequest, Query
 from retrieval.adapters.store.search.candidates import bound, find_candidates_of_each, settings
-from retrieval.adapters.store.search.dense_leg import MAX_EFFORT
+from retrieval.adapters.store.search.dense_leg import MAX_EFFORT, least_effort
 from retrieval.adapters.store.search.indexes import (
     BEYOND,
+    USUAL_FORM,
     AnnIndex,
+    IndexForm,
+    IndexIs,
     build_statement,
     collection_indexes,
     drop_failed_builds,
@@ -38,16 +41,15 @@ from retrieval.adapters.store.search.indexes import (
     failed_builds,
     forget_measured,
     hnsw_definition,
+    hnsw_indexes,
     hnsw_name,
-    index_state,
     keep_common_facets,
     keep_measured,
     rebuild_statement,
-    take_place,
 )
 from retrieval.adapters.store.search.vectors import StoredSpace, compare_by_key, sample_vectors
 from retrieval.domain.errors import MissingPrivilegeError
-from retrieval.domain.items.collection import IndexKind
+from retrieval.domain.items.collection import MAX_PARTS, IndexKind
 from retrieval.domain.items.embedding import Vector
 from retrieval.domain.search.filters import Field, OneOf
 from retrieval.domain.search.hit import Path
@@ -60,6 +62,8 @@ RECALL_WANTED = 0.995
 """Above the promise (0.99), because queries that were not measured must reach it too."""
 
 _EFFORTS = (50, 70, 100, 140, 200, 300, 450, 700, MAX_EFFORT)
+_EFFORTS_OF_PARTS = (15, 20, 30, *_EFFORTS)
+"""Each part has to find its share of the nearest alone."""
 _NEAR_EFFORT = 100
 _QUERIES = {10: 64, 100: 24, 200: 24}
 """The number of queries that determine the effort of a depth; at a greater depth each query tells more."""
@@ -74,7 +78,7 @@ class _Bench:
     tenant_id: int
     collection: StoredCollection
     space: StoredSpace
-    is_quantised: bool
+    form: IndexForm
 
     def request(self, path: Path, **changes: Any) -> CandidateRequest:
         """A search for the nearest vectors."""
@@ -84,9 +88,15 @@ class _Bench:
             path=path,
             space_id=self.space.space_id,
             dimensions=self.space.space.dimensions,
-            is_quantised=self.is_quantised,
+            is_quantised=self.form.is_quantised,
+            parts=self.form.parts,
             **changes,
         )
+
+    @property
+    def efforts(self) -> Sequence[int]:
+        """The efforts that are tried."""
+        return _EFFORTS if self.form.parts == 1 or self.form.is_quantised else _EFFORTS_OF_PARTS
 
     async def nearest(self, vectors: Sequence[Vector], request: CandidateRequest) -> list[list[float]]:
         """The scores of the items that each query finds, best first."""
@@ -110,36 +120,42 @@ async def measure_index(
     collection: StoredCollection,
     chance: np.random.Generator | None = None,
     *,
+    form: IndexForm | None = None,
     least: int = 0,
 ) -> AnnIndex | None:
     """Measure the collection's index and store the result; None where there is nothing to measure.
 
-    ``least`` is the least effort to store: what live searches have shown to be needed.
+    ``form``: of an index that is there beside the one that searches walk, and takes its place now. ``least`` is the
+    least effort to store: what live searches have shown to be needed.
     """
-    space = collection.space
-    if space is None:
+    space, known = collection.space, collection.ann_index
+    if form is None and known is not None:
+        form = known.form
+    if space is None or form is None:
         return None
     sample = await sample_vectors(database, tenant_id, collection.collection_id, space, _QUERIES[10] + _COMPARED)
-    state = await index_state(database, hnsw_name(space.space_id, collection.collection_id))
-    if len(sample) < 2 or state is None:
+    there = _within(await hnsw_indexes(database, space.space_id, collection.collection_id), collection, space, form)
+    if len(sample) < 2 or there is None:
         return None
-    bench = _Bench(database, tenant_id, collection, space, state.is_quantised)
+    bench = _Bench(database, tenant_id, collection, space, form)
     vectors = [vector for _, vector in sample[: _QUERIES[10]]]
     # Nearly the nearest will do: what is wanted is how far that is.
     near = await bench.nearest(vectors, bench.request(Path.APPROXIMATE, depth=2, effort=_NEAR_EFFORT))
     away = _away(near)
     queries = _queries(vectors, away, chance or np.random.default_rng(0))
     truth = await bench.nearest(queries, bench.request(Path.EXACT, depth=max(_QUERIES)))
-    efforts, recalls = [_EFFORTS[0]], []
+    efforts, recalls = [0], []
     for depth, number in _QUERIES.items():
         true = [scores[:depth] for scores in truth[:number]]
-        effort, recall = await _effort(bench, queries[:number], true, least=max(depth, efforts[-1]))
+        enough = least_effort(bench.request(Path.APPROXIMATE, depth=depth))
+        effort, recall = await _effort(bench, queries[:number], true, least=max(enough, efforts[-1]))
         efforts.append(effort)
         recalls.append(recall)
     measured = AnnIndex(
         rows=max(collection.documents, 1),
-        index_bytes=state.bytes,
-        is_quantised=state.is_quantised,
+        index_bytes=there.bytes,
+        is_quantised=form.is_quantised,
+        parts=form.parts,
         effort_10=max(efforts[1], least),
         effort_100=max(efforts[2], least),
         effort_200=max(efforts[3], least),
@@ -178,7 +194,7 @@ async def _effort(
     """
     recall = 0.0
     depth, will_do = max(map(len, truth), default=0), None
-    for effort in (effort for effort in _EFFORTS if effort >= least):
+    for effort in (effort for effort in bench.efforts if effort >= least):
         recall = await _recall(bench, queries, truth, bench.request(Path.APPROXIMATE, depth=depth, effort=effort))
         if recall >= RECALL_WANTED:
             return effort, recall
@@ -249,7 +265,7 @@ class IndexOutcome(StrEnum):
     BUILT = "built"
     MEASURED = "measured anew"
     REBUILT = "rebuilt"
-    REPLACED = "replaced by one of another kind"
+    REPLACED = "replaced by one of another kind, or in other parts"
     DROPPED = "dropped: comparing all is fast enough by now"
     BEING_BUILT = "another process is building on the same table; the next run sees to what is missing"
     NOT_ALLOWED = "not allowed: the login does not own the table; run retrieval ingest or retrieval worker as the owner"
@@ -279,16 +295,21 @@ async def keep_index(
     if space is None:
         return IndexOutcome.NOT_NEEDED
     wanted = index_rows(space.space.dimensions) if rows is None else rows
-    name = hnsw_name(space.space_id, collection.collection_id)
-    if set(await failed_builds(database, name)) - {name}:
-        cleared = await _alone(database, collection, space, lambda: _clear(database, name))
+    place = space.space_id, collection.collection_id
+    there, form = await hnsw_indexes(database, *place), wanted_form(collection)
+    index = collection.ann_index
+    known = None if index is None else _within(there, collection, space, index.form)
+    if known is None or not known.is_valid:
+        index, known = None, _within(there, collection, space, form)
+    # Of the wanted one too, whatever there is: its build goes on with that.
+    kept = {*form.names(*place), *(index.form.names(*place) if index else ())}
+    left = {*there, *await failed_builds(database, hnsw_name(*place))} - kept
+    if left:
+        cleared = await _alone(database, collection, space, lambda: _clear(database, left))
         if cleared is not IndexOutcome.PRESENT:
             return cleared
-    state = await index_state(database, name)
-    index = collection.ann_index if state and state.is_valid else None
-    bits = wants_bits(collection)
-    index_bytes = state.bytes if state else 0
-    outcome = wanted_outcome(collection.documents, wanted, index, index_bytes, is_there=bool(state), wants_bits=bits)
+    is_there, index_bytes = not kept.isdisjoint(there), known.bytes if known else 0
+    outcome = wanted_outcome(collection.documents, wanted, index, index_bytes, is_there=is_there, form=form)
     if outcome in {IndexOutcome.NOT_NEEDED, IndexOutcome.PRESENT}:
         return outcome
     return await _alone(database, collection, space, lambda: _WORK[outcome](database, tenant_id, collection, space))
@@ -300,8 +321,8 @@ def is_index_off(collection: StoredCollection) -> bool:
         return False
     index = collection.ann_index
     wanted = index_rows(collection.space.space.dimensions)
-    is_there, bits = index is not None, wants_bits(collection)
-    outcome = wanted_outcome(collection.documents, wanted, index, 0, is_there=is_there, wants_bits=bits)
+    is_there, form = index is not None, wanted_form(collection)
+    outcome = wanted_outcome(collection.documents, wanted, index, 0, is_there=is_there, form=form)
     return outcome not in {IndexOutcome.NOT_NEEDED, IndexOutcome.PRESENT}
 
 
@@ -347,7 +368,7 @@ async def drop_indexes(
 async def rebuild_index(database: Database, tenant_id: int, collection: StoredCollection) -> IndexOutcome:
     """Build the collection's index anew beside the old one and measure it; without a valid one, ``keep_index``."""
     space, index = collection.space, collection.ann_index
-    if space is None or index is None or index.is_quantised != wants_bits(collection):
+    if space is None or index is None or index.form != wanted_form(collection):
         return await keep_index(database, tenant_id, collection)
     return await _alone(database, collection, space, lambda: _rebuild(database, tenant_id, collection, space))
 
@@ -359,18 +380,18 @@ def wanted_outcome(
     index_bytes: int,
     *,
     is_there: bool,
-    wants_bits: bool = False,
+    form: IndexForm = USUAL_FORM,
 ) -> IndexOutcome:
     """The work that an index of so many documents needs. Pure.
 
-    ``index`` is the valid index there is; ``is_there`` tells of one that a failed build left too. ``wants_bits``:
-    whether it should be a quantised one.
+    ``index`` is the valid index there is; ``is_there`` tells of one that a failed build left too. ``form``: the one
+    that it should have.
     """
     if documents < wanted * KEPT_ABOVE:
         return IndexOutcome.DROPPED if is_there else IndexOutcome.NOT_NEEDED
     if index is None:
         return IndexOutcome.BUILT if documents >= wanted or is_there else IndexOutcome.NOT_NEEDED
-    if index.is_quantised != wants_bits:
+    if index.form != form:
         return IndexOutcome.REPLACED
     if not index.is_measured:
         return IndexOutcome.MEASURED
@@ -393,6 +414,22 @@ def wants_bits(collection: StoredCollection) -> bool:
     return index.is_quantised and not (index.is_measured and index.effort_10 > MOST_COMPARED)
 
 
+def wanted_form(collection: StoredCollection) -> IndexForm:
+    """The form that the collection's index should have. Pure."""
+    return IndexForm(wants_bits(collection), collection.parts)
+
+
+def _within(
+    there: Mapping[str, IndexIs], collection: StoredCollection, space: StoredSpace, form: IndexForm
+) -> IndexIs | None:
+    """The index of that form, all parts together; None where one is missing."""
+    names = form.names(space.space_id, collection.collection_id)
+    if not set(names) <= there.keys():
+        return None
+    parts = [there[name] for name in names]
+    return IndexIs(sum(part.bytes for part in parts), all(part.is_valid for part in parts))
+
+
 async def _alone(
     database: Database,
     collection: StoredCollection,
@@ -411,45 +448,49 @@ async def _alone(
 
 
 async def _build(database: Database, tenant_id: int, collection: StoredCollection, space: StoredSpace) -> IndexOutcome:
-    schema, name = database.names.schema, hnsw_name(space.space_id, collection.collection_id)
-    state = await index_state(database, name)
-    if state is not None and state.is_valid:
-        return IndexOutcome.PRESENT
-    async with _builder(database, collection.documents, space.space.dimensions) as connection:
-        await _run_build(connection, schema, name, _build_of(database, collection, space, name))
-        await _settle(connection, schema, space.table_name)
-    measured = await measure_index(database, tenant_id, collection)
-    if measured is not None and measured.is_quantised != wants_bits(replace(collection, ann_index=measured)):
+    """Build what is missing of the wanted index; another one answers until this one is whole and measured.
+
+    An interrupted build goes on with the part that it was at.
+    """
+    form, schema = wanted_form(collection), database.names.schema
+    is_another_there = collection.ann_index is not None and collection.ann_index.form != form
+    names = form.names(space.space_id, collection.collection_id)
+    there = await hnsw_indexes(database, space.space_id, collection.collection_id)
+    missing = [part for part, name in enumerate(names, 1) if name not in there or not there[name].is_valid]
+    if not missing and not is_another_there:
+        return IndexOutcome.PRESENT  # another process has built it meanwhile
+    async with _builder(database, collection.documents // form.parts, space.space.dimensions) as connection:
+        for part in missing:
+            build = _build_of(database, collection, space, names[part - 1], part)
+            await _run_build(connection, schema, names[part - 1], build)
+        if not is_another_there:
+            await _settle(connection, schema, space.table_name)
+    whole = _within(await hnsw_indexes(database, space.space_id, collection.collection_id), collection, space, form)
+    if whole is None or not whole.is_valid:
+        return IndexOutcome.BEING_BUILT  # by a process of the server whose client was killed
+    measured = await measure_index(database, tenant_id, collection, form=form)
+    await _clear(database, there.keys() - set(names))
+    if measured is not None and measured.form != wanted_form(replace(collection, ann_index=measured)):
         _log.info("the bits of %s tell too little of its vectors: it gets a full index", collection.name)
-        await _replace(database, tenant_id, replace(collection, ann_index=measured), space)
-    return IndexOutcome.BUILT
+        await _build(database, tenant_id, replace(collection, ann_index=measured), space)
+    return IndexOutcome.REPLACED if is_another_there else IndexOutcome.BUILT
 
 
-def _build_of(database: Database, collection: StoredCollection, space: StoredSpace, name: str) -> str:
-    bits = space.space.dimensions if wants_bits(collection) else None
-    definition = hnsw_definition(collection.collection_id, database.facts.vector_schema or "public", bits)
+def _build_of(database: Database, collection: StoredCollection, space: StoredSpace, name: str, part: int) -> str:
+    form = wanted_form(collection)
+    bits = space.space.dimensions if form.is_quantised else None
+    vector_schema = database.facts.vector_schema or "public"
+    definition = hnsw_definition(collection.collection_id, vector_schema, bits, part=part, parts=form.parts)
     return build_statement(name, database.names.schema, space.table_name, definition)
-
-
-async def _replace(
-    database: Database, tenant_id: int, collection: StoredCollection, space: StoredSpace
-) -> IndexOutcome:
-    """Build an index of the other kind beside the present one, which answers until then."""
-    schema, name = database.names.schema, hnsw_name(space.space_id, collection.collection_id)
-    async with _builder(database, collection.documents, space.space.dimensions) as connection:
-        await drop_failed_builds(connection, schema, name)
-        await _run_build(connection, schema, f"{name}_next", _build_of(database, collection, space, f"{name}_next"))
-        await take_place(connection, schema, name)
-    await measure_index(database, tenant_id, collection)
-    return IndexOutcome.REPLACED
 
 
 async def _rebuild(
     database: Database, tenant_id: int, collection: StoredCollection, space: StoredSpace
 ) -> IndexOutcome:
-    schema, name = database.names.schema, hnsw_name(space.space_id, collection.collection_id)
-    async with _builder(database, collection.documents, space.space.dimensions) as connection:
-        await _run_build(connection, schema, name, rebuild_statement(name, schema))
+    schema, form = database.names.schema, wanted_form(collection)
+    async with _builder(database, collection.documents // form.parts, space.space.dimensions) as connection:
+        for name in form.names(space.space_id, collection.collection_id):
+            await _run_build(connection, schema, name, rebuild_statement(name, schema))
     await measure_index(database, tenant_id, collection, least=_learned(collection))
     return IndexOutcome.REBUILT
 
@@ -464,9 +505,7 @@ async def _measure(
 
 
 async def _drop(database: Database, tenant_id: int, collection: StoredCollection, space: StoredSpace) -> IndexOutcome:
-    name = hnsw_name(space.space_id, collection.collection_id)
-    async with database.maintenance() as connection:
-        await connection.execute(drop_statement(name, database.names.schema).encode())
+    await _clear(database, await hnsw_indexes(database, space.space_id, collection.collection_id))
     async with database.transaction(tenant_id) as tenant:
         await forget_measured(tenant, collection.collection_id, space.space_id)
     return IndexOutcome.DROPPED
@@ -476,7 +515,7 @@ _WORK = {
     IndexOutcome.BUILT: _build,
     IndexOutcome.MEASURED: _measure,
     IndexOutcome.REBUILT: _rebuild,
-    IndexOutcome.REPLACED: _replace,
+    IndexOutcome.REPLACED: _build,
     IndexOutcome.DROPPED: _drop,
 }
 
@@ -505,9 +544,16 @@ async def _run_build(connection: Connection, schema: str, name: str, statement: 
         await connection.execute(statement.encode())
 
 
-async def _clear(database: Database, name: str) -> IndexOutcome:
+def parts_to_build(documents: int, dimensions: int) -> int:
+    """The least number of parts whose graphs fit into the memory of a build, or the most that there may be. Pure."""
+    return min(max(math.ceil(documents * (2 * dimensions + _GRAPH_BYTES) / _MOST_MEMORY), 1), MAX_PARTS)
+
+
+async def _clear(database: Database, names: Iterable[str]) -> IndexOutcome:
+    """Drop what interrupted builds left, or what another index has taken the place of."""
     async with database.maintenance() as connection:
-        await drop_failed_builds(connection, database.names.schema, name)
+        for name in names:
+            await connection.execute(drop_statement(name, database.names.schema).encode())
     return IndexOutcome.PRESENT
 
 

@@ -150,4 +150,5 @@ def dense_request(collection: StoredCollection, space: StoredSpace, sample: Samp
         reach=way.reach,
         effort=way.effort,
         is_quantised=collection.ann_index is not None and collection.ann_index.is_quantised,
+        parts=1 if collection.ann_index is None else collection.ann_index.parts,
     )

@@ -46,7 +46,7 @@ from retrieval.adapters.store.search.vectors import StoredSpace, register_space
 from retrieval.domain.checks import JSONTextError, json_of
 from retrieval.domain.errors import ConflictError, InvalidRequestError, RetrievalError, UnknownCollectionError
 from retrieval.domain.items.attribute import checked_filterable
-from retrieval.domain.items.collection import IndexKind, Neighbours, check_collection_name
+from retrieval.domain.items.collection import IndexKind, Neighbours, check_collection_name, checked_parts
 from retrieval.domain.items.embedding import EmbeddingSpace, Vector, checked_vectors
 from retrieval.domain.items.item import ITEM_FIELDS, Item
 from retrieval.domain.json_schema import AttributeSchema
@@ -141,6 +141,7 @@ def _settings_of(
         "neighbours": stored.neighbours.as_dict() if stored.neighbours else None,
         "schema": dict(stored.schema.definition) if stored.schema else None,
         "index": stored.index_kind.value,
+        "parts": stored.parts,
         "weighed_length": weighed,
         "space": None if space is None else {name: getattr(space.space, name) for name in EmbeddingSpace.__slots__},
         # The name of the space in learned models and records.
@@ -374,8 +375,8 @@ _ADVICE = "give a file that retrieval collections export wrote; items of other f
 
 
 _FIELDS = (
-    "name", "language", "created_at", "profile_version", "filterable", "neighbours", "schema", "index", "space",
-    "weighed_length",
+    "name", "language", "created_at", "profile_version", "filterable", "neighbours", "schema", "index", "parts",
+    "space", "weighed_length",
 )  # fmt: skip
 
 
@@ -395,6 +396,7 @@ def _header(file: str, lines: Iterator[tuple[int, dict[str, Any], int]]) -> _Hea
             Neighbours.from_dict(fields["neighbours"])
         AttributeSchema.checked(fields["schema"])
         IndexKind(fields["index"])
+        checked_parts(fields["parts"])
         checked_filterable(fields["filterable"])
         is_whole = (
             set(_FIELDS) <= set(fields) and set(rows) <= set(KINDS) and all(type(n) is int for n in rows.values())

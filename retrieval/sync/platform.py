@@ -218,6 +218,7 @@ class SyncPlatform(Mirror[Platform]):
     revoke_key = waiting(Platform.revoke_key)
     statistics = waiting(Platform.statistics)
     doctor = waiting(Platform.doctor)
+    split = waiting(Platform.split)
     reembed_cost = waiting(Platform.reembed_cost)
     reembed = waiting(Platform.reembed)
     reembedding = waiting(Platform.reembedding)

@@ -1,24 +1,43 @@
--- A collection's HNSW index in a space: as it was measured, before that its kind alone. NULL: there is no valid one.
+-- A collection's HNSW index in a space: as it was measured, before that its kind and parts alone; of two, while one takes the
+-- place of the other, the one that was measured, or else the latest. NULL: there is no valid one with all its parts.
 CREATE OR REPLACE FUNCTION hnsw_index(collection bigint, space bigint) RETURNS jsonb
 LANGUAGE plpgsql STABLE SET search_path FROM CURRENT AS $$
 DECLARE
-    has_bits boolean;  -- an index on an expression has the bits of vectors, and another one the vectors
+    own text := 'embeddings_' || space || '_' || collection || '_hnsw';
+    forms jsonb; -- the latest first
 BEGIN
-    SELECT i.indkey[0] = 0 INTO has_bits
-    FROM pg_index AS i
-    JOIN pg_class AS k ON k.oid = i.indexrelid
-    JOIN pg_namespace AS n ON n.oid = k.relnamespace
-    WHERE i.indisvalid AND n.nspname = current_schema()
-        AND k.relname = 'embeddings_' || space || '_' || collection || '_hnsw';
-    IF NOT FOUND THEN
+    SELECT
+        jsonb_agg(
+            jsonb_build_object('is_quantised', whole.is_quantised, 'parts', whole.parts) ORDER BY whole.latest DESC
+        )
+    INTO forms
+    FROM (
+        SELECT one.is_quantised, one.parts, max(one.number) AS latest
+        FROM (
+            -- An index on an expression has the bits of vectors, and another one the vectors.
+            SELECT
+                i.indexrelid AS number, i.indkey[0] = 0 AS is_quantised,
+                coalesce(substring(k.relname FROM '_of_(\d+)$')::integer, 1) AS parts
+            FROM pg_index AS i
+            JOIN pg_class AS k ON k.oid = i.indexrelid
+            JOIN pg_namespace AS n ON n.oid = k.relnamespace
+            WHERE i.indisvalid AND n.nspname = current_schema()
+                AND k.relname >= own AND k.relname < own || '`' -- the character after the underscore
+                AND k.relname ~ ('^' || own || '(_bits)?(_\d+_of_\d+)?$')
+        ) AS one
+        GROUP BY one.is_quantised, one.parts
+        HAVING count(*) = one.parts
+    ) AS whole;
+    IF forms IS NULL THEN
         RETURN NULL;
     END IF;
     RETURN coalesce(
         (
             SELECT to_jsonb(a) FROM ann_indexes AS a
-            WHERE a.collection_id = collection AND a.space_id = space AND a.is_quantised = has_bits
+            WHERE a.collection_id = collection AND a.space_id = space
+                AND forms @> jsonb_build_array(jsonb_build_object('is_quantised', a.is_quantised, 'parts', a.parts))
         ),
-        jsonb_build_object('is_quantised', has_bits)
+        forms -> 0
     );
 END
 $$;
@@ -32,9 +51,9 @@ RETURNS TABLE (
     text_search_config text, definition jsonb, profile_version integer, documents bigint,
     space_id bigint, provider text, model text, revision text, dimensions integer, distance text,
     document_prefix text, query_prefix text,
-    ann_index jsonb,  -- as measured, its kind alone before; NULL: there is no valid index
+    ann_index jsonb,  -- as measured, its kind and parts alone before; NULL: there is no valid index
     attributes jsonb, filterable jsonb, model_version integer, clustered_at timestamptz, neighbours jsonb,
-    has_expiring boolean, note text, attribute_schema jsonb, index_kind text
+    has_expiring boolean, note text, attribute_schema jsonb, index_kind text, parts integer
 )
 LANGUAGE plpgsql STABLE
 SET search_path FROM CURRENT SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
@@ -62,7 +81,7 @@ BEGIN
         c.neighbours,
         EXISTS (SELECT FROM memories AS m WHERE m.collection_id = collection AND m.expires_at IS NOT NULL),
         p.note,
-        c.attribute_schema, c.index_kind
+        c.attribute_schema, c.index_kind, c.parts
     FROM collections AS c
     JOIN profiles AS p ON p.collection_id = c.collection_id AND p.version = c.profile_version
     LEFT JOIN embedding_spaces AS s ON s.space_id = coalesce(in_space, c.space_id)

@@ -28,6 +28,7 @@ CREATE TABLE collections (
     neighbours jsonb,  -- how items are indexed together with their neighbours in a sequence; NULL: each by itself
     attribute_schema jsonb,  -- the JSON Schema that the items' attributes fit; NULL: any do
     index_kind text DEFAULT 'auto' NOT NULL,  -- what an HNSW index keeps of each vector: auto, full or quantised
+    parts integer DEFAULT 1 NOT NULL,  -- how many HNSW indexes its vectors are to be divided among
     CONSTRAINT collections_pkey PRIMARY KEY (collection_id),
     CONSTRAINT collections_tenant_id_name_key UNIQUE (tenant_id, name),
     CONSTRAINT collections_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants (tenant_id),

@@ -144,7 +144,8 @@ CREATE TABLE query_rewrites (
     CONSTRAINT query_rewrites_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants (tenant_id) ON DELETE CASCADE
 );
 
--- The measurements of each HNSW index.
+-- The measurements of each HNSW index. What is measured is what searches walk: an index of another kind, or in other parts,
+-- is built beside it, and takes its place with its measurements.
 CREATE TABLE ann_indexes (
     collection_id bigint NOT NULL,
     space_id bigint NOT NULL,
@@ -157,6 +158,7 @@ CREATE TABLE ann_indexes (
     exact_row_us real NOT NULL,
     walk_row_us real NOT NULL,
     is_quantised boolean NOT NULL,
+    parts integer NOT NULL,  -- more than 1: so many indexes, each of the items whose keys have the same hash
     common_facets jsonb DEFAULT '{}' NOT NULL,  -- of how large a share of the items, at least a twentieth
     measured_at timestamptz DEFAULT now() NOT NULL,
     CONSTRAINT ann_indexes_pkey PRIMARY KEY (collection_id, space_id),

@@ -371,6 +371,8 @@ def test_collections_are_listed(notes: Program) -> None:
             "has_hnsw": False,
             "index": "auto",
             "is_quantised": False,
+            "parts": 1,
+            "index_parts": 0,
             "filterable": {},
             "neighbours": None,
             "schema": None,
@@ -406,6 +408,20 @@ def test_the_kind_of_index_is_chosen_shown_and_changed(program: Program, tmp_pat
     assert program.json("collections", "index", "bits") == {"collection": "bits", "index": "quantised", "has": None}
     assert program.succeeds("collections", "index", "bits", "full").strip() == "bits asks for full, has no index"
     assert program.json("collections")[0]["index"] == "full"
+
+
+def test_an_index_is_divided_once_there_is_one(program: Program, tmp_path: Path) -> None:
+    """A small collection keeps the wish; a number that cannot be is refused."""
+    (tmp_path / "one.jsonl").write_text('{"_id": "1", "text": "one"}\n', encoding="utf-8")
+    program.succeeds("ingest", "parts", str(tmp_path / "one.jsonl"))
+    told = program.succeeds("collections", "split", "parts", "--parts", "4").strip()
+    assert told == "parts is searched without an index; once it is large, it gets one in 4 parts"
+    info = program.json("collections", "split", "parts", "--parts", "3")
+    assert (info["parts"], info["index_parts"], info["has_hnsw"]) == (3, 0, False)
+    assert "parts is a whole number from 1 to 64, not 65" in program.fails(
+        "collections", "split", "parts", "--parts", "65"
+    )
+    assert "no collection" in program.fails("collections", "split", "nothing", "--parts", "2")
 
 
 def test_neighbours_are_set_shown_and_taken_back(program: Program) -> None:

@@ -7,11 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 from retrieval import Collection
+from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.search.candidate_request import CandidateRequest
 from retrieval.domain.search.filters import parse_where
 from retrieval.domain.search.hit import Path
 from retrieval.domain.search.profile import LegName
 from retrieval.engine.plan import choose_way
+from retrieval.services.indexes import wanted_form
 
 
 def excluded_item(where: dict[str, Any] | None) -> str | None:
@@ -44,6 +46,13 @@ async def leg_request(collection: Collection, *legs: LegName, depth: int, where:
     )
 
 
+def index_names(stored: StoredCollection) -> list[str]:
+    """The names that the collection's HNSW index has or is to have, one a part."""
+    assert stored.space is not None
+    form = wanted_form(stored) if stored.ann_index is None else stored.ann_index.form
+    return form.names(stored.space.space_id, stored.collection_id)
+
+
 async def walk_request(collection: Collection, where: dict[str, Any] | None = None, **changes: Any) -> CandidateRequest:
     """The request of a search that walks the collection's index, however few items match."""
     known = await collection.refresh()
@@ -62,5 +71,6 @@ async def walk_request(collection: Collection, where: dict[str, Any] | None = No
         reach=known.documents,
         effort=known.ann_index.effort_10,
         is_quantised=known.ann_index.is_quantised,
+        parts=known.ann_index.parts,
     )
     return replace(request, **changes)

@@ -48,6 +48,16 @@ def checked_index(index: object) -> IndexKind:
     raise InvalidRequestError(f"index is {', '.join(IndexKind)}, not {index!r:.80}")
 
 
+MAX_PARTS = 64
+"""The most parts of a collection's index: each search walks all of them."""
+
+
+def checked_parts(parts: int) -> int:
+    """The number of parts of an index. Raises ``InvalidRequestError``."""
+    _check("parts", parts, 1, MAX_PARTS)
+    return parts
+
+
 OCCURRED_AT = "occurred_at"
 """The order of time: the item's own field."""
 
@@ -128,6 +138,10 @@ class CollectionInfo(Told):
     """The kind of HNSW index that it asks for: ``auto``, ``full`` or ``quantised``."""
     is_quantised: bool
     """Whether its HNSW index keeps one bit a dimension."""
+    parts: int = 1
+    """The number of parts that its HNSW index is to be in."""
+    index_parts: int = 0
+    """The number of parts that the index is in; 0: there is no index."""
     filterable: Mapping[str, str]
     """The types of the declared attributes, by name."""
     neighbours: Neighbours | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from retrieval.adapters.store.installation.examination.collection_state import LOSS_DAYS, CollectionState
@@ -12,11 +12,10 @@ from retrieval.adapters.store.installation.examination.server_state import Queue
 from retrieval.adapters.store.installation.examination.table_state import IndexState
 from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.search.dense_leg import MAX_EFFORT
-from retrieval.adapters.store.search.indexes import hnsw_name
 from retrieval.adapters.store.search.vectors import StoredSpace
 from retrieval.domain.diagnosis import Finding, Severity, duration, several, shell_word
 from retrieval.domain.errors import RetrievalError
-from retrieval.services.indexes import IndexOutcome, index_rows, wanted_outcome, wants_bits
+from retrieval.services.indexes import IndexOutcome, index_rows, parts_to_build, wanted_form, wanted_outcome
 from retrieval.services.recall import LEAST_RECALL, LEAST_SAMPLES
 from retrieval.services.workplace import Workplace
 
@@ -75,9 +74,21 @@ OLD_RECALL = timedelta(days=30)
 
 
 def index_of(state: CollectionState, indexes: dict[str, IndexState]) -> IndexState | None:
-    """The collection's HNSW index in its active space, valid or not."""
-    space = state.stored.space
-    return None if space is None else indexes.get(hnsw_name(space.space_id, state.stored.collection_id))
+    """The collection's HNSW index in its active space, valid or not, all its parts together; None: one is missing."""
+    stored = state.stored
+    if stored.space is None:
+        return None
+    form = wanted_form(stored) if stored.ann_index is None else stored.ann_index.form
+    parts = [indexes.get(name) for name in form.names(stored.space.space_id, stored.collection_id)]
+    there = [part for part in parts if part is not None]
+    if len(there) < len(parts):
+        return None
+    return replace(
+        there[0],
+        is_valid=all(part.is_valid for part in there),
+        is_being_built=any(part.is_being_built for part in there),
+        bytes=sum(part.bytes for part in there),
+    )
 
 
 def check_collection(
@@ -87,6 +98,7 @@ def check_collection(
     yield from _check_waiting(state, has_worker=has_worker)
     yield from _check_index(state, index)
     yield from _check_bits(state)
+    yield from _check_parts(state)
     yield from _check_recall(state, now)
     name = state.stored.name
     for job, error in state.failed.items():
@@ -149,7 +161,7 @@ def _check_index(state: CollectionState, index: IndexState | None) -> Iterator[F
         stored.ann_index,
         index.bytes if index else 0,
         is_there=index is not None,
-        wants_bits=wants_bits(stored),
+        form=wanted_form(stored),
     )
     name, job = stored.name, f"retrieval jobs run indexes --collection {shell_word(stored.name)}"
     match outcome:
@@ -161,7 +173,7 @@ def _check_index(state: CollectionState, index: IndexState | None) -> Iterator[F
             mend = f"retrieval reindex {shell_word(name)}"
             yield Finding(check="hnsw", severity=Severity.WARNING, about=name, found=found, mend=mend)
         case IndexOutcome.REPLACED:
-            found = f"collection {name!r} asks for another kind of index than it has"
+            found = f"collection {name!r} asks for another kind of index than it has, or for other parts"
             yield Finding(check="hnsw", severity=Severity.ADVICE, about=name, found=found, mend=job)
         case IndexOutcome.MEASURED:
             found = f"the index of collection {name!r} was measured at another size, or never"
@@ -177,6 +189,19 @@ def _check_bits(state: CollectionState) -> Iterator[Finding]:
         found = f"the bits of collection {name!r} do not find 99 % of the nearest vectors: each search compares all"
         mend = f"retrieval collections index {shell_word(name)} full"
         yield Finding(check="hnsw", severity=Severity.WARNING, about=name, found=found, mend=mend)
+
+
+def _check_parts(state: CollectionState) -> Iterator[Finding]:
+    stored = state.stored
+    if stored.space is None or stored.ann_index is None:
+        return
+    parts = parts_to_build(stored.documents, stored.space.space.dimensions)
+    if parts > stored.parts:
+        found = (
+            f"a build of the index of collection {stored.name!r} outgrows its memory, which takes many times as long"
+        )
+        mend = f"retrieval collections split {shell_word(stored.name)} --parts {parts}"
+        yield Finding(check="hnsw", severity=Severity.ADVICE, about=stored.name, found=found, mend=mend)
 
 
 def _check_recall(state: CollectionState, now: datetime) -> Iterator[Finding]:

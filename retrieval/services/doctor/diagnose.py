@@ -33,7 +33,7 @@ from retrieval.adapters.store.installation.opening import open_database
 from retrieval.adapters.store.installation.revisions import SchemaStatus, status_of
 from retrieval.adapters.store.installed_sql import Names, qualified, quote_identifier
 from retrieval.adapters.store.items.collections import all_collections, find_collection, find_tenant
-from retrieval.adapters.store.search.indexes import hnsw_name
+from retrieval.adapters.store.search.indexes import hnsw_name, stem_of
 from retrieval.adapters.store.search.vectors import StoredSpace
 from retrieval.domain.diagnosis import (
     Diagnosis,
@@ -189,16 +189,15 @@ def own_findings(
 ) -> Iterator[Finding]:
     """The findings that concern the tenant alone, without those about the server and what all tenants share."""
     own = {hnsw_of(state) for state in tenant.collections} - {""}
-    yield from (
-        finding for finding in storage_findings(installation, tenant.collections, where) if finding.about in own
-    )
+    stored = storage_findings(installation, tenant.collections, where)
+    yield from (finding for finding in stored if stem_of(finding.about) in own)
     yield from (
         finding for finding in collection_findings(installation, tenant, embedders, where) if finding.check != "months"
     )
 
 
 def hnsw_of(state: CollectionState) -> str:
-    """The name that the collection's HNSW index has or would have; empty without vectors."""
+    """The beginning of the names that the collection's HNSW indexes have or would have; empty without vectors."""
     space = state.stored.space
     return hnsw_name(space.space_id, state.stored.collection_id) if space else ""
 

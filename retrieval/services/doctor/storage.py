@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from retrieval.adapters.store.installation.examination.server_state import ServerState, Settings
 from retrieval.adapters.store.installation.examination.table_state import IndexState, TableState
 from retrieval.adapters.store.installed_sql import Names, directory, qualified, quote_identifier
+from retrieval.adapters.store.search.indexes import stem_of
 from retrieval.domain.diagnosis import Finding, Severity
 
 _FUNCTION = re.compile(r"^\s*CREATE (?:OR REPLACE )?FUNCTION (?!procrastinate_)(\w+) ?\(", re.MULTILINE)
@@ -62,16 +63,16 @@ STALE = 0.25
 BEHIND = 2.0
 """Autovacuum is behind when there are this many times the dead rows at which it should have begun."""
 
-_LEFTOVER = re.compile(r"_(cc(new|old)\d*|next|former)$")
+_LEFTOVER = re.compile(r"_cc(new|old)\d*$")
 
 
 def check_indexes(indexes: Sequence[IndexState], schema: str, owners: Mapping[str, str]) -> Iterator[Finding]:
-    """Check that no index is invalid. ``owners``: the collections of HNSW indexes, by the index's name."""
+    """Check that no index is invalid. ``owners``: the collections of HNSW indexes, by how the index's name begins."""
     for index in indexes:
         if index.is_valid or index.is_being_built:
             continue
-        name, of = qualified(schema, index.name), _LEFTOVER.sub("", index.name)
-        job = f"retrieval jobs run indexes --collection {owners[of]}" if of in owners else ""
+        name, of, stem = qualified(schema, index.name), _LEFTOVER.sub("", index.name), stem_of(index.name)
+        job = f"retrieval jobs run indexes --collection {owners[stem]}" if stem in owners else ""
         if of != index.name:
             found, mend = "is what an interrupted rebuild left", job or f"DROP INDEX CONCURRENTLY {name};"
         elif job:

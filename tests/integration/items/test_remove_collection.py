@@ -12,7 +12,7 @@ from psycopg import sql
 
 from retrieval import Collection, EmbeddingSpace, Item, Platform, Profile
 from retrieval.adapters.store.items.removal import remove_next_items
-from retrieval.adapters.store.search.indexes import hnsw_name, index_state
+from retrieval.adapters.store.search.indexes import hnsw_indexes
 from retrieval.collection import handle_of
 from retrieval.domain.errors import InvalidRequestError, UnknownCollectionError
 from retrieval.engine.collection_search import leg_rankings
@@ -69,13 +69,12 @@ async def test_nothing_of_it_is_left_and_its_neighbour_is_whole(
     before, beside = await _rows_of(admin, stored.collection_id), await _rows_of(admin, other.collection_id)
     assert {"items", "item_terms", "attribute_numbers", "retrievals", "impressions", "feedback", "arms"} <= set(before)
     assert stored.space is not None
-    index = hnsw_name(stored.space.space_id, stored.collection_id)
-    assert await index_state(platform.database, index) is not None
+    assert await hnsw_indexes(platform.database, stored.space.space_id, stored.collection_id)
 
     assert await platform.remove_collection("gone")
 
     assert await _rows_of(admin, stored.collection_id) == {}
-    assert await index_state(platform.database, index) is None
+    assert not await hnsw_indexes(platform.database, stored.space.space_id, stored.collection_id)
     assert await _rows_of(admin, other.collection_id) == beside
     assert [one.name for one in await platform.collections()] == ["kept"]
     assert len(await kept.search("common", limit=20)) == 12

@@ -21,7 +21,6 @@ from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.items.conditions import matching
 from retrieval.adapters.store.search.candidate_request import CandidateRequest, Query
 from retrieval.adapters.store.search.candidates import bound, find_candidates, settings
-from retrieval.adapters.store.search.indexes import hnsw_name
 from retrieval.collection import handle_of
 from retrieval.domain.search.filters import parse_field, parse_where
 from retrieval.domain.search.hit import Path
@@ -31,6 +30,7 @@ from retrieval.engine.reading import latest, paths
 from retrieval.services import indexes
 from tests.conftest import NewDatabase
 from tests.support.database import SCHEMA
+from tests.support.searching import index_names
 
 MANY, ENOUGH_US = 6_000, 1_000
 """How many items there are, and after which time of comparing all of so many a collection gets an index."""
@@ -96,6 +96,7 @@ def _request(stored: StoredCollection, leg: LegName, path: Path, **where: object
         path=path,
         space_id=stored.space.space_id,
         dimensions=SPACE.dimensions,
+        parts=1 if stored.ann_index is None else stored.ann_index.parts,
     )
 
 
@@ -133,8 +134,8 @@ async def _index_scans(connection: Connection) -> dict[str, int]:
 
 
 def _hnsw(stored: StoredCollection) -> str:
-    assert stored.space is not None
-    return hnsw_name(stored.space.space_id, stored.collection_id)
+    """The name of its index, or of the first part of that."""
+    return index_names(stored)[0]
 
 
 @pytest.mark.asyncio(loop_scope="module")
@@ -146,7 +147,7 @@ async def test_a_large_collection_has_an_hnsw_index_of_its_own_and_a_small_one_h
         cursor = await connection.execute("SELECT pg_get_indexdef(%s::regclass)", (f"{SCHEMA}.{_hnsw(stored)}",))
         row = await cursor.fetchone()
     assert row is not None
-    assert f"WHERE (collection_id = {stored.collection_id})" in row[0]
+    assert f"(collection_id = {stored.collection_id})" in row[0]
     assert (await collection.search(vector=corpus.queries[0])).path is Path.APPROXIMATE
     other, small = await _opened(corpus.small)
     assert small.ann_index is None

@@ -248,7 +248,7 @@ async def test_what_was_measured_is_stored_with_the_collection(corpus: Corpus) -
     assert index.is_measured
     assert index.rows == SIZE
     assert index.index_bytes > SIZE * 2 * DIMENSIONS
-    assert 40 <= index.effort_10 <= index.effort_100 <= index.effort_200 <= 1001
+    assert 40 / index.parts <= index.effort_10 <= index.effort_100 <= index.effort_200 <= 1001
     assert index.recall >= 0.99
     assert min(index.exact_row_us, index.walk_row_us) > 0
 

@@ -14,9 +14,9 @@ from psycopg import sql
 
 from retrieval import Collection, EmbeddingSpace, Platform, Settings, connect
 from retrieval.adapters.store.items.collections import StoredCollection
-from retrieval.adapters.store.search.indexes import hnsw_name
 from retrieval.services.indexes import IndexOutcome, index_rows, keep_index, measure_index, rebuild_index
 from tests.support.database import SCHEMA, database_url
+from tests.support.searching import index_names
 
 SPACE = EmbeddingSpace(provider="test", model="indexes", dimensions=4)
 
@@ -38,8 +38,8 @@ async def admin(platform: Platform) -> AsyncIterator[psycopg.AsyncConnection[Any
 
 
 def _name(stored: StoredCollection) -> str:
-    assert stored.space is not None
-    return hnsw_name(stored.space.space_id, stored.collection_id)
+    """The name of its index, or of the first part of that."""
+    return index_names(stored)[0]
 
 
 async def test_a_small_collection_gets_none(platform: Platform, collection: Collection) -> None:
@@ -107,6 +107,7 @@ async def test_a_login_that_does_not_own_the_tables_is_told_who_may(
 
 async def test_what_is_measured_is_stored_and_shown(platform: Platform, collection: Collection) -> None:
     """The next reader of the collection searches by it."""
+    await platform.split("docs", 1)
     stored = await collection.refresh()
     await keep_index(platform.database, platform.tenant_id, stored, rows=40)
     stored = await collection.refresh()

@@ -49,6 +49,7 @@ async def collection(platform: Platform, vectors: Vectors) -> Collection:
     made = await platform.collection("docs", space=SPACE)
     colours = ("red", "blue")
     await made.add([{"_id": str(n), "colour": colours[n % 2]} for n in range(ITEMS)], embeddings=vectors)
+    await platform.split(made.name, 1)
     return made
 
 

@@ -222,6 +222,15 @@ def test_beyond_the_hundred_nearest_effort_grows_by_one_each_at_the_least() -> N
     assert [effort_for(flat, nearest) for nearest in (100, 101, 400)] == [200, 201, 500]
 
 
+def test_an_index_in_parts_is_walked_in_all_of_them_and_leaves_more_to_comparing() -> None:
+    """Each part costs the effort once more."""
+    divided = replace(LARGE_WAY, ann_index=replace(INDEX, parts=4))
+    assert (plan(divided, has_words=False).request.parts, plan(LARGE_WAY, has_words=False).request.parts) == (4, 1)
+    assert plan(SMALL_WAY, has_words=False).request.parts == 1
+    each = [few_by_facets(replace(INDEX, parts=parts), limit=10, documents=50_000) for parts in (1, 2, 4)]
+    assert each[0] < each[1] < each[2]
+
+
 @pytest.mark.parametrize(
     "index", [INDEX, replace(INDEX, effort_200=1001), replace(INDEX, effort_100=1001, effort_200=1001), AnnIndex()]
 )

@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 
-from retrieval.adapters.store.search.indexes import AnnIndex
+from retrieval.adapters.store.search.indexes import AnnIndex, IndexForm, stem_of
 from retrieval.adapters.store.search.vectors import StoredSpace
 from retrieval.domain.items.collection import IndexKind
 from retrieval.domain.items.embedding import EmbeddingSpace
@@ -15,6 +15,7 @@ from retrieval.services.indexes import (
     MOST_COMPARED,
     IndexOutcome,
     index_rows,
+    parts_to_build,
     recall_of,
     wanted_outcome,
     wants_bits,
@@ -68,14 +69,15 @@ def test_what_a_failed_build_left_is_built_again_or_removed(documents: int, outc
 
 
 @pytest.mark.parametrize("is_quantised", [False, True])
-def test_an_index_of_the_other_kind_is_replaced_unless_it_goes_anyway(*, is_quantised: bool) -> None:
+def test_an_index_of_another_form_is_replaced_unless_it_goes_anyway(*, is_quantised: bool) -> None:
     """Measured or not, bloated or not."""
     for rows, index_bytes in ((1000, 1_000_000), (0, 0), (1000, 9_000_000)):
         index = AnnIndex(rows=rows, index_bytes=1_000_000, is_quantised=is_quantised)
         wanted = partial(wanted_outcome, 1000, 1000, index, index_bytes, is_there=True)
-        assert wanted(wants_bits=not is_quantised) is IndexOutcome.REPLACED
-        assert wanted(wants_bits=is_quantised) is not IndexOutcome.REPLACED
-    assert wanted_outcome(1, 1000, MEASURED, 1, is_there=True, wants_bits=True) is IndexOutcome.DROPPED
+        for form in (IndexForm(not is_quantised), IndexForm(is_quantised, parts=4)):
+            assert wanted(form=form) is IndexOutcome.REPLACED
+        assert wanted(form=IndexForm(is_quantised)) is not IndexOutcome.REPLACED
+    assert wanted_outcome(1, 1000, MEASURED, 1, is_there=True, form=IndexForm(parts=4)) is IndexOutcome.DROPPED
 
 
 @pytest.mark.parametrize(
@@ -122,3 +124,27 @@ def test_the_longer_the_vectors_the_fewer_make_an_index_worth_while(dimensions: 
 def test_recall_is_counted_by_scores(found: list[float], true: list[float], recall: float) -> None:
     """Of equally near ones any will do; what was not brought was not found; of nothing all is found."""
     assert recall_of(found, true) == pytest.approx(recall)
+
+
+@pytest.mark.parametrize(
+    ("documents", "dimensions", "parts"),
+    [(0, 384, 1), (919_000, 384, 1), (920_000, 384, 2), (5_000_000, 1536, 17), (10**9, 384, 64)],
+)
+def test_an_index_has_so_many_parts_that_each_is_built_in_memory(documents: int, dimensions: int, parts: int) -> None:
+    """1 GB, of two bytes a dimension and 400 of the graph for each item; 64 parts at most."""
+    assert parts_to_build(documents, dimensions) == parts
+
+
+def test_an_index_in_parts_has_a_name_for_each() -> None:
+    """Which say what it keeps of a vector, too; a usual index has the plain name."""
+    assert IndexForm().names(4, 7) == ["embeddings_4_7_hnsw"]
+    assert IndexForm(parts=2).names(4, 7) == ["embeddings_4_7_hnsw_1_of_2", "embeddings_4_7_hnsw_2_of_2"]
+    assert IndexForm(is_quantised=True).names(4, 7) == ["embeddings_4_7_hnsw_bits"]
+    assert IndexForm(is_quantised=True, parts=2).names(4, 7)[1] == "embeddings_4_7_hnsw_bits_2_of_2"
+
+
+@pytest.mark.parametrize("ending", ["", "_bits", "_2_of_4", "_bits_2_of_4", "_ccnew", "_bits_2_of_4_ccold1"])
+def test_the_indexes_of_a_collection_are_known_by_the_beginning_of_their_names(ending: str) -> None:
+    """Those that an interrupted build left included; other indexes are themselves."""
+    assert stem_of(f"embeddings_4_7_hnsw{ending}") == "embeddings_4_7_hnsw"
+    assert stem_of("items_pkey") == "items_pkey"

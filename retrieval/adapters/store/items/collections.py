@@ -55,6 +55,8 @@ class StoredCollection:
     """The schema that the items' attributes fit; None: any do."""
     index_kind: IndexKind = IndexKind.AUTO
     """The kind of HNSW index that it asks for."""
+    parts: int = 1
+    """How many parts that index is to have."""
     is_in_use: bool = True
     """Whether the space is the one that searches use: see ``collection_in_space``."""
     row: tuple[Any, ...] = field(default=(), compare=False, repr=False)
@@ -203,6 +205,11 @@ async def set_index_kind(connection: Connection, collection_id: int, kind: Index
     )
 
 
+async def set_parts(connection: Connection, collection_id: int, parts: int) -> None:
+    """Say how many parts the collection's HNSW index is to have; ``keep_index`` makes them."""
+    await connection.execute("UPDATE collections SET parts = %s WHERE collection_id = %s", (parts, collection_id))
+
+
 async def add_profile(connection: Connection, collection_id: int, profile: Profile, note: str) -> int:
     """Store the profile as a new version, not yet active; returns the version.
 
@@ -231,7 +238,8 @@ def _ann_index(measured: Mapping[str, Any] | None) -> AnnIndex | None:
         return None
     if measured["is_quantised"] and "rows" not in measured:
         # How much the bits tell depends on the vectors: before it is measured, nothing is found by them.
-        return AnnIndex(is_quantised=True, effort_10=BEYOND, effort_100=BEYOND, effort_200=BEYOND)
+        beyond = AnnIndex(is_quantised=True, effort_10=BEYOND, effort_100=BEYOND, effort_200=BEYOND)
+        return replace(beyond, parts=measured["parts"])
     return AnnIndex(**{name: measured[name] for name in AnnIndex.__slots__ if name in measured})
 
 
@@ -249,6 +257,7 @@ def _from_row(row: tuple[Any, ...]) -> StoredCollection:
         profile_note,
         schema,
         index_kind,
+        parts,
     ) = rest
     names = ("provider", "model", "revision", "dimensions", "distance", "document_prefix", "query_prefix")
     stored = StoredSpace(space_id, EmbeddingSpace(**dict(zip(names, space, strict=True)))) if space_id else None
@@ -271,6 +280,7 @@ def _from_row(row: tuple[Any, ...]) -> StoredCollection:
         schema=None if schema is None else AttributeSchema.stored(schema),
         row=row,
         index_kind=IndexKind(index_kind),
+        parts=parts,
     )
 
 

@@ -83,9 +83,9 @@ _FACTS = """
 _ADD = """
     INSERT INTO collections (
         tenant_id, name, text_search_config, space_id, profile_version, created_at, neighbours, attribute_schema,
-        index_kind
+        index_kind, parts
     )
-    VALUES (%s, %s, %s, %s, %s, %s::timestamptz, %s, %s, %s)
+    VALUES (%s, %s, %s, %s, %s, %s::timestamptz, %s, %s, %s, %s)
     ON CONFLICT (tenant_id, name) DO NOTHING RETURNING collection_id
 """
 # Items are weighed with the same length as they were, so that their scores are the same.
@@ -180,7 +180,7 @@ async def add_collection(
     values = (
         tenant_id, name, fields["language"], space_id, fields["profile_version"], fields["created_at"],
         Jsonb(fields["neighbours"]) if fields["neighbours"] else None,
-        Jsonb(fields["schema"]) if fields["schema"] else None, fields["index"],
+        Jsonb(fields["schema"]) if fields["schema"] else None, fields["index"], fields["parts"],
     )  # fmt: skip
     row = await (await connection.execute(_ADD, values)).fetchone()
     if row is None:

@@ -62,6 +62,8 @@ class CandidateRequest:
     """``hnsw.ef_search`` of a walk; of a quantised index so many rows are compared by their vectors, too."""
     is_quantised: bool = False
     """Whether the HNSW index has one bit a dimension."""
+    parts: int = 1
+    """How many HNSW indexes a walk walks."""
     fields: tuple[Field, ...] = ()
     """Fields whose values come beside each candidate."""
     with_items: bool = False
@@ -98,6 +100,7 @@ class CandidateRequest:
             self.legs,
             self.path,
             self.is_quantised,
+            self.parts,
             where,
             self.fields,
             self.with_items,

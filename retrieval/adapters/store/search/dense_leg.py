@@ -9,10 +9,14 @@ are gathered from other tables, or each item that a walk brings is looked up the
 
 A quantised index orders rows by how many bits they share with the query. A walk of it brings several times the rows
 that are wanted, and ranks them by their vectors.
+
+An index in parts is several, and an item is in one of them by the hash of its key. They are walked at once, and the
+nearest that any of them has comes next (a merge append): what a walk brings is in one order again.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -92,8 +96,9 @@ def dense_settings(request: CandidateRequest) -> Mapping[str, str]:
     """
     if request.path is not Path.APPROXIMATE:
         return {}
+    least = request.depth if request.parts == 1 else least_effort(request)
     settings = {
-        "hnsw.ef_search": str(min(max(request.effort, request.depth), MAX_EFFORT)),
+        "hnsw.ef_search": str(min(max(request.effort, least), MAX_EFFORT)),
         "hnsw.iterative_scan": "relaxed_order",
         "enable_sort": "off",
         "jit": "off",
@@ -102,6 +107,11 @@ def dense_settings(request: CandidateRequest) -> Mapping[str, str]:
         # It counts every vector that the graph search looks at, not only those that it brings; reach bounds the latter.
         settings["hnsw.max_scan_tuples"] = str(max(_LOOKED_AT_A_ROW * walk_values(request)["reach"], _LEAST_SCAN))
     return settings
+
+
+def least_effort(request: CandidateRequest) -> int:
+    """The least effort of a walk: what it brings; of an index in parts, what each brings if they bring the same."""
+    return request.depth if request.is_quantised else math.ceil(request.depth / request.parts)
 
 
 def _chosen(request: CandidateRequest, matches: Matches) -> list[Part]:
@@ -215,14 +225,26 @@ def _best(rows: Part) -> Part:
     return named_rows.order_by(score.desc(), item_id).limit(parameter("depth", sa.BigInteger))
 
 
-def _nearest_by_index(request: CandidateRequest, limit: sa.ColumnElement[int]) -> Part:
+def _nearest_by_index(request: CandidateRequest, limit: sa.ColumnElement[int], *columns: sa.ColumnElement[Any]) -> Part:
+    """Rows of (item_id, score, then the columns of the vectors' table)."""
     rows, distance, table = _nearest(request)
+    rows = rows.add_columns(*columns)
     if request.is_quantised:
         # A subquery: the bits of the query are computed once, and not for each row.
         given = sa.select(_bits(sa.cast(parameter("vector"), HALFVEC), request)).scalar_subquery()
         distance = _bits(table.c.vector, request).op("<~>", return_type=sa.Float())(given)
     # The bare operator, alone, is what an HNSW index can order by.
-    return rows.order_by(distance).limit(limit)
+    if request.parts == 1:
+        return rows.order_by(distance).limit(limit)
+    within = rows.add_columns(distance.label("distance")).order_by(distance)
+    each = [within.where(sa.text(is_of_part(part, request.parts))) for part in range(1, request.parts + 1)]
+    *found, near = sa.union_all(*(one.subquery().select() for one in each)).subquery("parts").c
+    return sa.select(*found).order_by(near).limit(limit)
+
+
+def is_of_part(part: int, parts: int) -> str:
+    """SQL: whether the hash of an item's key is the part's, counted from 1; an index and what walks it say the same."""
+    return f"(hashtextextended(item_id, 0) & 9223372036854775807) % {int(parts)} = {int(part) - 1}"
 
 
 def _bits(vector: sa.ColumnElement[Any], request: CandidateRequest) -> sa.ColumnElement[Any]:
@@ -233,5 +255,5 @@ def _bits(vector: sa.ColumnElement[Any], request: CandidateRequest) -> sa.Column
 def _near(request: CandidateRequest) -> sa.Subquery:
     """The rows of a walk, at most ``reach``, each with its facets and its place."""
     table = embeddings_table(request.space_id, request.dimensions)
-    near = _nearest_by_index(request, parameter("reach", sa.BigInteger)).add_columns(table.c.facets).subquery("near")
+    near = _nearest_by_index(request, parameter("reach", sa.BigInteger), table.c.facets).subquery("near")
     return sa.select(*near.c, sa.func.row_number().over().label("place")).subquery("placed")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -12,7 +13,7 @@ from psycopg import sql
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Connection, Database
 from retrieval.adapters.store.installed_sql import quote_identifier
-from retrieval.adapters.store.search.dense_leg import MAX_EFFORT
+from retrieval.adapters.store.search.dense_leg import MAX_EFFORT, is_of_part
 
 _log = logging.getLogger(__name__)
 
@@ -23,11 +24,8 @@ _FAILED = """
     SELECT c.relname::text FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
         JOIN pg_namespace n ON n.oid = c.relnamespace
     WHERE n.nspname = %(schema)s AND starts_with(c.relname::text, %(name)s)
-        AND (
-            substr(c.relname::text, length(%(name)s) + 1) IN ('_next', '_former')
-            OR substr(c.relname::text, length(%(name)s) + 1) ~ '^(_cc(new|old)[0-9]*)?$'
-                AND NOT (i.indisvalid AND i.indisready AND i.indislive)
-        )
+        AND substr(c.relname::text, length(%(name)s) + 1) ~ '^(_bits)?(_[0-9]+_of_[0-9]+)?(_cc(new|old)[0-9]*)?$'
+        AND NOT (i.indisvalid AND i.indisready AND i.indislive)
         AND NOT EXISTS (SELECT FROM pg_stat_progress_create_index p WHERE p.index_relid = i.indexrelid)
     ORDER BY c.relname
 """
@@ -50,10 +48,9 @@ def drop_statement(name: str, schema: str) -> str:
 
 
 async def failed_builds(database: Database, name: str) -> list[str]:
-    """The invalid indexes that interrupted builds and rebuilds of the index ``name`` left, itself among them.
+    """The invalid indexes that interrupted builds and rebuilds of the index ``name`` left, of whatever form.
 
-    A rebuild goes on beside the index, as ``..._ccnew``, and has the old one as ``..._ccold`` at its end; an index of
-    another kind is built as ``..._next``, and replaces what is then ``..._former``. Those may be valid.
+    A rebuild goes on beside the index, as ``..._ccnew``, and has the old one as ``..._ccold`` at its end.
     """
     rows = await database.read(None, Compiled(_FAILED, {"schema": database.names.schema, "name": name}))
     return [row[0] for row in rows]
@@ -65,6 +62,24 @@ async def drop_failed_builds(connection: Connection, schema: str, name: str) -> 
     for (failed,) in await cursor.fetchall():
         await connection.execute(drop_statement(failed, schema).encode())
         _log.warning("index %s was dropped: an interrupted build had left it", failed)
+
+
+class IndexForm(NamedTuple):
+    """The form of a collection's HNSW index: what it keeps of a vector, and how many indexes in truth it is."""
+
+    is_quantised: bool = False
+    """Whether it has one bit a dimension."""
+    parts: int = 1
+    """More than 1: so many indexes, each of the items whose keys have the same hash."""
+
+    def names(self, space_id: int, collection_id: int) -> list[str]:
+        """The name of the index of each part, in order."""
+        name = hnsw_name(space_id, collection_id) + ("_bits" if self.is_quantised else "")
+        return [name] if self.parts == 1 else [f"{name}_{part}_of_{self.parts}" for part in range(1, self.parts + 1)]
+
+
+USUAL_FORM = IndexForm()
+"""One index that keeps the vectors whole."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +100,8 @@ class AnnIndex:
     """The measured recall of the 10 nearest with that effort."""
     is_quantised: bool = False
     """Whether it has one bit a dimension, and an effort is also the number of rows that are compared."""
+    parts: int = 1
+    """How many indexes it is, each of which is walked with that effort."""
     exact_row_us: float = 1.5
     """Microseconds that comparing one vector takes, looked up by its key."""
     walk_row_us: float = 6.0
@@ -97,49 +114,60 @@ class AnnIndex:
         """Whether the numbers are this index's own."""
         return self.rows > 0
 
+    @property
+    def form(self) -> IndexForm:
+        """Its kind, and its parts."""
+        return IndexForm(self.is_quantised, self.parts)
+
 
 def hnsw_name(space_id: int, collection_id: int) -> str:
-    """The name of a collection's HNSW index in a space."""
+    """The beginning of the names of a collection's HNSW indexes in a space, and the whole name of a usual one."""
     return f"embeddings_{space_id}_{collection_id}_hnsw"
 
 
-def hnsw_definition(collection_id: int, vector_schema: str, bits: int | None = None) -> str:
-    """The index's kind and rows, as SQL: a large collection's own vectors, or of each so many ``bits``."""
+def stem_of(index: str) -> str:
+    """The beginning of the name of an HNSW index, whatever its form; another index's name as it is. Pure."""
+    found = _HNSW.match(index)
+    return found[0] if found else index
+
+
+_HNSW = re.compile(r"embeddings_\d+_\d+_hnsw")
+
+
+def hnsw_definition(
+    collection_id: int, vector_schema: str, bits: int | None = None, *, part: int = 1, parts: int = 1
+) -> str:
+    """The index's kind and rows, as SQL: a large collection's own vectors, or of each so many ``bits``.
+
+    ``part``: the part, counted from 1, that it is for.
+    """
     of = quote_identifier(vector_schema)
     if bits is None:
         key = f"(vector {of}.halfvec_ip_ops)"
     else:
         # Many vectors share their distance in bits: built with more effort, the graph loses fewer of them.
         key = f"(({of}.binary_quantize(vector)::bit({int(bits)})) {of}.bit_hamming_ops) WITH (ef_construction = 128)"
-    return f"USING hnsw {key} WHERE collection_id = {int(collection_id)}"
+    of_part = "" if parts == 1 else f" AND {is_of_part(part, parts)}"
+    return f"USING hnsw {key} WHERE collection_id = {int(collection_id)}{of_part}"
 
 
-async def take_place(connection: Connection, schema: str, name: str) -> None:
-    """Let ``name_next`` be the index of that name, outside a transaction; what was it before is dropped."""
-    renamed = "ALTER INDEX {} RENAME TO {}"
-    async with connection.transaction():
-        for old, new in ((name, f"{name}_former"), (f"{name}_next", name)):
-            of = f"{quote_identifier(schema)}.{quote_identifier(old)}"
-            await connection.execute(renamed.format(of, quote_identifier(new)).encode())
-    await connection.execute(drop_statement(f"{name}_former", schema).encode())
-
-
-_SIZE = """
-    SELECT pg_relation_size(c.oid), i.indisvalid, i.indkey[0] = 0
+_THERE = """
+    SELECT c.relname::text, pg_relation_size(c.oid), i.indisvalid
     FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_namespace n ON n.oid = c.relnamespace
-    WHERE n.nspname = %(schema)s AND c.relname = %(name)s
+    WHERE n.nspname = %(schema)s AND c.relname ~ ('^' || %(name)s::text || '(_bits)?(_[0-9]+_of_[0-9]+)?$')
+    ORDER BY c.relname
 """
 _KEEP = """
     INSERT INTO ann_indexes AS known
         (collection_id, space_id, rows, index_bytes, effort_10, effort_100, effort_200, recall, exact_row_us,
-         walk_row_us, is_quantised)
+         walk_row_us, is_quantised, parts)
     VALUES (%(collection_id)s, %(space_id)s, %(rows)s, %(index_bytes)s, %(effort_10)s, %(effort_100)s,
-            %(effort_200)s, %(recall)s, %(exact_row_us)s, %(walk_row_us)s, %(is_quantised)s)
+            %(effort_200)s, %(recall)s, %(exact_row_us)s, %(walk_row_us)s, %(is_quantised)s, %(parts)s)
     ON CONFLICT (collection_id, space_id) DO UPDATE SET
         rows = excluded.rows, index_bytes = excluded.index_bytes, effort_10 = excluded.effort_10,
         effort_100 = excluded.effort_100, effort_200 = excluded.effort_200, recall = excluded.recall,
         exact_row_us = excluded.exact_row_us, walk_row_us = excluded.walk_row_us, is_quantised = excluded.is_quantised,
-        measured_at = excluded.measured_at
+        parts = excluded.parts, measured_at = excluded.measured_at
 """
 _KEEP_FACETS = """
     WITH sampled AS MATERIALIZED (
@@ -170,14 +198,12 @@ class IndexIs(NamedTuple):
 
     bytes: int
     is_valid: bool
-    is_quantised: bool
 
 
-async def index_state(database: Database, name: str) -> IndexIs | None:
-    """The index as it is now; None where there is none."""
-    statement = Compiled(_SIZE, {"schema": database.names.schema, "name": name})
-    rows = await database.read(None, statement)
-    return IndexIs(*rows[0]) if rows else None
+async def hnsw_indexes(database: Database, space_id: int, collection_id: int) -> dict[str, IndexIs]:
+    """A collection's HNSW indexes in a space, of every form, by name, as they are now."""
+    known = {"schema": database.names.schema, "name": hnsw_name(space_id, collection_id)}
+    return {row[0]: IndexIs(*row[1:]) for row in await database.read(None, Compiled(_THERE, known))}
 
 
 async def keep_measured(connection: Connection, collection_id: int, space_id: int, index: AnnIndex) -> None:

@@ -38,6 +38,8 @@ NEIGHBOURS_EXAMPLES = (
 
 INDEX_EXAMPLE = "retrieval collections index tickets quantised"
 
+SPLIT_EXAMPLE = "retrieval collections split tickets --parts 4"
+
 EXPORT_EXAMPLES = (
     "retrieval collections export tickets tickets.jsonl.gz",
     "retrieval collections export tickets - --no-records > tickets.jsonl",
@@ -222,6 +224,34 @@ def index(
     answer(context, work, shown, as_json=as_json)
 
 
+@app.command(epilog=examples(SPLIT_EXAMPLE))
+def split(
+    context: typer.Context,
+    *,
+    collection: CollectionName,
+    parts: Annotated[int, typer.Option(metavar="N", help="The number of parts, 1 to 64.", show_default=False)],
+    as_json: Json = False,
+) -> None:
+    """Divide the index of a large collection's vectors among parts.
+
+    Each part is built by itself, so that the build fits into memory. Searches
+    and writes go on; interrupted, the same command goes on where it was.
+    """
+
+    async def work(platform: Platform) -> CollectionInfo:
+        return await platform.split(collection, parts)
+
+    def shown(info: CollectionInfo) -> str:
+        if not info.has_hnsw:
+            return f"{collection} is searched without an index; once it is large, it gets one in {info.parts} parts"
+        if info.index_parts == info.parts:
+            return f"{collection} has its index in {count(info.parts, 'part')}"
+        still = f"{collection} is to have its index in {count(info.parts, 'part')}, and has it in {info.index_parts}"
+        return f"{still}; as the owner of the tables: retrieval jobs run indexes --collection {collection}"
+
+    answer(context, work, shown, as_json=as_json)
+
+
 @app.command("delete", hidden=True)
 @app.command(epilog=examples(REMOVE_EXAMPLE))
 def remove(
@@ -336,6 +366,14 @@ def _is_given(context: typer.Context, name: str) -> bool:
     return source is not None and source.name == "COMMANDLINE"
 
 
+def _index(info: CollectionInfo) -> str | bool:
+    """``quantised, 4 parts``; whether there is one, for a usual index."""
+    told = ["quantised"] if info.is_quantised else []
+    if info.index_parts > 1:
+        told.append(f"{info.index_parts} parts")
+    return ", ".join(told) or info.has_hnsw
+
+
 def collections_table(found: list[CollectionInfo]) -> Table:
     """A row a collection."""
     return table(
@@ -349,7 +387,7 @@ def collections_table(found: list[CollectionInfo]) -> Table:
                 info.text_search_config,
                 f"v{info.profile_version}",
                 f"v{info.model_version}" if info.model_version else "",
-                "quantised" if info.is_quantised else info.has_hnsw,
+                _index(info),
                 " ".join(f"{name}:{kind}" for name, kind in info.filterable.items()),
             )
             for info in found

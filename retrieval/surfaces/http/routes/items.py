@@ -72,6 +72,8 @@ _EXAMPLE: dict[str, JsonValue] = {
     "has_hnsw": False,
     "index": "auto",
     "is_quantised": False,
+    "parts": 1,
+    "index_parts": 0,
     "filterable": {"priority": "text"},
     "neighbours": None,
     "schema": None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -18,6 +19,7 @@ from retrieval.services.doctor.collections import (
     check_embedders,
     check_months,
     check_queue,
+    index_of,
 )
 from tests.support.facts import NOW, collection, hnsw, queue
 
@@ -85,6 +87,13 @@ def test_what_waits_is_worse_where_nobody_sees_to_it() -> None:
             "retrieval collections index tickets full",
         ),
         (hnsw(), {"documents": 300}, "not needed", "retrieval jobs run indexes --collection tickets"),
+        (hnsw(), {"parts": 4}, "for other parts", "retrieval jobs run indexes --collection tickets"),
+        (
+            hnsw(bytes=4 << 30),
+            {"documents": 2_000_000, "ann_index": AnnIndex(rows=2_000_000, index_bytes=4 << 30)},
+            "outgrows its memory",
+            "retrieval collections split tickets --parts 3",
+        ),
     ],
 )
 def test_an_index_that_does_not_fit_the_collection_is_told(
@@ -162,3 +171,16 @@ def test_an_embedder_that_gives_no_vectors_is_told(state: EmbedderState, severit
     """There is none, or it does not answer."""
     (finding,) = check_embedders([EmbedderState(space="good", is_configured=True), state])
     assert (finding.severity, finding.about, found in finding.found) == (severity, "a (3)", True)
+
+
+def test_an_index_in_parts_is_looked_at_as_one() -> None:
+    """Its bytes add up; a part that is not valid spoils it, and one that is missing leaves none."""
+    divided = collection(stored={"parts": 2, "ann_index": AnnIndex(rows=20_000, index_bytes=40 << 20, parts=2)})
+    each = [hnsw(name=f"embeddings_4_7_hnsw_{part}_of_2", bytes=20 << 20) for part in (1, 2)]
+    whole = index_of(divided, {one.name: one for one in each})
+    assert whole is not None
+    assert (whole.bytes, whole.is_valid) == (40 << 20, True)
+    broken = index_of(divided, {one.name: replace(one, is_valid=one is each[0]) for one in each})
+    assert broken is not None
+    assert not broken.is_valid
+    assert index_of(divided, {each[0].name: each[0]}) is None

@@ -86,6 +86,7 @@ def test_every_command_is_there() -> None:
         "retrieval mcp",
         "retrieval serve",
         "retrieval collections neighbours",
+        "retrieval collections split",
         "retrieval collections index",
         "retrieval feedback",
         "retrieval retrievals",

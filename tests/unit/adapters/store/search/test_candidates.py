@@ -47,6 +47,20 @@ def test_a_walk_of_bits_brings_as_many_rows_as_its_effort_and_ranks_them_all() -
     assert "<~>" not in candidates_statement(replace(bits, path=Path.EXACT)).text
 
 
+def test_a_walk_of_parts_is_one_of_each_with_the_effort_that_each_needs() -> None:
+    """Of each part that it brings the same of, if they are alike; exact searches know of no parts."""
+    whole = replace(REQUEST, legs=(LegName.DENSE,), path=Path.APPROXIMATE, depth=100, effort=30)
+    parts = replace(whole, parts=4)
+    text = candidates_statement(parts).text
+    for part in range(4):
+        assert text.count(f"(hashtextextended(item_id, 0) & 9223372036854775807) %% 4 = {part}") == 1
+    assert "hashtextextended" not in candidates_statement(whole).text
+    assert "hashtextextended" not in candidates_statement(replace(parts, path=Path.EXACT)).text
+    efforts = [settings(one)["hnsw.ef_search"] for one in (whole, parts, replace(parts, effort=40))]
+    assert efforts == ["100", "30", "40"]
+    assert settings(replace(parts, is_quantised=True))["hnsw.ef_search"] == "100"
+
+
 def test_true_and_one_are_different_filters() -> None:
     """Python takes them for equal; a statement that was kept for one is not used for the other."""
     assert "True" in values_of({"flag": True})
