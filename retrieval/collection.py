@@ -448,6 +448,10 @@ class Collection:
 
         return await delete(self._handle, item_ids, version)
 
+    async def remove(self, item_ids: str | Sequence[str], *, version: str | None = None) -> int:
+        """Do the same as ``delete``."""
+        return await self.delete(item_ids, version=version)
+
     @names_told
     async def delete_documents(self, document_ids: Sequence[str]) -> int:
         """Remove documents with all of their chunks; gives how many there were. Else as ``delete``."""
