@@ -66,6 +66,7 @@ class SyncCollection(Mirror[Collection]):
     patch = waiting(Collection.patch)
     change = waiting(Collection.change)
     delete = waiting(Collection.delete)
+    remove = waiting(Collection.remove)
     delete_documents = waiting(Collection.delete_documents)
     get = waiting(Collection.get)
     stored = waiting(Collection.stored)
