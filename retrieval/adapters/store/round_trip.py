@@ -149,7 +149,8 @@ class SessionConnection(psycopg.AsyncConnection[tuple[Any, ...]]):
     def answered(self) -> asyncio.Future[None]:
         """Completed once an answer of the server is there, whole, or the connection is lost."""
         loop = asyncio.get_running_loop()
-        if self._watched is None:
+        if self._watched is None or self._watched[0] is not loop:
+            self.unwatch()
             self._watched = loop, self.pgconn.socket
             loop.add_reader(self.pgconn.socket, self._read)
         self._answered = loop.create_future()

@@ -30,9 +30,8 @@ async def test_it_is_begun_steered_and_looked_at(client: AsyncClient, platform: 
     assert (asked["state"], asked["switching"]) == ("filling", "now")
     await platform.reembedding("docs", "run")
     assert (await client.get(PLACE)).json()["state"] == "switched"
-    assert (await client.post("/v1/collections/docs/search", json={"query": "disk 3"})).json()["hits"][0][
-        "item_id"
-    ] == "i3"
+    found = (await client.post("/v1/collections/docs/search", json={"query": "disk 3"})).json()
+    assert found["hits"][0]["id"] == "i3"
     assert (await client.post(f"{PLACE}/rollback")).json()["state"] == "ready"
     assert (await client.post(f"{PLACE}/abort")).json()["state"] == "removing"
     assert (await client.post(f"{PLACE}/dance")).status_code in {404, 422}
