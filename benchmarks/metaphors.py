@@ -42,7 +42,7 @@ QUARTERS = 4
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """What is measured."""
+    """The measured figures."""
 
     problems: int
     """Of each kind, for moving away."""

@@ -117,7 +117,7 @@ def _quarter(values: list[float], quarter: int) -> list[float]:
 
 
 def targets(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """What was wanted, and what came out."""
+    """The targets, and the results."""
     by_name = {row["policy"]: row for row in rows}
     ours, without = by_name[world.OURS], by_name[world.NO_EXPLORATION]
     return [

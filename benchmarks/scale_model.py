@@ -87,7 +87,7 @@ _RELATIONS = r"""
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What was spent between two looks."""
+    """The seconds that were spent between two looks: processor time of both sides, and the wall clock."""
 
     client_s: float
     server_s: float

@@ -42,9 +42,8 @@ def tracer() -> Tracer | None:
 
 def span(name: str, kind: SpanKind = SpanKind.INTERNAL) -> Traced:
     """A span within the current one, and the current one meanwhile; one that fails names its error's class."""
-    if not _IS_NAMED and getattr(trace, "_TRACER_PROVIDER", trace) is None:
-        return _NOTHING
-    return started(name, kind, None)
+    maker = tracer()
+    return _NOTHING if maker is None else Current(maker.start_span(name, None, kind))
 
 
 def started(name: str, kind: SpanKind, parent: Context | None) -> Traced:

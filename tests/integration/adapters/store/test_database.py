@@ -162,7 +162,7 @@ async def test_calls_one_after_the_other_use_the_same_connection(platform: Platf
 
 
 async def test_a_connection_serves_the_driver_and_statements_sent_together_in_turn(platform: Platform) -> None:
-    """Whoever watches the socket: a transaction of the driver's, an error, statements in a pipeline."""
+    """A transaction of the driver's, an error and statements in a pipeline follow each other."""
     for _ in range(3):
         assert await platform.database.read(None, Compiled("SELECT 1")) == [(1,)]
         with pytest.raises(DatabaseError, match="division by zero"):
