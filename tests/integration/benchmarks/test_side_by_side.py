@@ -73,6 +73,5 @@ def test_the_figures_of_a_week_read_its_month_by_index(server_url: str, tmp_path
     months = [scan for scan in views["unused_items"]["scans"] if "retrievals_2" in scan]
     assert len(months) == 7
     assert all("Index" in scan for scan in months)
-    assert "Index Scan of feedback" in views["feedback"]["scans"]
     assert "Index Scan of arms" in views["usage"]["scans"]
     assert all(row["rows"] == row["analyst"]["rows"] > 0 for row in views.values())
