@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import difflib
 import inspect
+import marshal
 import math
 import random
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
@@ -240,10 +241,43 @@ class CollectionHandle:
 
 
 async def parsed_filter(where: Where | Filter | None, bounds: SearchBounds) -> Filter | None:
-    """The filter of a mapping, within the bounds. Raises ``InvalidFilterError``."""
+    """The filter of a mapping, within the bounds; for the same small mapping the same object.
+
+    Raises ``InvalidFilterError``.
+    """
     if where is None:
         return None
     most = bounds.filter_values
+    key = _written(where, most)
+    if key is None:
+        return await _parsed(where, most)
+    if key not in _PARSED:
+        wanted = await _parsed(where, most)
+        if len(_PARSED) >= _MOST_PARSED:
+            _PARSED.clear()
+        _PARSED[key] = wanted
+    return _PARSED[key]
+
+
+def _written(where: Where | Filter, most: int) -> bytes | None:
+    """The mapping as bytes, equal for equal types, values and order only; None: it is large, or no plain mapping."""
+    if type(where) is not dict or len(where) > _FEW_ENTRIES:
+        return None
+    try:
+        # Version 2 has no references within it, so that equal mappings are equal bytes.
+        written = marshal.dumps((most, where), 2)
+    except ValueError:  # for values that are not of a built-in type
+        return None
+    return written if len(written) <= _FEW_BYTES else None
+
+
+_FEW_ENTRIES, _FEW_BYTES = 8, 1024
+_MOST_PARSED = 1000
+_PARSED: dict[bytes, Filter | None] = {}
+"""Applications filter by the same few values again and again, and a plan is kept by its filter's identity."""
+
+
+async def _parsed(where: Where | Filter, most: int) -> Filter | None:
     asked = mapping_extent(where, most) if isinstance(where, Mapping) else Extent(0, 0)
     is_long = asked.values >= LONG or asked.conditions >= MANY_CONDITIONS
     return await aside(lambda: parse_where(where, most_values=most), is_long=is_long)

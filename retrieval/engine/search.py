@@ -29,7 +29,7 @@ from retrieval.domain.observer import Observer
 from retrieval.domain.records.retrieval_id import uuid7
 from retrieval.domain.records.slate import Placed
 from retrieval.domain.search.diversity import Diversity, PairSimilarities, diversified
-from retrieval.domain.search.filters import extent
+from retrieval.domain.search.filters import extent, is_small
 from retrieval.domain.search.fusion import Candidate, Fused
 from retrieval.domain.search.hit import Hit, SearchResult
 from retrieval.domain.search.profile import MAX_DEPTH, LegName, Profile, leg_of
@@ -179,7 +179,7 @@ _DEEPEST = 50_000
 _UNDECIDED = Decided()
 _ITEM_ID = itemgetter(0)
 
-_MOST_PLANS = 100
+_MOST_PLANS = 200
 
 _FEWER_REWRITES = "rewrites that have no vector were left out: {}"
 
@@ -214,7 +214,7 @@ class Searcher:
     wall_clock: Clock = time.time
     """Seconds since 1970: when a search was."""
     _plans: dict[Hashable, SearchPlan] = field(default_factory=dict)
-    """Plans of searches without a filter, which differ in little but their words: the same come again and again."""
+    """The same plans come again and again: searches differ in their words and vectors, less often in their filters."""
 
     async def search(self, request: SearchRequest, context: Context = Context()) -> SearchResult:
         """The best hits for a request, each explained.
@@ -328,30 +328,32 @@ class Searcher:
         return PlannedSearch(request, plan, queries, self.chance.getrandbits(63), is_recorded, preferred)
 
     def _plan(self, request: SearchRequest, why_no_vector: str | None) -> SearchPlan:
-        self._check(request)
+        check_calibrated(self.collection, request)
         profile = request.profile or self.collection.profile
         key: Hashable = None
-        if request.condition is None and not request.preferred:
+        if not request.preferred:
             asked = (request.limit, request.group_by, bool(request.query), request.vector is None, why_no_vector)
-            key = (id(profile), *asked, bool(request.rewrites), bool(request.entities), bool(request.tags))
+            given = (bool(request.rewrites), bool(request.entities), bool(request.tags))
+            key = (id(profile), id(request.condition), *asked, *given)
             if (kept := self._plans.get(key)) is not None:
                 return kept
+        self._check(request)
         is_final = self.decider is None or not may_decide(self.collection, profile)
         plan = make_plan(self.collection, request, why_no_vector, is_final=is_final)
-        if key is not None:
+        if key is not None and is_small(request.condition):
             if len(self._plans) >= _MOST_PLANS:
                 self._plans.clear()
-            self._plans[key] = plan  # which holds the profile: no other one gets its identity
+            self._plans[key] = plan  # which holds profile and filter: no others get their identity
         return plan
 
     def _planned_preferred(
         self, narrowed: SearchRequest, why_no_vector: str | None, plan: SearchPlan
     ) -> CandidateRequest:
+        check_calibrated(self.collection, narrowed)
         self._check(narrowed)
         return plan_preferred(self.collection, narrowed, why_no_vector, plan)
 
     def _check(self, request: SearchRequest) -> None:
-        check_calibrated(self.collection, request)
         if request.condition is None and request.group_by is None:
             return
         if self.collection.documents:  # of an empty collection no field is known yet, and every filter finds nothing

@@ -242,6 +242,15 @@ def extent(wanted: Filter) -> Extent:
             return Extent(1, 1)
 
 
+def is_small(wanted: Filter | None) -> bool:
+    """Whether what was prepared for a filter may be kept: many of its size need little memory."""
+    return wanted is None or max(extent(wanted)) <= _SMALL
+
+
+_SMALL = 50
+"""The most conditions, and the most values, of a small filter."""
+
+
 def _check_extent(found: Extent, most_values: int | None) -> None:
     if found.conditions > MAX_CONDITIONS:
         raise InvalidFilterError(

@@ -85,14 +85,15 @@ def refined(
     a ranking by likeness where no candidate stands out.
     """
     found = {leg: list(candidates) for leg, candidates in rankings.items()}
-    own = [item_id for item_id in fused_ids(rankings, weights, fusion) if item_id in vectors.places]
-    pool = {candidate.item_id for candidates in rankings.values() for candidate in candidates[:depth]}
-    if not pool.intersection(own):
+    places = vectors.places
+    own = [item_id for item_id in fused_ids(rankings, weights, fusion) if item_id in places]
+    pool = {candidate.item_id for candidates in rankings.values() for candidate in candidates[:depth]}.intersection(own)
+    if not pool:
         return found
-    values = likenesses(vectors.of_items(own), [item_id in pool for item_id in own])
+    values = likenesses(vectors.rows, [places[item_id] for item_id in pool], places[own[0]])
     if not values:
         return found
-    opposites, item_ids = zip(*sorted(zip(map(neg, values), own, strict=True)), strict=True)
+    opposites, item_ids = zip(*sorted((-values[places[item_id]], item_id) for item_id in own), strict=True)
     alike = map(_candidate, zip(repeat(REFINING), item_ids, count(1), map(neg, opposites), strict=False))
     return {**found, REFINING: list(alike)}
 

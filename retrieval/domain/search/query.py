@@ -44,6 +44,8 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE,
 )
+_SIGN = re.compile(r'["“„「*]|(?<!\S)-')
+"""The first character of whatever is more than words."""
 _AFTER_A_WORD = re.compile(r"(?<!\W)\W+\Z")
 _WORD = re.compile(r"[^\W_]")
 
@@ -64,6 +66,8 @@ class ParsedQuery:
 
 def parse_query(text: str, *, needs_words: bool = True) -> ParsedQuery:
     """Read a query. Raises ``EmptyQueryError`` if it needs words and has exclusions only."""
+    if _SIGN.search(text) is None:
+        return ParsedQuery(text.strip())
     words: list[str] = []
     phrases: list[str] = []
     excluded: list[str] = []

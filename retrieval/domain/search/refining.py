@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -65,24 +66,28 @@ class Refining:
         return self.share == 0
 
 
-def likenesses(rows: NDArray[np.float32], is_in_pool: Sequence[bool]) -> list[float]:
-    """The likeness of each candidate to the first, from 0 (opposite) over 0.5 (unrelated) to 1 (the first itself).
+def likenesses(rows: NDArray[np.float32], pool: Sequence[int], best: int) -> list[float]:
+    """The likeness of each row to the best one, from 0 (opposite) over 0.5 (unrelated) to 1 (the best itself).
 
-    ``rows`` are their vectors, shape (n, dimensions). (1 + cos(v - m, v₁ - m)) / 2 with v₁ the first candidate's vector
-    and m the mean of the pool's: what they have in common tells nothing. This is Rocchio's feedback (The SMART
-    Retrieval System, 1971) with the best hit for the relevant and the pool for the other documents. Empty where the
-    first lies in the middle of the pool.
+    ``rows``: vectors, shape (n, dimensions); ``pool`` and ``best``: places in them. (1 + cos(v - m, b - m)) / 2 with b
+    the best vector and m the mean of the pool's: what they have in common tells nothing. This is Rocchio's feedback
+    (The SMART Retrieval System, 1971) with the best hit for the relevant and the pool for the other documents. Empty
+    where the best lies in the middle of the pool.
     """
-    pool = np.array(is_in_pool, dtype=np.float32)
-    apart = rows - pool @ rows / pool.sum()
-    lengths = np.sqrt(np.einsum("ij,ij->i", apart, apart))
-    if lengths[0] < _NO_DIRECTION:
+    shares = np.zeros(len(rows), dtype=np.float32)
+    shares[pool] = 1 / len(pool)
+    apart = rows - shares @ rows
+    lengths = [math.sqrt(square) for square in np.vecdot(apart, apart).tolist()]
+    if lengths[best] < _NO_DIRECTION:
         return []
-    is_apart = lengths >= _NO_DIRECTION
-    cosines = np.where(is_apart, apart @ apart[0], 0.0) / np.where(is_apart, lengths * lengths[0], 1.0)
-    steps = np.rint((1.0 + cosines.clip(-1.0, 1.0)) * (_STEPS / 2)).astype(int)
-    steps[0] = _STEPS
-    return [step / _STEPS for step in steps.tolist()]
+    # Numbers of Python: for some fifty of them each call of NumPy costs more than all of the arithmetic.
+    products = zip(np.vecdot(apart, apart[best]).tolist(), lengths, strict=True)
+    cosines = [
+        min(max(product / (length * lengths[best]), -1.0), 1.0) if length >= _NO_DIRECTION else 0.0
+        for product, length in products
+    ]
+    cosines[best] = 1.0
+    return [round((1.0 + cosine) * (_STEPS / 2)) / _STEPS for cosine in cosines]
 
 
 def in_steps(values: Iterable[float | None]) -> list[int]:

@@ -346,7 +346,7 @@ async def read_hit_rows(
 
     ``settings``: those of the search that found them, so that none has to change in between.
     """
-    statement = _READ_HITS.bind(collection_id=collection_id, item_ids=list(item_ids))
+    statement = _READ_HITS.bind(collection_id=collection_id, item_ids=texts(item_ids))
     return {row[0]: row[1:] for row in await database.read(tenant_id, statement, settings)}
 
 

@@ -38,7 +38,7 @@ from retrieval.adapters.store.search.standing import LEFT_OUT, STANDING_LEGS, si
 from retrieval.adapters.store.search.statement_parts import Matches, literal, matches_of, materialized, named
 from retrieval.adapters.store.search.tag_and_rating_legs import rated_leg, tag_values, tagged_leg
 from retrieval.adapters.store.tables import collections, items
-from retrieval.domain.search.filters import Filter, extent
+from retrieval.domain.search.filters import Filter, extent, is_small
 from retrieval.domain.search.fusion import Candidate
 from retrieval.domain.search.hit import Path
 from retrieval.domain.search.profile import LegName
@@ -114,10 +114,9 @@ async def find_candidates_of_each(
 
 
 async def _find(database: Database, tenant_id: int, request: CandidateRequest, queries: Sequence[Query]) -> list[Found]:
-    if _is_large(request.condition):
-        ready = await aside(partial(_ready, request), is_long=True)
-    else:
-        ready = _ready(request)
+    ready = _READY.get(id(request))
+    if ready is None or ready.request is not request:
+        ready = await aside(partial(_made_ready, request), is_long=_is_large(request.condition))
     answers = await database.read_each(tenant_id, [ready.bound(query) for query in queries], ready.settings)
     if len(answers) == 1 and len(answers[0]) < LONG:
         return [found(answers[0], request)]
@@ -167,10 +166,7 @@ _READY: dict[int, _Ready] = {}
 """By the identity of the request, which is held there: a collection's plans bring the same ones again and again."""
 
 
-def _ready(request: CandidateRequest) -> _Ready:
-    known = _READY.get(id(request))
-    if known is not None and known.request is request:
-        return known
+def _made_ready(request: CandidateRequest) -> _Ready:
     statement = candidates_statement(request)
     values = {
         **statement.parameters,
@@ -188,7 +184,7 @@ def _ready(request: CandidateRequest) -> _Ready:
         keep=request.documents.bit_length() // 2,
         goes_by_question=request.standing is None and _BY_QUESTION.issuperset(request.legs),
     )
-    if request.condition is None:
+    if is_small(request.condition):
         if len(_READY) >= _MOST_READY:
             _READY.clear()
         _READY[id(request)] = made
@@ -197,7 +193,7 @@ def _ready(request: CandidateRequest) -> _Ready:
 
 def bound(request: CandidateRequest, query: Query) -> Compiled:
     """The request's statement with the query's values."""
-    return _ready(request).bound(query)
+    return _made_ready(request).bound(query)
 
 
 def _values(request: CandidateRequest, query: Query) -> dict[str, Any]:

@@ -39,7 +39,8 @@ def vectors(**each: Any) -> PoolVectors:
 
 def alike(*each: list[float], pool: list[bool] | None = None) -> list[float]:
     """How like the first they are, all of the pool unless it says otherwise."""
-    return likenesses(np.array(each, dtype=np.float32), pool or [True] * len(each))
+    places = [place for place in range(len(each)) if pool is None or pool[place]]
+    return likenesses(np.array(each, dtype=np.float32), places, 0)
 
 
 def test_the_formula_by_hand() -> None:
