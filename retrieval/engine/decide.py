@@ -23,7 +23,7 @@ from retrieval.domain.learning.context import Context
 from retrieval.domain.records.slate import Placed
 from retrieval.domain.search.fusion import Fused
 from retrieval.domain.search.profile import Profile
-from retrieval.domain.search.profile_parts import Combination, Exploration
+from retrieval.domain.search.profile_parts import Exploration
 from retrieval.engine.ranking import leg_features, relevances
 from retrieval.engine.record import Decided
 
@@ -45,9 +45,6 @@ from retrieval.domain.search.profile_parts import Learned
 
 if TYPE_CHECKING:
     from retrieval.learning.learned_model import LearnedModel
-
-POOL = 100
-"""The least number of candidates that are reordered by what was learned."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,14 +138,6 @@ class Decider:
 def may_decide(collection: StoredCollection, profile: Profile) -> bool:
     """True if more candidates than the hits of a search have to be read."""
     return not profile.exploration.is_off or (collection.model_version > 0 and not profile.learned.is_off)
-
-
-def pool_of(profile: Profile) -> int:
-    """The number of candidates that are reordered by what was learned: with a sum, all that a deeper profile asks for.
-
-    A sum may make any of them the best, so with fewer the first places would change with the limit.
-    """
-    return max(POOL, profile.depth if profile.learned.combination is Combination.SUM else 0)
 
 
 def slate(

@@ -29,6 +29,7 @@ from retrieval.domain.items.embedding import EmbeddingSpace
 from retrieval.domain.search.filters import Filter
 from retrieval.domain.search.hit import Path
 from retrieval.domain.search.profile import MAX_DEPTH, Fusion, FusionKind, LegName, Profile
+from retrieval.domain.search.profile_parts import Combination
 from retrieval.domain.search.refining import Refining
 from retrieval.domain.search.signals import (
     BaseRelevance,
@@ -242,6 +243,12 @@ class SearchPlan:
     request: CandidateRequest
     profile: Profile
     notes: tuple[str, ...]
+    is_final: bool = True
+    """Whether relevance alone makes the order: nothing learned and no exploration changes it."""
+    is_diverse: bool = False
+    """Whether near-duplicates among the candidates are passed over."""
+    pool: int = 0
+    """The number of candidates that are kept for a closer look."""
 
 
 SCORED_BOTH_WAYS = frozenset({LegName.DENSE, LegName.LEXICAL})
@@ -253,8 +260,8 @@ def make_plan(
 ) -> SearchPlan:
     """Choose the legs that can run and the way of the dense one.
 
-    ``why_no_vector``: None when there is a query vector. ``is_final``: whether relevance alone makes the order. Raises
-    ``InvalidRequestError`` when no leg of the profile can run.
+    ``why_no_vector``: None when there is a query vector. ``is_final``: as in the plan. Raises ``InvalidRequestError``
+    when no leg of the profile can run.
     """
     profile = request.profile or collection.profile
     legs, notes = _legs(profile, request, why_no_vector)
@@ -297,7 +304,35 @@ def make_plan(
         ),
         profile=profile,
         notes=notes,
+        is_final=is_final,
+        is_diverse=not profile.diversity.is_off,
+        pool=_pool(profile, request.limit, is_final=is_final),
     )
+
+
+_POOL_OF_A_HIT = 4
+"""Candidates for each hit wanted, from which diverse ones are chosen."""
+
+_LARGEST_POOL = 300
+
+
+def diverse_pool(limit: int) -> int:
+    """The number of candidates from which so many diverse ones are chosen."""
+    return max(limit, min(_POOL_OF_A_HIT * limit, _LARGEST_POOL))
+
+
+_LEARNED_POOL = 100
+"""The least number of candidates that are reordered by what was learned."""
+
+
+def _pool(profile: Profile, limit: int, *, is_final: bool) -> int:
+    pool = limit
+    if profile.rerank is not None:
+        pool = max(limit if profile.diversity.is_off else diverse_pool(limit), profile.rerank.candidates)
+    if is_final:
+        return pool
+    # A sum may make any candidate the best: with fewer than a deeper profile asks for, the order would go by the limit.
+    return max(pool, _LEARNED_POOL, profile.depth if profile.learned.combination is Combination.SUM else 0)
 
 
 def plan_preferred(

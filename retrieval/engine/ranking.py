@@ -86,7 +86,7 @@ _ROUNDING = 1e-12
 
 def with_refining(found: Found, profile: Profile) -> Found:
     """The candidates with their ranking by likeness, where the profile refines and several rankings are fused."""
-    if profile.refining.is_off or len(found.rankings) < _SEVERAL or not found.vectors.places:
+    if not found.vectors.places or len(found.rankings) < _SEVERAL or profile.refining.is_off:
         return found
     weights = profile.weights_of(found.rankings)
     return replace(found, rankings=refined(found.rankings, weights, profile.fusion, profile.depth, found.vectors))

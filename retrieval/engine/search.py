@@ -36,8 +36,8 @@ from retrieval.domain.search.profile import MAX_DEPTH, LegName, Profile, leg_of
 from retrieval.domain.search.profile_parts import Exploration, Recording
 from retrieval.domain.search.reranking import Rerank, Reranking, Scored, text_for_reranker
 from retrieval.domain.search.synonyms import with_synonyms
-from retrieval.engine.decide import Decider, Decision, Undecided, may_decide, moment, pool_of, slate
-from retrieval.engine.plan import SCORED_BOTH_WAYS, SearchPlan, account, make_plan, plan_preferred
+from retrieval.engine.decide import Decider, Decision, Undecided, may_decide, moment, slate
+from retrieval.engine.plan import SCORED_BOTH_WAYS, SearchPlan, account, diverse_pool, make_plan, plan_preferred
 from retrieval.engine.ranking import (
     Columns,
     best_of_groups,
@@ -166,11 +166,6 @@ def tell_candidates(traced: Span, asked: Sequence[PlannedSearch], each: Sequence
 
 _DEEPER = 4
 """The factor by which more candidates are fetched when groups or near-duplicates leave too few."""
-
-_POOL = 4
-"""Candidates for each hit wanted, from which diverse ones are chosen."""
-
-_LARGEST_POOL = 300
 
 _DEEPEST = 50_000
 """The most candidates a leg is asked for when groups leave too few: of one with more items the page may be short."""
@@ -404,7 +399,7 @@ class Searcher:
     async def _ranked(self, one: PlannedSearch, found: Found, is_long: bool) -> RankedSearch:  # noqa: FBT001 - of one call
         """The hits to be, best first; the legs go deeper until there are enough, or no more candidates."""
         requests, profile, limit = one.requests, one.plan.profile, one.request.limit
-        is_diverse, pool = not profile.diversity.is_off, self._pool_size(one)
+        is_diverse, pool = one.plan.is_diverse, one.plan.pool
         # Signals are told of every candidate, one by one.
         deepest = MAX_DEPTH if is_diverse or profile.signals else _DEEPEST
         # What will not be passed over need not be ranked further than it is shown.
@@ -451,23 +446,14 @@ class Searcher:
             return Scored(note=_NO_RERANKER if self.reranker is None else _NO_WORDS)
         return await self.reranker.scored(rerank, one.request.query, texts)
 
-    def _pool_size(self, one: PlannedSearch) -> int:
-        """The number of candidates that are kept for a closer look."""
-        profile, least = one.plan.profile, one.request.limit
-        if profile.rerank is not None:
-            wanted = least if profile.diversity.is_off else min(_POOL * least, _LARGEST_POOL)
-            least = max(least, wanted, profile.rerank.candidates)
-        if self.decider is None or not may_decide(self.collection, profile):
-            return least
-        return max(least, pool_of(profile))
-
     async def _finals(
         self, asked: Sequence[PlannedSearch], rankings: Sequence[RankedSearch], context: Context
     ) -> list[Final]:
         """The hits to be, after what was learned and what is explored."""
         has_clusters = self.collection.clustered_at is not None
         if self.decider is None or not (
-            has_clusters or any(may_decide(self.collection, search.profile) for search in asked)
+            has_clusters
+            or any(not search.plan.is_final and may_decide(self.collection, search.profile) for search in asked)
         ):
             return [_as_ranked(ranked) for ranked in rankings]
         undecided = [
@@ -637,7 +623,7 @@ def _diverse(wanted: Diversity, found: Found, ranked: Sequence[Fused], limit: in
     """The best that are not alike; of a larger pool where near-duplicates leave too few."""
     if wanted.is_off or not found.vectors.places:
         return list(ranked[:limit])
-    shown = _diverse_of(wanted, found, ranked[: max(limit, min(_POOL * limit, _LARGEST_POOL))], limit)
+    shown = _diverse_of(wanted, found, ranked[: diverse_pool(limit)], limit)
     if len(shown) < limit < len(ranked):
         shown = _diverse_of(wanted, found, ranked[:MAX_DEPTH], limit)
     return shown
@@ -672,7 +658,7 @@ def _is_exhausted(one: PlannedSearch, found: Found, depth: int) -> bool:
         and max(map(len, legs.values()), default=0) >= one.request.limit
         and one.request.group_by is None
     ):
-        return one.plan.profile.diversity.is_off or is_through
+        return not one.plan.is_diverse or is_through
     return is_through
 
 

@@ -45,7 +45,7 @@ class translated:  # noqa: N801 - used as a function, in a with
             return
         if self._url and not is_readable(self._url):
             raise wrong_url() from None
-        raise _translation(cause, self._url) from error
+        raise translation(cause, self._url) from error
 
 
 def _of_driver(error: BaseException) -> psycopg.Error | None:
@@ -97,7 +97,8 @@ _FOR_A_STANDBY = (
 )
 
 
-def _translation(error: psycopg.Error, url: str) -> RetrievalError:
+def translation(error: psycopg.Error, url: str) -> RetrievalError:
+    """The platform's error for the driver's; the URL, which can be read, names the server."""
     first_line = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
     match error:
         case TooManyRequests():

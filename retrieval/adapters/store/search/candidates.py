@@ -217,6 +217,9 @@ def settings(request: CandidateRequest) -> Mapping[str, str]:
     Without a filter no value changes the plan, nor where facets answer it: to plan each time would take as long as to
     search.
     """
+    known = _READY.get(id(request))
+    if known is not None and known.request is request:
+        return known.settings
     dense = dense_settings(request) if LegName.DENSE in request.legs else {}
     planned_once = {"plan_cache_mode": "force_generic_plan"} if _has_one_plan(request) else {}
     return {**ordered_settings(request), **dense, **planned_once}
