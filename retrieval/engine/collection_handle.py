@@ -8,7 +8,7 @@ import inspect
 import marshal
 import math
 import random
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -260,18 +260,28 @@ async def parsed_filter(where: Where | Filter | None, bounds: SearchBounds) -> F
 
 
 def _written(where: Where | Filter, most: int) -> bytes | None:
-    """The mapping as bytes, equal for equal types, values and order only; None: it is large, or no plain mapping."""
-    if type(where) is not dict or len(where) > _FEW_ENTRIES:
+    """The mapping as bytes, equal for equal types, values and order only; None where it is not small and plain."""
+    if type(where) is not dict or not _is_few(where.values()):
         return None
     try:
         # Version 2 has no references within it, so that equal mappings are equal bytes.
         written = marshal.dumps((most, where), 2)
-    except ValueError:  # for values that are not of a built-in type
+    except ValueError:  # for a key of another type
         return None
     return written if len(written) <= _FEW_BYTES else None
 
 
-_FEW_ENTRIES, _FEW_BYTES = 8, 1024
+def _is_few(values: Collection[object], depth: int = 2) -> bool:
+    return len(values) <= _FEW and all(
+        type(value) in _PLAIN
+        or (depth > 0 and type(value) is list and _is_few(value, depth - 1))
+        or (depth > 0 and type(value) is dict and _is_few(value.values(), depth - 1))
+        for value in values
+    )
+
+
+_FEW, _FEW_BYTES = 8, 1024
+_PLAIN = frozenset({str, int, float, bool, type(None)})
 _MOST_PARSED = 1000
 _PARSED: dict[bytes, Filter | None] = {}
 """Applications filter by the same few values again and again, and a plan is kept by its filter's identity."""
