@@ -199,8 +199,27 @@ async def test_any_run_embeds_what_an_earlier_one_left(
     embedder.down = True
     await collection.ingest(read_items(written(file, map(line, range(300)))))
     embedder.down = False
-    report = await collection.ingest(read_items(written(file, [line(1000)])))
+    told: list[tuple[int, int]] = []
+    report = await collection.ingest(
+        read_items(written(file, [line(1000)])),
+        progress=lambda so_far, _: told.append((so_far.read, so_far.items.embedded)),
+    )
     assert report.items.embedded == 301
+    assert told == [
+        (0, 0),
+        (1, 1),
+        (1, 1),
+        (1, 17),
+        (1, 49),
+        (1, 113),
+        (1, 129),
+        (1, 145),
+        (1, 177),
+        (1, 241),
+        (1, 257),
+        (1, 273),
+        (1, 301),
+    ]
     assert (await collection.info()).pending == 0
 
 

@@ -282,7 +282,7 @@ async def _ingest(
         def follow(report: IngestReport, offset: int) -> None:
             nonlocal stored
             stored = report
-            update(Step(offset, source.total_bytes, report.read))
+            update(Step(offset, source.total_bytes, report.read, vectors=report.items.embedded))
 
         try:
             return await collection.ingest(
