@@ -59,16 +59,15 @@ class WithoutText:
         """The beginning of a message: how many of the items have no text."""
         return f"{self.number} of {items} {'item has' if items == 1 else 'items have'} no text"
 
-
-def without_text_notes(items: Iterable[Item]) -> tuple[str, ...]:
-    """Notes on items that a program adds; empty where each has a title or a text."""
-    every = list(items)
-    found = WithoutText.among(every)
-    if not found.number:
-        return ()
-    likely = found.likely_text
-    advice = f"if {likely!r:.80} holds it, call that 'text'" if likely else "an item's 'title' and 'text' are searched"
-    return (f"{found.told(len(every))}; {advice}",)
+    def notes(self, items: int) -> tuple[str, ...]:
+        """Notes for a program that adds so many items; empty where each has a title or a text."""
+        if not self.number:
+            return ()
+        likely = self.likely_text
+        advice = (
+            f"if {likely!r:.80} holds it, call that 'text'" if likely else "an item's 'title' and 'text' are searched"
+        )
+        return (f"{self.told(items)}; {advice}",)
 
 
 _log = logging.getLogger(__name__)
