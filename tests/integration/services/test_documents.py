@@ -201,7 +201,7 @@ async def test_a_folder_that_moved_is_known_by_its_name(
 
     assert (report.changed, report.removed, embedder.texts) == (5, 1, [])
     assert (await docs.ingest_documents(moved, name="handbook")).unchanged == 5
-    assert (await docs.info()).documents == 5
+    assert (await docs.info()).items == 5
 
 
 async def test_pruning_leaves_documents_that_a_program_added(docs: Collection, handbook: Path) -> None:
@@ -248,7 +248,7 @@ async def test_an_emptied_document_has_no_chunks(docs: Collection, handbook: Pat
     report = await docs.ingest_documents(handbook)
 
     assert report.empty == ("handbook/backups.md", "handbook/team/empty.md")
-    assert (await docs.info()).documents == 5
+    assert (await docs.info()).items == 5
 
 
 async def test_a_document_whose_storing_broke_off_is_stored_again(docs: Collection, tmp_path: Path) -> None:

