@@ -358,7 +358,8 @@ def test_one_leg_can_answer_alone(notes: Program) -> None:
 
 
 def test_collections_are_listed(notes: Program) -> None:
-    """With size, space, language and profile; of this tenant only."""
+    """With size, space, language and profile; of this tenant only; by ``list`` too, as in other groups of commands."""
+    assert notes.json("collections") == notes.json("collections", "list")
     assert notes.json("collections") == [
         {
             "name": "notes",

@@ -61,8 +61,13 @@ def collections(context: typer.Context, *, as_json: Json = False) -> None:
 
     Pending items wait for their vectors; searches by words find them already. Ingest them again to embed them.
     """
-    if context.invoked_subcommand is not None:
-        return
+    if context.invoked_subcommand is None:
+        list_collections(context, as_json=as_json)
+
+
+@app.command("list", hidden=True)
+def list_collections(context: typer.Context, *, as_json: Json = False) -> None:
+    """List the collections, as ``retrieval collections`` does: other groups of commands have a ``list``."""
 
     async def work(platform: Platform) -> list[CollectionInfo]:
         return [await found.info() for found in await platform.collections()]
