@@ -23,7 +23,6 @@ from rich.progress import (
     TaskID,
     TaskProgressColumn,
     TextColumn,
-    TimeRemainingColumn,
 )
 from rich.table import Table
 from rich.text import Text
@@ -203,11 +202,8 @@ def _bar(terminal: Console, noun: str) -> Progress:
         BarColumn(bar_width=12),
         TaskProgressColumn(),
         _CountColumn(noun),
-        TimeRemainingColumn(compact=True),
         console=terminal,
         transient=True,
-        # Steps may be many seconds apart, where a batch has to be embedded.
-        speed_estimate_period=120,
     )
 
 
@@ -219,14 +215,15 @@ def _advance(bar: Progress, task: TaskID, title: str, step: Step) -> None:
 
 
 class _CountColumn(ProgressColumn):
-    """The counts of the step, and how fast they rise."""
+    """The counts of the step, how fast they rise, and the time left."""
 
     def __init__(self, noun: str) -> None:
         super().__init__()
         self._noun = noun
 
     def render(self, task: Task) -> Text:
-        return Text(counts(task.fields["step"], self._noun, task.elapsed or 0))
+        step, seconds = task.fields["step"], task.elapsed or 0
+        return Text("  ".join(filter(None, [counts(step, self._noun, seconds), time_left(step, seconds)])))
 
 
 class _Lines:
@@ -240,6 +237,8 @@ class _Lines:
         self._step = Step(0, None, 0)
 
     def update(self, step: Step) -> None:
+        if step.stage != self._step.stage:
+            self._started = self._clock()
         self._step = step
 
     def line(self) -> str:

@@ -22,14 +22,20 @@ def test_a_terminal_gets_a_bar_with_count_and_rate() -> None:
     assert "50 queries" in out.getvalue()
 
 
-def test_a_terminal_shows_items_and_vectors_before_the_first_is_done() -> None:
+@pytest.mark.parametrize(
+    ("step", "shown"),
+    [
+        (Step(0, 100, 0, vectors=0), "0 items, 0 vectors"),
+        (Step(1, 10**9, 16, vectors=16), "min left"),
+    ],
+)
+def test_a_terminal_shows_items_vectors_and_the_time_left_from_the_first_second(step: Step, shown: str) -> None:
     """So that nobody waits before an empty screen."""
     out = io.StringIO()
-    with progress(
-        "ingest tickets", "item", to=Console(file=out, force_terminal=True, width=120, color_system=None)
-    ) as go:
-        go(Step(0, 100, 0, vectors=0))
-    assert "0 items, 0 vectors" in out.getvalue()
+    terminal = Console(file=out, force_terminal=True, width=120, color_system=None)
+    with progress("ingest tickets", "item", to=terminal) as update:
+        update(step)
+    assert shown in out.getvalue()
 
 
 def test_elsewhere_lines_come_whether_or_not_there_is_news() -> None:
