@@ -47,7 +47,7 @@ def spread(values: list[float]) -> Figures:
 async def filled(platform: Platform, data: Path, size: int) -> tuple[Collection, float]:
     """A collection of that size, and the seconds that storing it took (0 where it was there)."""
     collection = await platform.collection(f"lexical {size}", space=None)
-    if (await collection.info()).documents >= size:
+    if (await collection.info()).items >= size:
         return collection, 0.0
     started = time.perf_counter()
     texts = enumerate(documents(data, size))

@@ -138,7 +138,7 @@ async def measure(platform: Platform, data: Path, task: Task, most: int, chunkin
     return {
         "abstracts": len(items),
         "cut": added.cut,
-        "chunks": {way: (await made[way][0].info()).documents for way in made},
+        "chunks": {way: (await made[way][0].info()).items for way in made},
         **report.as_dict(),
     }
 

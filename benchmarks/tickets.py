@@ -222,7 +222,7 @@ async def report(data: Path) -> str:
             runs["vector", asked] = await by_vector(platform, queries, text)
             runs["words and vector", asked] = await by_both(collection, queries, text)
             near[asked] = await nearest(collection, queries, text)
-        documents = (await collection.info()).documents
+        documents = (await collection.info()).items
     counted = {(top_k, asked): by_candidates(near[asked], queries, top_k) for top_k in WANTED for asked in QUESTIONS}
     return ABOUT.format(
         documents=documents,

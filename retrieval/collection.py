@@ -351,7 +351,8 @@ class Collection:
         """Store a stream of lines, which ``retrieval.read_items`` makes of a file; see ``retrieval.services.ingest``.
 
         ``rejected`` is called with each line that holds no item; without it such a line raises ``BadLineError``.
-        ``prune`` archives the items that the stream does not have. ``progress`` is called after each batch.
+        ``prune`` archives the items that the stream does not have. ``progress`` is called at first, after each
+        batch, and while vectors are made.
         """
         from retrieval.services.items import ingest
 

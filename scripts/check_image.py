@@ -268,7 +268,7 @@ def use(url: str, mcp_url: str, key: str, mcp_token: str) -> None:
     items = [{"id": "disk", "text": "The disk is full."}, {"id": "login", "text": "The certificate has expired."}]
     expect("items are stored", asked(f"{url}/v1/collections/notes/items", {"items": items}, **access)[0], 200)
     found = asked(f"{url}/v1/collections/notes/search", {"query": "expired certificate"}, **access)[1]
-    expect("the best hit", json.loads(found)["hits"][0]["item_id"], "login")
+    expect("the best hit", json.loads(found)["hits"][0]["id"], "login")
     judged = {"retrieval_id": json.loads(found)["retrieval_id"], "item_id": "login", "helpful": True}
     expect("it is judged", asked(f"{url}/v1/feedback", judged, **access)[0], 200)
     lines = b'{"id": "s-1", "text": "One of a stream."}\n' * 2

@@ -151,7 +151,7 @@ def info_of(stored: StoredCollection, pending: int) -> CollectionInfo:
     """The collection at a glance, with so many items that wait for their vector."""
     return CollectionInfo(
         name=stored.name,
-        documents=stored.documents,
+        items=stored.documents,
         pending=pending,
         space=stored.space.space.name if stored.space else None,
         text_search_config=stored.text_search_config,

@@ -22,6 +22,7 @@ from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.items.items import read_hit_rows
 from retrieval.adapters.store.search.candidate_request import CandidateRequest, Query
 from retrieval.adapters.store.search.candidates import Found, find_candidates_of_each, settings
+from retrieval.adapters.store.search.vectors import pending_among
 from retrieval.adapters.tracing import span
 from retrieval.domain.items.embedding import Vector
 from retrieval.domain.learning.context import Context
@@ -123,6 +124,8 @@ class Final:
     """The probability that it is relevant by item id, where it is told."""
     why_none: tuple[str, ...] = ()
     """The reasons why none of the items found is shown."""
+    waiting: int = 0
+    """The number of candidates that words brought, and that wait for their vector."""
 
 
 def tell_search(traced: Span, tenant_id: int, collection: StoredCollection, results: Sequence[SearchResult]) -> None:
@@ -183,7 +186,10 @@ _NO_WORDS = "the search has no words"
 _NO_RERANKER = "there is no reranker; set RETRIEVAL_RERANKER"
 
 NOT_RECORDED = "the search was not recorded; retrieval status says how many were not, and why"
-_WITHOUT_VECTOR = "{} of {} hits wait for their vector and were found by words alone; retrieval jobs run embed makes it"
+_WITHOUT_VECTOR = (
+    "some items have no vector yet, {} of the best candidates among them: words alone find them; make the vectors "
+    "with: retrieval jobs run embed --collection {}"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -210,6 +216,8 @@ class Searcher:
     """Seconds since 1970: when a search was."""
     _plans: dict[Hashable, SearchPlan] = field(default_factory=dict)
     """The same plans come again and again: searches differ in their words and vectors, less often in their filters."""
+    _looked: list[int] = field(default_factory=list)
+    """The space, once a look found no candidate that waits for its vector in this state of the collection."""
 
     async def search(self, request: SearchRequest, context: Context = Context()) -> SearchResult:
         """The best hits for a request, each explained.
@@ -262,6 +270,7 @@ class Searcher:
             finals = await self._finals(asked, rankings, context)
             finals = [self._sure(*one) for one in zip(asked, finals, strict=True)]
             stages.begin("retrieval.items", "items")
+            finals = [await self._with_waiting(*one) for one in zip(asked, finals, strict=True)]
             columns = await self._columns(asked, finals)
             stages.begin("retrieval.record")
             timings = stages.timings()
@@ -479,6 +488,22 @@ class Searcher:
         kept = shown if places is None else [shown[place] for place in places]
         return Final(final.ranked, final.slate, final.decided, kept, relevance, why_none)
 
+    async def _with_waiting(self, one: PlannedSearch, final: Final) -> Final:
+        """The hits to be, and how many candidates of the lexical leg have no vector, where the dense leg ran."""
+        request, rankings, space = one.plan.request, final.ranked.found.rankings, self.collection.space
+        # Without both scores a candidate may just be far from the question: it is looked up, until a look was in vain.
+        looks_up = not request.with_both_scores
+        if space is None or not SCORED_BOTH_WAYS.issubset(request.legs) or (looks_up and self._looked):
+            return final
+        dense = {candidate.item_id for candidate in rankings[LegName.DENSE]}
+        missing = [candidate.item_id for candidate in rankings[LegName.LEXICAL] if candidate.item_id not in dense]
+        if missing and looks_up:
+            where = (self.database, self.tenant_id, self.collection.collection_id, space)
+            missing = list(await pending_among(*where, missing))
+            if not missing:
+                self._looked.append(space.space_id)
+        return replace(final, waiting=len(missing)) if missing else final
+
     async def _columns(self, asked: Sequence[PlannedSearch], finals: Sequence[Final]) -> Columns:
         """The columns of all hits; read once for all of them, unless they came with the candidates."""
         columns: dict[str, tuple[Any, ...]] = {}
@@ -566,13 +591,11 @@ class Searcher:
     ) -> SearchResult:
         weighed, why = account(self.collection, first, is_filtered=one.request.condition is not None)
         is_missed = is_kept is False and one.plan.profile.recording.wait
-        # Where every candidate was to get both scores, one without a dense score has no vector.
-        waiting = _without_dense(shown) if one.plan.request.with_both_scores else 0
         notes = one.plan.notes
         if is_missed:
             notes = (*notes, NOT_RECORDED)
-        if waiting:
-            notes = (*notes, _WITHOUT_VECTOR.format(waiting, len(shown)))
+        if final.waiting:
+            notes = (*notes, _WITHOUT_VECTOR.format(final.waiting, self.collection.name))
         return SearchResult(
             hits=shown,
             path=first.path,
@@ -584,10 +607,6 @@ class Searcher:
             timings_ms=one.timings_ms,
             retrieval_id=one.retrieval_id if is_kept else None,
         )
-
-
-def _without_dense(shown: Sequence[Hit]) -> int:
-    return sum("dense" not in [part[0] for part in hit.explanation.contributions] for hit in shown)
 
 
 def _after_reranking(

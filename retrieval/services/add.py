@@ -145,8 +145,8 @@ class Writer:
     """Whether the embedder is asked at all; if not, every new text is left pending."""
     goes_on: bool = False
     """Whether its writes are parts of a larger write, which brings the statistics up to date at its end."""
-    on_embedded: Callable[[int], None] | None = None
-    """Called after each part with the number of texts that were embedded or refused."""
+    on_embedded: Callable[[AddReport], None] | None = None
+    """Called with the report of each part that was embedded or refused."""
 
     async def add(self, batch: Sequence[Item], vectors: Vectors | None = None) -> AddReport:
         """Store the items that are new or changed; embed them and those that an earlier call left pending.
@@ -265,7 +265,7 @@ class Writer:
                 cut = await asyncio.to_thread(self.embedder.measure.number_cut, [i.indexed_text for i in part])
                 done = _Part(AddReport(embedded=len(part), cut=cut), given)
             if self.on_embedded is not None:
-                self.on_embedded(len(part))
+                self.on_embedded(done.report)
             yield done
             if done.report.stopped:
                 yield _Part(AddReport(pending=sum(map(len, parts))))

@@ -35,7 +35,7 @@ class CollectionStatus(Told):
     """One collection."""
 
     name: str
-    documents: int
+    items: int
     """Items that a search can find."""
     space: str | None
     """The embedding space's name; None: lexical search only."""
@@ -60,7 +60,7 @@ async def collection_statuses(workplace: Workplace, tenant_id: int) -> list[Coll
     return [
         CollectionStatus(
             name=collection.name,
-            documents=collection.documents,
+            items=collection.documents,
             space=_space_name(collection),
             pending=known.pending.get(collection.collection_id, 0),
             weights_pending=collection.collection_id in known.weights_off,

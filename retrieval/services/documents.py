@@ -30,7 +30,7 @@ from retrieval.domain.told import Told
 from retrieval.engine.collection_handle import CollectionHandle, from_a_replica, told_if_gone
 from retrieval.engine.request import checked_item_ids
 from retrieval.services.add import AddReport, Writer, add_in_parts, repeated_among
-from retrieval.services.ingest import embed_pending
+from retrieval.services.ingest import embed_pending, followed
 from retrieval.services.items import delete, finished, writer_of
 from retrieval.services.textsearch import refresh_weights
 
@@ -52,8 +52,11 @@ _PLACE = "@"
 """The part of a fingerprint before the place of the document's folder."""
 
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
-DocumentProgress = Callable[["DocumentsReport", int, int | None], None]
-"""Called with the report so far, the number of documents looked at, and the number of all documents."""
+DocumentProgress = Callable[["DocumentsReport", float, int], None]
+"""Called at first, after each batch, and while vectors are made.
+
+It is given the report so far, the number of documents that are done, of a batch's the share whose vectors are made,
+and the number of all documents."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -335,13 +338,20 @@ class Documents:
         writer, measure = self.writer, self._measure
         reading = _Reading(known, chunking.within(measure.max_tokens), measure, writer.collection.schema)
         report, looked, rest = DocumentsReport(), 0, iter(sources)
+
+        def tell(report: DocumentsReport, done: float) -> None:
+            if progress is not None:
+                progress(report, done, len(sources))
+
+        tell(report, looked)
         while batch := await asyncio.to_thread(_next_batch, reading, rest):
+            follower = followed(writer, progress and partial(_advance, tell, report, looked, batch))
             stopped = report.chunks.stopped
-            report += await self._store_batch(writer.without_embedding() if stopped else writer, batch, known)
+            report += await self._store_batch(follower.without_embedding() if stopped else follower, batch, known)
             looked += len(batch)
-            if progress:
-                progress(report, looked, len(sources))
-        chunks = await embed_pending(writer, report.chunks)
+            tell(report, looked)
+        follower = followed(writer, progress and partial(_advance, tell, report, looked, ()))
+        chunks = await embed_pending(follower, report.chunks)
         if chunks.settled is not None:
             await refresh_weights(writer.database, writer.tenant_id, writer.collection.collection_id)
         return replace(report, chunks=chunks)
@@ -430,6 +440,19 @@ class Documents:
             page = await attributes_after(at.database, at.tenant_id, at.collection, wanted, after=after, limit=_PAGE)
             for entry in page:
                 yield entry
+
+
+def _advance(
+    progress: Callable[[DocumentsReport, float], None],
+    report: DocumentsReport,
+    looked: int,
+    batch: Sequence[_Looked],
+    vectors: AddReport,
+) -> None:
+    """Report how far the batch is, by its vectors."""
+    chunks = sum(len(document.items or ()) for document in batch)
+    done = min(vectors.embedded + vectors.pending, chunks)
+    progress(report + DocumentsReport(chunks=vectors), looked + len(batch) * done / max(chunks, 1))
 
 
 _NOT_LISTED = "nothing was pruned, because a folder could not be listed"

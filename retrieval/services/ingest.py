@@ -9,6 +9,7 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import islice
 from pathlib import PurePath
 
@@ -58,16 +59,15 @@ class WithoutText:
         """The beginning of a message: how many of the items have no text."""
         return f"{self.number} of {items} {'item has' if items == 1 else 'items have'} no text"
 
-
-def without_text_notes(items: Iterable[Item]) -> tuple[str, ...]:
-    """Notes on items that a program adds; empty where each has a title or a text."""
-    every = list(items)
-    found = WithoutText.among(every)
-    if not found.number:
-        return ()
-    likely = found.likely_text
-    advice = f"if {likely!r:.80} holds it, call that 'text'" if likely else "an item's 'title' and 'text' are searched"
-    return (f"{found.told(len(every))}; {advice}",)
+    def notes(self, items: int) -> tuple[str, ...]:
+        """Notes for a program that adds so many items; empty where each has a title or a text."""
+        if not self.number:
+            return ()
+        likely = self.likely_text
+        advice = (
+            f"if {likely!r:.80} holds it, call that 'text'" if likely else "an item's 'title' and 'text' are searched"
+        )
+        return (f"{self.told(items)}; {advice}",)
 
 
 _log = logging.getLogger(__name__)
@@ -180,7 +180,7 @@ async def ingest(
             if rejected is not None:
                 rejected(line)
         seen.extend(item.item_id for item in batch.items)
-        follower = _followed(writer, report, offset, batch, progress)
+        follower = followed(writer, progress and partial(_advance, progress, report, offset, batch))
         report = replace(
             report,
             read=report.read + len(batch.items),
@@ -192,7 +192,9 @@ async def ingest(
         offset = batch.offset
         if progress:
             progress(report, offset)
-    report = replace(report, items=await embed_pending(writer, report.items))
+    left_over = _Batch([], [], 0, offset)
+    follower = followed(writer, progress and partial(_advance, progress, report, offset, left_over))
+    report = replace(report, items=await embed_pending(follower, report.items))
     report = replace(report, items=report.items + seen.report())
     if prune and report.rejected:
         report = _with_note(report, "nothing was pruned, because lines were rejected; mend them and run again")
@@ -220,19 +222,26 @@ def _fitting(lines: Iterator[InputLine], schema: AttributeSchema | None) -> Iter
     return map(checked, lines)
 
 
-def _followed(writer: Writer, report: IngestReport, offset: int, batch: _Batch, progress: Progress | None) -> Writer:
-    """The writer, which reports the progress while the batch's vectors are computed."""
-    if progress is None:
+def followed(writer: Writer, advance: Callable[[AddReport], None] | None) -> Writer:
+    """The writer, which calls ``advance`` with the vectors made and refused so far."""
+    if advance is None:
         return writer
-    done = 0
+    so_far = AddReport()
 
-    def embedded(number: int) -> None:
-        nonlocal done
-        done += number
-        so_far = replace(report, read=report.read + done, items=report.items + AddReport(embedded=done))
-        progress(so_far, offset + (batch.offset - offset) * done // len(batch.items))
+    def embedded(part: AddReport) -> None:
+        nonlocal so_far
+        so_far += part
+        advance(so_far)
 
     return replace(writer, on_embedded=embedded)
+
+
+def _advance(progress: Progress, report: IngestReport, offset: int, batch: _Batch, vectors: AddReport) -> None:
+    """Report how far the batch is, by its vectors."""
+    items = len(batch.items)
+    done = min(vectors.embedded + vectors.pending, items)
+    offset += (batch.offset - offset) * done // max(items, 1)
+    progress(replace(report, read=report.read + done, items=report.items + vectors), offset)
 
 
 async def _added(writer: Writer, items: list[Item], *, stopped: bool) -> AddReport:

@@ -21,7 +21,7 @@ from retrieval.services import change as changing
 from retrieval.services.add import AddedEach, AddReport, Writer, as_item, as_items, checked_items
 from retrieval.services.change import ChangeReport, Decide, Make, RemovalError
 from retrieval.services.indexes import IndexOutcome, flush_lexical, is_index_off, keep_index
-from retrieval.services.ingest import IngestReport, Progress, Rejected, checked_lines, without_text_notes
+from retrieval.services.ingest import IngestReport, Progress, Rejected, WithoutText, checked_lines
 from retrieval.services.ingest import ingest as ingest_lines
 from retrieval.services.textsearch import DRIFT, refresh_weights
 
@@ -44,7 +44,7 @@ async def add(handle: CollectionHandle, items: Iterable[Item | Mapping[str, Any]
         vectors = checked_vectors(embeddings, space.space, [item.item_id for item in batch])
     report = await adding.add_in_parts(await writer_of(handle), batch, vectors)
     report += adding.repeated_among(item.item_id for item in batch)
-    told = without_text_notes(batch) if vectors is None else ()
+    told = WithoutText.among(batch).notes(len(batch)) if vectors is None else ()
     return report + AddReport(notes=told) + await finished(handle, report)
 
 

@@ -85,7 +85,7 @@ def test_standard_input_is_a_file_too(program: Program) -> None:
     """Its format is JSON Lines unless it is named."""
     program.succeeds("ingest", "notes", "-", "-q", given=json.dumps(NOTES[0]))
     program.succeeds("ingest", "notes", "-", "-q", "--format", "csv", given="_id,text\ncsv,certificate\n")
-    assert program.json("collections")[0]["documents"] == 2
+    assert program.json("collections")[0]["items"] == 2
 
 
 def test_csv_columns_are_mapped(program: Program) -> None:
@@ -175,7 +175,7 @@ def test_a_bad_line_stops_the_run_and_says_how_to_go_on(program: Program) -> Non
     assert "stored before it: 500 items" in line
     assert "run the same command again" in line
     assert "--on-error skip" in line
-    assert program.json("collections")[0]["documents"] == 500
+    assert program.json("collections")[0]["items"] == 500
 
 
 def test_bad_lines_are_put_aside_and_can_be_mended(program: Program) -> None:
@@ -294,13 +294,13 @@ def test_an_interrupted_run_is_continued_by_the_same_command(program: Program) -
     path = program.write("many.jsonl", *({"_id": str(n), "text": f"word{n} " * 40} for n in range(20_000)))
     running = program.start("ingest", "many", path)
     deadline = time.monotonic() + SECONDS
-    while not any(one["documents"] for one in program.json("collections")):
+    while not any(one["items"] for one in program.json("collections")):
         assert time.monotonic() < deadline
     running.send_signal(signal.SIGINT)
     out, err = running.communicate(timeout=SECONDS)
     assert (running.returncode, out) == (130, "")
     assert err.splitlines()[-1] == "interrupted; run the same command again to continue"
-    stored = program.json("collections")[0]["documents"]
+    stored = program.json("collections")[0]["items"]
     assert 0 < stored < 20_000
     program.write("many.jsonl", *({"_id": str(n), "text": f"word{n} " * 40} for n in range(stored)))
     report = program.json("ingest", "many", path)
@@ -358,11 +358,12 @@ def test_one_leg_can_answer_alone(notes: Program) -> None:
 
 
 def test_collections_are_listed(notes: Program) -> None:
-    """With size, space, language and profile; of this tenant only."""
+    """With size, space, language and profile; of this tenant only; by ``list`` too, as in other groups of commands."""
+    assert notes.json("collections") == notes.json("collections", "list")
     assert notes.json("collections") == [
         {
             "name": "notes",
-            "documents": 3,
+            "items": 3,
             "pending": 0,
             "space": "hashing/words-and-trigrams@1 (256)",
             "text_search_config": "english",

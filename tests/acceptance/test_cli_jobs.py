@@ -157,7 +157,7 @@ def test_jobs_are_listed_run_and_seen_in_the_status(program: Program) -> None:
     ]
     assert "prune docs: done" in program.succeeds("jobs", "run", "prune")
     (status,) = program.json("status")
-    assert (status["name"], status["documents"], status["pending"]) == ("docs", 1, 0)
+    assert (status["name"], status["items"], status["pending"]) == ("docs", 1, 0)
     assert [(run["job"], run["outcome"]) for run in status["runs"]] == [("embed", "done"), ("prune", "done")]
     assert "docs" in program.succeeds("status")
     assert "*/5 * * * *" in program.succeeds("jobs", "list")

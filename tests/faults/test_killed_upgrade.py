@@ -83,7 +83,7 @@ async def test_an_upgrade_that_is_killed_loses_nothing(home: Path) -> None:
     with start_embedded(home) as server:
         async with connect(server.url, settings=settings, embedder=HashingEmbedder(64)) as platform:
             docs = await platform.collection("docs")
-            assert (await docs.info()).documents == 300
+            assert (await docs.info()).items == 300
             assert len(await docs.get([f"d-{number}" for number in range(300)])) == 300
             found = await platform.doctor("docs", deep=True)
             assert [one.found for one in found.findings if one.severity is Severity.ERROR] == []

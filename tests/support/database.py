@@ -214,7 +214,7 @@ async def use(url: str, settings: Settings, *, documents: int = 1) -> None:
         hits = await collection.search("cats", where={"n": 1})
         assert [part.leg for part in hits[0].explanation.contributions] == ["dense", "lexical"]
         assert [hit.item_id for hit in await collection.search("cats")] == ["1"]
-        assert (await collection.info()).documents == documents
+        assert (await collection.info()).items == documents
 
 
 async def until_somebody_waits(platform: Platform, number: int = 1) -> None:

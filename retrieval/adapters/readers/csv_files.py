@@ -8,6 +8,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
@@ -109,7 +110,7 @@ def plan_columns(
         draft.take_attribute(name, name)
     if "item_id" not in draft.fields:
         raise ConfigurationError(
-            f"{file}: no column 'id'; name the one that is by --map id=NAME (columns=); {draft.told('id')}"
+            f"{file}: no column 'id'; name the one that is by --map id=NAME (columns=, ?map=); {draft.told('id')}"
         )
     return ColumnPlan(len(header), draft.fields, draft.attributes, frozenset(texts))
 
@@ -232,6 +233,55 @@ def read_csv_rows(
             yield good_line(file, record.start, record.raw, item, is_cleaned=is_cleaned)
 
 
+class CsvRecords:
+    """Makes items of records that come one by one, the header first; ``columns``: see ``plan_columns``."""
+
+    def __init__(self, name: str, columns: Mapping[str, str] | None = None) -> None:
+        self._name = name
+        self._columns = columns
+        self._delimiter = ""
+        self._is_open = False
+        self._plan: ColumnPlan | None = None
+
+    def goes_on(self, line: bytes) -> bool:
+        """Whether the record goes on behind the next line: a quote is open. The lines come one by one."""
+        self._delimiter = self._delimiter or _delimiter(line)
+        if self._is_open or b'"' in line:
+            # The quote that an earlier line opened stands before the rest of the text.
+            before = '"' if self._is_open else ""
+            self._is_open = False
+            with suppress(InvalidItemError):  # which the record's item tells
+                self._is_open = self._values(before + line.decode(errors="replace")) is None
+        return self._is_open
+
+    def read(self, text: str) -> Item | None:
+        """The item of a record; None: it was the header.
+
+        Raises ``InvalidItemError`` for a record that holds no item, and ``ConfigurationError`` as ``plan_columns``.
+        """
+        self._delimiter = self._delimiter or _delimiter(text.encode())
+        values = self._values(text)
+        if values is None:
+            raise InvalidItemError(_unclosed(_Record(texts=text.splitlines())))
+        if self._plan is None:
+            self._plan = plan_columns(self._name, values, self._columns)
+            return None
+        return self._plan.item(values)
+
+    def _values(self, text: str) -> list[str] | None:
+        """The fields; None: a quote is open at the end. Raises ``InvalidItemError`` for what is no CSV."""
+        csv.field_size_limit(max(csv.field_size_limit(), len(text)))
+        try:
+            return next(csv.reader([text.rstrip("\r")], strict=True, delimiter=self._delimiter))
+        except csv.Error as error:
+            if _ENDS_OPEN in str(error):
+                return None
+            raise InvalidItemError(_reason(error, _Record(texts=[text]))) from None
+
+
+_ENDS_OPEN = "unexpected end of data"
+
+
 def _names(record: _Record) -> list[str]:
     """The values as names of columns, without a byte order mark, which a concatenated file may begin with."""
     return [value.removeprefix("\ufeff").strip() for value in record.values]
@@ -352,7 +402,7 @@ def _too_long(record: _Record, max_bytes: int) -> str:
 
 
 def _reason(error: csv.Error, record: _Record) -> str:
-    if "unexpected end of data" in str(error):
+    if _ENDS_OPEN in str(error):
         return _unclosed(record)
     if "new-line character" in str(error):
         return "a carriage return outside quotes; end lines with a newline, or put quotes around the text"

@@ -90,6 +90,23 @@ def target_of(target: str, entry: str) -> tuple[str | None, str]:
     )
 
 
+def mapped_columns(pairs: Iterable[str]) -> dict[str, str]:
+    """Columns by the field or attribute that they become, from ``id=ticket_id`` and the like.
+
+    Raises ``ConfigurationError`` for a pair that is none, for a field that is mapped twice, and for what is no field.
+    """
+    columns: dict[str, str] = {}
+    for pair in pairs:
+        field, equals, column = (part.strip() for part in pair.partition("="))
+        if not (field and equals and column):
+            raise ConfigurationError(f"cannot read the mapping {pair!r:.80}: write FIELD=NAME, such as id=ticket_id")
+        if field in columns:
+            raise ConfigurationError(f"{field!r:.80} is mapped twice; map it to one column")
+        target_of(field, column)
+        columns[field] = column
+    return columns
+
+
 def entries_told(entry: str, there: Iterable[str]) -> str:
     """Name the entries that exist: ``did you mean 'Content'? There are: 'no', 'Content'``, or the first 20."""
     names = list(map(str, there))

@@ -123,7 +123,7 @@ class CollectionInfo(Told):
     """A collection at a glance."""
 
     name: str
-    documents: int
+    items: int
     """Items that a search can find."""
     pending: int
     """Items that wait for their vector."""

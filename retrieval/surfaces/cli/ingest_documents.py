@@ -102,12 +102,16 @@ def ingest_paths(state: State, options: DocumentOptions) -> None:
     async def work(platform: Platform) -> DocumentsReport:
         collection = await options.opened(platform, bytes_of(options.paths))
         with progress(f"ingest {options.collection}", "document", quiet=options.quiet) as update:
+
+            def follow(report: DocumentsReport, done: float, total: int) -> None:
+                update(Step(done, total, int(done), vectors=report.chunks.embedded))
+
             return await collection.ingest_documents(
                 options.paths,
                 chunking=options.chunking,
                 name=options.name,
                 prune=options.prune,
-                progress=lambda _, looked, total: update(Step(looked, total, looked)),
+                progress=follow,
             )
 
     report = run(state, work, when_interrupted="interrupted; run the same command again to continue")

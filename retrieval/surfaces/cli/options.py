@@ -106,24 +106,6 @@ def legs_of(text: str | None) -> tuple[str, ...] | None:
     return tuple(leg_name(name).value for name in names)
 
 
-def columns_of(pairs: Sequence[str]) -> dict[str, str]:
-    """Columns by the field or attribute they become, from ``_id=ticket_id`` and the like.
-
-    Raises ``InvalidRequestError`` for a pair that is not one, or a field that is mapped twice.
-    """
-    from retrieval.domain.errors import InvalidRequestError
-
-    columns: dict[str, str] = {}
-    for pair in pairs:
-        field, equals, column = (part.strip() for part in pair.partition("="))
-        if not (field and equals and column):
-            raise InvalidRequestError(f"cannot read --map {pair!r}: write FIELD=NAME, such as _id=ticket_id")
-        if field in columns:
-            raise InvalidRequestError(f"--map gives {field!r} twice; give it one column")
-        columns[field] = column
-    return columns
-
-
 def filterable_of(pairs: Sequence[str]) -> dict[str, str]:
     """Types by attribute, from ``priority:text`` and the like.
 

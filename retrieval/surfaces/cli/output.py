@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+import threading
 import time
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -22,7 +23,6 @@ from rich.progress import (
     TaskID,
     TaskProgressColumn,
     TextColumn,
-    TimeRemainingColumn,
 )
 from rich.table import Table
 from rich.text import Text
@@ -140,6 +140,8 @@ class Step:
     """The number of items or queries that are done."""
     stage: str = ""
     """The present stage, of a command that has several."""
+    vectors: int | None = None
+    """The number of vectors that were made; None: the command makes none."""
 
 
 Update = Callable[[Step], None]
@@ -152,39 +154,56 @@ def progress(
     *,
     quiet: bool = False,
     to: Console | None = None,
+    every: float | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Iterator[Update]:
-    """Gives the function to call with each step; ``noun`` is what is counted, in the singular."""
+    """Gives the function to call with each step; ``noun`` is what is counted, in the singular.
+
+    A terminal shows a bar. Elsewhere a line comes after ``every`` seconds, else ``LINE_SECONDS``, news or not.
+    """
     terminal = to or console(stderr=True)
     if quiet:
         yield lambda _step: None
     elif terminal.is_terminal:
         with _bar(terminal, noun) as bar:
-            task = bar.add_task(title, total=None, counted=0)
+            task = bar.add_task(title, total=None, step=Step(0, None, 0))
             yield partial(_advance, bar, task, title)
     else:
-        yield _Lines(terminal, title, noun, clock).update
+        lines = _Lines(title, noun, clock)
+        with _repeated(lambda: terminal.print(lines.line(), soft_wrap=True), every or LINE_SECONDS):
+            yield lines.update
 
 
-def rate(counted: int, seconds: float) -> str:
-    """``480/s``; empty while nothing is counted."""
+def counts(step: Step, noun: str, seconds: float) -> str:
+    """``612 items (14/s), 596 vectors (13/s)``."""
+    each = [(step.counted, noun)] + ([] if step.vectors is None else [(step.vectors, "vector")])
+    return ", ".join(f"{count(number, name)}{_rate(number, seconds)}" for number, name in each)
+
+
+def _rate(counted: int, seconds: float) -> str:
+    """Empty while nothing is counted."""
     if not counted or seconds <= 0:
         return ""
     a_second = counted / seconds
-    return f"{a_second:,.0f}/s" if a_second >= 10 else f"{a_second:.1f}/s"
+    return f" ({a_second:,.0f}/s)" if a_second >= 10 else f" ({a_second:.1f}/s)"
+
+
+def time_left(step: Step, seconds: float) -> str:
+    """``50 s left``, ``6 min left``; empty where nobody knows, or nothing is left."""
+    if not step.total or not 0 < step.done < step.total:
+        return ""
+    left = seconds * (step.total - step.done) / step.done
+    return f"{left:.0f} s left" if left < 100 else f"{left / 60:,.0f} min left"
 
 
 def _bar(terminal: Console, noun: str) -> Progress:
     return Progress(
         TextColumn("{task.description}"),
-        BarColumn(bar_width=24),
+        BarColumn(bar_width=12),
         TaskProgressColumn(),
         _CountColumn(noun),
-        TimeRemainingColumn(compact=True),
         console=terminal,
         transient=True,
-        # Steps may be many seconds apart, where a batch has to be embedded.
-        speed_estimate_period=120,
     )
 
 
@@ -192,38 +211,58 @@ def _advance(bar: Progress, task: TaskID, title: str, step: Step) -> None:
     title = f"{title}: {step.stage}" if step.stage else title
     if bar.tasks[0].description != title:
         bar.reset(task, description=title)
-    bar.update(task, description=title, completed=step.done, total=step.total, counted=step.counted)
+    bar.update(task, description=title, completed=step.done, total=step.total, step=step)
 
 
 class _CountColumn(ProgressColumn):
-    """``5,000 items  480/s``."""
+    """The counts of the step, how fast they rise, and the time left."""
 
     def __init__(self, noun: str) -> None:
         super().__init__()
         self._noun = noun
 
     def render(self, task: Task) -> Text:
-        counted = task.fields["counted"]
-        return Text(f"{count(counted, self._noun)}  {rate(counted, task.elapsed or 0)}")
+        step, seconds = task.fields["step"], task.elapsed or 0
+        return Text("  ".join(filter(None, [counts(step, self._noun, seconds), time_left(step, seconds)])))
 
 
 class _Lines:
-    """Prints the progress as lines, one every ``LINE_SECONDS`` at most."""
+    """The progress as a line of text."""
 
-    def __init__(self, terminal: Console, title: str, noun: str, clock: Callable[[], float] = time.monotonic) -> None:
-        self._terminal = terminal
+    def __init__(self, title: str, noun: str, clock: Callable[[], float]) -> None:
         self._title = title
         self._noun = noun
         self._clock = clock
-        self._started = self._last = clock()
+        self._started = clock()
+        self._step = Step(0, None, 0)
 
     def update(self, step: Step) -> None:
-        now = self._clock()
-        if now - self._last < LINE_SECONDS:
-            return
-        self._last = now
+        if step.stage != self._step.stage:
+            self._started = self._clock()
+        self._step = step
+
+    def line(self) -> str:
+        """``ingest big: 612 items (14/s), 596 vectors (13/s), 11%, 6 min left``."""
+        step, seconds = self._step, self._clock() - self._started
         stage = f" {step.stage}:" if step.stage else ""
-        parts = [count(step.counted, self._noun), rate(step.counted, now - self._started)]
-        if step.total:
-            parts.append(f"{step.done / step.total:.0%}")
-        self._terminal.print(f"{self._title}:{stage} {', '.join(filter(None, parts))}", soft_wrap=True)
+        share = f"{step.done / step.total:.0%}" if step.total else ""
+        parts = [counts(step, self._noun, seconds), share, time_left(step, seconds)]
+        return f"{self._title}:{stage} {', '.join(filter(None, parts))}"
+
+
+@contextmanager
+def _repeated(tell: Callable[[], None], every: float) -> Iterator[None]:
+    """Calls the function in a thread each time that so many seconds have passed."""
+    is_over = threading.Event()
+
+    def run() -> None:
+        while not is_over.wait(every):
+            tell()
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        thread.join()

@@ -334,8 +334,8 @@ async def _store_table(collection: Collection, made: Upload, columns: Mapping[st
 
 
 async def _store_documents(collection: Collection, made: Upload, _columns: Mapping[str, str]) -> None:
-    def progress(report: DocumentsReport, looked_at: int, total: int | None) -> None:
-        made.report, made.done, made.total = report, looked_at, total or 0
+    def progress(report: DocumentsReport, done: float, total: int) -> None:
+        made.report, made.done, made.total = report, int(done), total
 
     files = Path(made.folder.name) / "files"
     folder = files / made.name if (files / made.name).is_dir() else files

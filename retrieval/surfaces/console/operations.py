@@ -48,7 +48,7 @@ def _overview(visit: Visit, statuses: Sequence[CollectionStatus]) -> h.Node:
     rows = [
         (
             h.a(href=visit.url("/operations", collection=status.name))[status.name],
-            f"{status.documents:,}",
+            f"{status.items:,}",
             f"{status.pending:,}",
             status.space or "words alone",
             ", ".join(
@@ -126,12 +126,12 @@ def _going_on(visit: Visit, chosen: CollectionStatus) -> h.Node:
 
 
 def _pending(chosen: CollectionStatus) -> h.Node:
-    total = chosen.documents + chosen.pending
+    total = chosen.items + chosen.pending
     if not chosen.pending and not chosen.weights_pending:
         return h.section(".card", aria_label="Waiting")[h.p["Nothing waits: every item can be found."]]
     return h.section(".card", aria_label="Waiting")[
         h.p[f"{chosen.pending:,} items wait for their vector; a worker makes it (retrieval worker)."],
-        h.progress(value=str(chosen.documents), max=str(max(total, 1)), aria_label="Items with a vector"),
+        h.progress(value=str(chosen.items), max=str(max(total, 1)), aria_label="Items with a vector"),
         h.p(".hint")["Weights of words wait to be computed again."] if chosen.weights_pending else None,
     ]
 

@@ -89,7 +89,7 @@ async def _unasked(visit: Visit, collection: Collection) -> h.Node:
 
 def collection_size(info: Any) -> int:
     """The number of items that can be found, and of those that wait."""
-    return int(info.documents) + int(info.pending)
+    return int(info.items) + int(info.pending)
 
 
 async def facets_of(collection: Collection) -> list[str]:

@@ -10,22 +10,26 @@ import json
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from tempfile import SpooledTemporaryFile
 from typing import Any, Self, TypeVar
 
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from retrieval.adapters.readers.csv_files import CsvRecords
 from retrieval.adapters.readers.item_files import item_from_line
+from retrieval.adapters.readers.lines import decoded
+from retrieval.adapters.readers.records import entries_told, lacks_id, mapped_columns, mapped_record
 from retrieval.adapters.store.deadline import current_deadline, late
 from retrieval.collection import Collection, handle_of
-from retrieval.domain.errors import InvalidItemError, RetrievalError
+from retrieval.domain.errors import ConfigurationError, InvalidItemError, InvalidRequestError, RetrievalError
 from retrieval.domain.items.item import Became, Item
 from retrieval.services.add import AddReport, ItemOutcome
-from retrieval.services.ingest import SeenIds
+from retrieval.services.ingest import SeenIds, WithoutText
 from retrieval.services.items import add_each
 from retrieval.surfaces.http.caller import STILL_ALLOWED
-from retrieval.surfaces.http.json_bodies import sent_item
+from retrieval.surfaces.http.json_bodies import sent_item, with_ticket_hours
 from retrieval.surfaces.http.problems import (
     BodyTimeoutError,
     BrokenStreamError,
@@ -34,28 +38,38 @@ from retrieval.surfaces.http.problems import (
     problem_of,
 )
 
+T = TypeVar("T")
+
 MAX_LINE_BYTES = 1024 * 1024
-"""Longest line, without its end."""
+"""Longest line, without its end; of a CSV the longest record."""
+
+MEDIA_TYPE = "application/x-ndjson"
+CSV_TYPE = "text/csv"
+_JSON_TYPES = (MEDIA_TYPE, "application/ndjson", "application/jsonl", "application/x-jsonlines")
 
 
 @dataclass(frozen=True, slots=True)
 class StreamLine:
-    """One line that is not blank."""
+    """One line that is not blank, or one record of a CSV."""
 
     number: int
-    """Counts from 1, blank lines too."""
+    """Counts lines from 1, blank ones too; of a record the first line."""
     data: bytes
     """The line without its line break; empty where it is too long."""
     too_long: bool = False
 
 
 class LineCutter:
-    """Cuts a stream into lines; nothing of a line that is too long is kept."""
+    """Cuts a stream into lines; nothing of a line that is too long is kept.
 
-    def __init__(self, max_line_bytes: int = MAX_LINE_BYTES) -> None:
+    ``goes_on`` tells of a line whether the next one belongs to it, as in a CSV's texts between quotes.
+    """
+
+    def __init__(self, max_line_bytes: int = MAX_LINE_BYTES, *, goes_on: Callable[[bytes], bool] | None = None) -> None:
         self._limit = max_line_bytes
+        self._goes_on = goes_on
         self._parts: list[bytes] = []
-        self._size = 0
+        self._size = self._breaks = self._before = 0
         self._number = 1
 
     def feed(self, data: bytes) -> list[StreamLine]:
@@ -67,7 +81,7 @@ class LineCutter:
 
     def end(self) -> list[StreamLine]:
         """The last line, if the stream does not end with a line break."""
-        line = self._end(b"")
+        line = self._end(b"", is_last=True)
         return [line] if line else []
 
     def _keep(self, part: bytes) -> None:
@@ -77,18 +91,82 @@ class LineCutter:
         elif part:
             self._parts.append(part)
 
-    def _end(self, part: bytes) -> StreamLine | None:
-        """The line that ends with this part; None for a blank one."""
+    def _end(self, part: bytes, *, is_last: bool = False) -> StreamLine | None:
+        """The line that ends with this part; None for a blank one, and where the next line belongs to it."""
         self._keep(part)
         too_long, number = self._size > self._limit, self._number
+        if self._goes_on and not (too_long or is_last) and self._goes_on(b"".join(self._parts[self._before :])):
+            self._keep(b"\n")
+            self._breaks, self._before = self._breaks + 1, len(self._parts)
+            return None
         data = b"" if too_long else b"".join(self._parts)
-        self._parts, self._size, self._number = [], 0, number + 1
         if number == 1:
             data = data.removeprefix(b"\xef\xbb\xbf")
+        self._number += 1 + self._breaks
+        self._parts, self._size, self._breaks, self._before = [], 0, 0, 0
         return StreamLine(number, data, too_long) if too_long or data.strip() else None
 
 
-T = TypeVar("T")
+class LineReader:
+    """Makes items of a stream's lines, by the content type and the mapping of its request.
+
+    Raises ``MediaTypeError`` for another content type, and ``InvalidRequestError`` for a mapping that cannot be.
+    """
+
+    def __init__(self, content_type: str, mapping: Sequence[str]) -> None:
+        sent = content_type.partition(";")[0].strip().lower()
+        if sent not in (*_JSON_TYPES, CSV_TYPE):
+            raise MediaTypeError(content_type, f"{MEDIA_TYPE} or {CSV_TYPE}", "JSON Lines, an item a line, or a CSV,")
+        columns = _refused_as_request(lambda: mapped_columns(mapping))
+        if sent == CSV_TYPE:
+            records = CsvRecords("the CSV", columns)
+            self.cutter = LineCutter(goes_on=records.goes_on)
+            self._read: Callable[[bytes], Item | None] = partial(_csv_item, records)
+        else:
+            self.cutter = LineCutter()
+            self._read = partial(_json_item, columns)
+
+    def read(self, line: StreamLine) -> Item | InvalidItemError | None:
+        """The item of a line, or the reason why there is none; None: it is the header of a CSV.
+
+        Raises ``InvalidRequestError`` for a header of which no item can be made.
+        """
+        if line.too_long:
+            return InvalidItemError(f"the line is longer than {MAX_LINE_BYTES:,} bytes; split the item into several")
+        try:
+            return self._read(line.data)
+        except InvalidItemError as error:
+            return error
+
+
+_NO_ID = "no 'id' (or '_id', 'item_id'); name the entry that is one by ?map=id=NAME"
+
+
+def _json_item(columns: Mapping[str, str], data: bytes) -> Item:
+    def item_of(record: Mapping[str, Any]) -> Item:
+        if columns and isinstance(record, Mapping):
+            record = mapped_record(record, columns)
+        elif lacks_id(record):
+            raise InvalidItemError(f"{_NO_ID}; {entries_told('id', record)}")
+        return sent_item(record)
+
+    return item_from_line(data, item_of)
+
+
+def _csv_item(records: CsvRecords, data: bytes) -> Item | None:
+    text, fault = decoded(data)
+    if fault:
+        raise InvalidItemError(fault)
+    item = _refused_as_request(lambda: records.read(text))
+    return item and with_ticket_hours(item)
+
+
+def _refused_as_request(make: Callable[[], T]) -> T:
+    try:
+        return make()
+    except ConfigurationError as error:
+        raise InvalidRequestError(str(error)) from None
+
 
 IN_MEMORY_BYTES = 1024 * 1024
 MOST_BYTES = 256 * 1024 * 1024
@@ -183,8 +261,9 @@ class Intake:
     A client that sends fast has many lines stored together, and a client that waits for each result gets it.
     """
 
-    def __init__(self, receive: Receive) -> None:
+    def __init__(self, receive: Receive, cutter: LineCutter) -> None:
         self._receive = receive
+        self._cutter = cutter
         self._lines: deque[StreamLine] = deque()
         self._bytes = 0
         self._is_over = False
@@ -196,12 +275,12 @@ class Intake:
 
     async def run(self) -> None:
         """Read until the body ends, or the client is gone; wait while enough is there."""
-        cutter, self.is_cut_off = LineCutter(), True
+        self.is_cut_off = True
         try:
             while (message := await self._receive())["type"] == "http.request":
-                self._take(cutter.feed(message.get("body", b"")))
+                self._take(self._cutter.feed(message.get("body", b"")))
                 if not message.get("more_body", False):
-                    self._take(cutter.end())
+                    self._take(self._cutter.end())
                     self.is_cut_off = False
                     return
                 while self._is_full:
@@ -238,19 +317,10 @@ class Intake:
             self._arrived.set()
 
 
-MEDIA_TYPE = "application/x-ndjson"
-_MEDIA_TYPES = (MEDIA_TYPE, "application/ndjson", "application/jsonl", "application/x-jsonlines")
-
 _REJECTED = "rejected"
 
 _Line = Mapping[str, Any]
 _Check = Callable[[], Awaitable[None]]
-
-
-def check_lines_sent(content_type: str) -> None:
-    """Raise ``MediaTypeError`` for a body that is not sent as JSON Lines, such as a CSV."""
-    if content_type.partition(";")[0].strip().lower() not in _MEDIA_TYPES:
-        raise MediaTypeError(content_type, MEDIA_TYPE, "JSON Lines, an item a line,")
 
 
 class BulkAnswer(Response):
@@ -261,14 +331,15 @@ class BulkAnswer(Response):
     the client reads nothing until it has sent everything.
     """
 
-    def __init__(self, collection: Collection) -> None:
+    def __init__(self, collection: Collection, reader: LineReader) -> None:
         super().__init__(media_type=MEDIA_TYPE)
         del self.headers["content-length"]
         self._collection = collection
+        self._reader = reader
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve the request."""
-        intake = Intake(receive)
+        intake = Intake(receive, self._reader.cutter)
         still_allowed: _Check = scope.get("state", {}).get(STILL_ALLOWED, _nothing)
         with Spool() as spool:
             tasks = [asyncio.create_task(intake.run())]
@@ -291,16 +362,23 @@ class BulkAnswer(Response):
 
     async def _store(self, batch: list[StreamLine], intake: Intake, spool: Spool, still_allowed: _Check) -> _Line:
         """Store batch after batch, write a result for each line, and give the summary."""
-        done, told, seen = AddReport(), Counter[str](), SeenIds()
+        done, told, seen, without_text = AddReport(), Counter[str](), SeenIds(), WithoutText()
         error: RetrievalError | None = None
         try:
             while batch:
                 await still_allowed()
-                outcomes, report = await self._added(batch)
-                done += report
+                read = await asyncio.to_thread(self._read, batch)
+                items = [item for _, item in read if isinstance(item, Item)]
+                added = await add_each(handle_of(self._collection), items, more=True)
+                stored = iter(added.outcomes)
+                outcomes = [next(stored) if isinstance(item, Item) else _refused(item) for _, item in read]
+                done += added.report
+                without_text += WithoutText.among(items)
                 seen.extend(outcome.item_id for outcome in outcomes if outcome.item_id and outcome.error is None)
                 told.update(outcome.became or _REJECTED for outcome in outcomes)
-                await spool.write(_lines(_told(line, outcome) for line, outcome in zip(batch, outcomes, strict=True)))
+                await spool.write(
+                    _lines(_told(line, outcome) for (line, _), outcome in zip(read, outcomes, strict=True))
+                )
                 batch = await intake.batch()
             if intake.is_cut_off:
                 # The indexes are then left to the jobs.
@@ -312,16 +390,12 @@ class BulkAnswer(Response):
             if not _is_late():
                 raise
             error = BodyTimeoutError() if intake.is_awaited else late()
-        return _summary(done + seen.report(), told, error)
+        notes = AddReport(notes=without_text.notes(told.total() - told[_REJECTED]))
+        return _summary(done + seen.report() + notes, told, error)
 
-    async def _added(self, batch: Sequence[StreamLine]) -> tuple[list[ItemOutcome], AddReport]:
-        read = await asyncio.to_thread(lambda: [_read(line) for line in batch])
-        added = await add_each(
-            handle_of(self._collection), [item for item in read if isinstance(item, Item)], more=True
-        )
-        stored = iter(added.outcomes)
-        outcomes = [next(stored) if isinstance(item, Item) else _refused(item) for item in read]
-        return outcomes, added.report
+    def _read(self, batch: Sequence[StreamLine]) -> list[tuple[StreamLine, Item | InvalidItemError]]:
+        """The items of the lines; a CSV's header is none."""
+        return [(line, item) for line in batch if (item := self._reader.read(line)) is not None]
 
 
 async def _nothing() -> None:
@@ -332,15 +406,6 @@ def _is_late() -> bool:
     """Whether the stream's time is over; otherwise its client ended it."""
     until = current_deadline()
     return until is not None and until.is_over
-
-
-def _read(line: StreamLine) -> Item | InvalidItemError:
-    if line.too_long:
-        return InvalidItemError(f"the line is longer than {MAX_LINE_BYTES:,} bytes; split the item into several")
-    try:
-        return item_from_line(line.data, sent_item)
-    except InvalidItemError as error:
-        return error
 
 
 def _refused(error: InvalidItemError) -> ItemOutcome:

@@ -416,7 +416,11 @@ def sent_item(record: Mapping[str, Any]) -> Item:
     """
     record = _without_told(record)
     _check_told_once(record)
-    item = item_from_record(record)
+    return with_ticket_hours(item_from_record(record))
+
+
+def with_ticket_hours(item: Item) -> Item:
+    """The item; of a ticket, its hours have the attribute that they have in an ingested file of tickets."""
     try:
         return with_ticket_parts(item)
     except InvalidItemError:

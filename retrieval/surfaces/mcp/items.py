@@ -380,7 +380,7 @@ class ItemTools:
 def _collection_answer(info: CollectionInfo) -> CollectionAnswer:
     return CollectionAnswer(
         name=shown_line(info.name),
-        items=info.documents,
+        items=info.items,
         pending=info.pending,
         by_meaning=info.space is not None,
         language=info.text_search_config,

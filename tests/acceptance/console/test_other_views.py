@@ -144,7 +144,7 @@ def test_ten_thousand_items_do_not_freeze_a_page(visitor: Visitor, ask: Ask) -> 
         await many.add(
             Item(item_id=f"{n:05}", title=f"item {' '.join(chance.sample(words, 8))}") for n in range(10_000)
         )
-        return (await many.info()).documents
+        return (await many.info()).items
 
     assert ask(make) == 10_000
     page = visitor.go("/console/data?collection=many")

@@ -96,5 +96,5 @@ async def test_collections_are_moved_between_nodes(platform: Platform) -> None:
     await fill(platform)
     assert rebalance(platform.database.url) >= 0
     collection = await platform.collection("c0")
-    assert (await collection.info()).documents == 20
+    assert (await collection.info()).items == 20
     assert len(await collection.search("thing", limit=20)) == 20

@@ -130,7 +130,7 @@ async def test_tenants_with_any_names_see_their_own_items_only(
             assert [(hit.item_id, hit.body) for hit in hits] == [(item_ids[0], "shared words and mine")]
             assert set(await collection.get(item_ids)) == {item_ids[0]}
             assert await collection.delete(item_ids) == 1
-            assert (await (await second.collection(name)).info()).documents == len(item_ids)
+            assert (await (await second.collection(name)).info()).items == len(item_ids)
 
 
 @examples(max_examples=20)

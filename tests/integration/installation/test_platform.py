@@ -133,7 +133,7 @@ async def test_a_search_after_the_server_was_killed_starts_it_again(home: Path) 
         kill_server(home)
         assert [hit.item_id for hit in await collection.search("cat")] == ["1"]
         await collection.add([{"_id": "2", "text": "another cat"}])
-        assert (await collection.info()).documents == 2
+        assert (await collection.info()).items == 2
 
 
 async def test_the_service_starts_its_database_again(home: Path) -> None:

@@ -87,7 +87,7 @@ async def test_a_removed_one_is_unknown_and_can_be_made_anew(platform: Platform)
     assert not await platform.delete_collection("docs"), "the other name of the same"
     with pytest.raises(UnknownCollectionError):
         await platform.collection("docs", create=False)
-    assert (await (await platform.collection("docs", space=SPACE)).info()).documents == 0
+    assert (await (await platform.collection("docs", space=SPACE)).info()).items == 0
     with pytest.raises(InvalidRequestError):
         await platform.remove_collection("")
 
@@ -98,7 +98,7 @@ async def test_what_an_interruption_left_can_be_searched_and_removed(platform: P
     stored = await docs.refresh()
     await remove_next_items(platform.database, platform.tenant_id, stored.collection_id, 5)
 
-    assert (await docs.info()).documents == 7
+    assert (await docs.info()).items == 7
     assert len(await docs.search("common", limit=20)) == 7
     assert await platform.remove_collection("docs")
 

@@ -175,7 +175,7 @@ class Items(Machine):
         assert {
             key: (one.body, one.attributes["n"], one.status != "archived") for key, one in found.items()
         } == self.items
-        assert self.run(self.docs.info()).documents == len(active)
+        assert self.run(self.docs.info()).items == len(active)
         for n in (0, 2):
             page = self.run(self.docs.page({"n": {"gte": n}}))
             assert [one.item.item_id for one in page] == sorted(key for key, (_, m) in active.items() if m >= n)

@@ -147,7 +147,7 @@ async def test_the_status_tells_what_waits_and_what_ran(platform: Platform) -> N
     await run_job(platform.workplace, JOBS["prune"], target)
     (status,) = await collection_statuses(platform.workplace, platform.tenant_id)
     shown = json.loads(json.dumps(status.as_dict()))
-    assert (shown["name"], shown["documents"], shown["pending"], shown["weights_pending"]) == ("docs", 3, 3, False)
+    assert (shown["name"], shown["items"], shown["pending"], shown["weights_pending"]) == ("docs", 3, 3, False)
     assert (shown["indexes"], shown["recall"]) == ([], [])
     assert [(run["job"], run["outcome"]) for run in shown["runs"]] == [("prune", "done")]
 

@@ -171,7 +171,7 @@ async def test_a_list_is_asked_for_with_a_page_size_and_an_identifier(platform: 
 async def test_statistics_tell_how_each_collection_stands(platform: Platform) -> None:
     """As ``retrieval status`` shows it."""
     [docs] = await platform.statistics()
-    assert (docs.name, docs.documents, docs.pending) == ("docs", 5, 0)
+    assert (docs.name, docs.items, docs.pending) == ("docs", 5, 0)
 
 
 async def test_profiles_that_are_stored_at_once_are_all_kept(platform: Platform) -> None:

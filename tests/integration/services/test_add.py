@@ -56,7 +56,7 @@ async def test_what_two_add_at_once_is_added_once(platform: Platform, connection
     await connection.rollback()
     reports = [await one for one in each]
     assert sorted((one.added, one.changed, one.unchanged) for one in reports) == [(0, 1, 1), (2, 0, 0)]
-    assert (await collection.info()).documents == 2
+    assert (await collection.info()).items == 2
 
 
 async def test_an_unusable_item_keeps_the_whole_call_out(platform: Platform) -> None:
@@ -64,7 +64,7 @@ async def test_an_unusable_item_keeps_the_whole_call_out(platform: Platform) -> 
     collection = await platform.collection("docs")
     with pytest.raises(InvalidItemError, match="'2'"):
         await collection.add([{"_id": "1", "text": "fine"}, {"_id": "2", "text": "NUL \x00"}])
-    assert (await collection.info()).documents == 0
+    assert (await collection.info()).items == 0
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ async def test_an_unusable_vector_keeps_the_whole_call_out(
     collection = await platform.collection("docs", space=SPACE)
     with pytest.raises(error):
         await collection.add([{"_id": "1"}, {"_id": "2"}], embeddings=vectors)
-    assert (await collection.info()).documents == 0
+    assert (await collection.info()).items == 0
 
 
 @pytest.mark.parametrize("pool_size", [1, 4])
@@ -156,12 +156,12 @@ async def test_a_part_that_fails_is_told_and_the_call_can_be_made_again(
         broken.setattr(add, "store_items", failing)
         with pytest.raises(DatabaseError, match="disk is full"):
             await collection.add(given, embeddings=vectors)
-    assert 4 <= (await collection.info()).documents < 20
+    assert 4 <= (await collection.info()).items < 20
     waiting = "SELECT count(*) FROM statistics_changes WHERE collection_id = %(n)s"
     number = Compiled(waiting, {"n": (await collection.refresh()).collection_id})
     assert await platform.database.read(platform.tenant_id, number) == [(0,)], "what is stored is weighed right"
     await collection.add(given, embeddings=vectors)
-    assert (await collection.info()).documents == 20
+    assert (await collection.info()).items == 20
 
 
 async def test_given_vectors_are_stored_normalised_and_found(platform: Platform) -> None:
@@ -228,7 +228,7 @@ async def test_deleting_takes_items_out_of_everything(platform: Platform) -> Non
     await collection.add([{"_id": str(number), "text": f"the word{number}"} for number in range(3)])
     assert await collection.delete(["1", "nowhere"]) == 1
     info = await collection.info()
-    assert (info.documents, info.pending) == (2, 0)
+    assert (info.items, info.pending) == (2, 0)
     assert "1" not in {hit.item_id for hit in await collection.search("the word1")}
 
 

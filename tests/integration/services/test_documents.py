@@ -19,6 +19,7 @@ from retrieval.domain.errors import (
 )
 from retrieval.domain.items.chunking import Chunking
 from retrieval.domain.items.embedding import TextRole, Vectors
+from retrieval.services.documents import DocumentsReport
 from tests.support.documents import write_handbook
 
 SMALL = Chunking(max_tokens=64, overlap=8)
@@ -200,7 +201,7 @@ async def test_a_folder_that_moved_is_known_by_its_name(
 
     assert (report.changed, report.removed, embedder.texts) == (5, 1, [])
     assert (await docs.ingest_documents(moved, name="handbook")).unchanged == 5
-    assert (await docs.info()).documents == 5
+    assert (await docs.info()).items == 5
 
 
 async def test_pruning_leaves_documents_that_a_program_added(docs: Collection, handbook: Path) -> None:
@@ -247,7 +248,7 @@ async def test_an_emptied_document_has_no_chunks(docs: Collection, handbook: Pat
     report = await docs.ingest_documents(handbook)
 
     assert report.empty == ("handbook/backups.md", "handbook/team/empty.md")
-    assert (await docs.info()).documents == 5
+    assert (await docs.info()).items == 5
 
 
 async def test_a_document_whose_storing_broke_off_is_stored_again(docs: Collection, tmp_path: Path) -> None:
@@ -389,13 +390,28 @@ async def test_a_collection_without_vectors_has_documents_too(platform: Platform
     assert (await words.passages("word", max_tokens=500)).tokens <= 500
 
 
+async def test_a_long_document_shows_how_far_it_is(docs: Collection, tmp_path: Path) -> None:
+    """By the vectors of its chunks, before it is done."""
+    (tmp_path / "a.txt").write_text("word " * 2000)
+    told: list[tuple[float, int]] = []
+    report = await docs.ingest_documents(
+        tmp_path / "a.txt", progress=lambda so_far, done, total: told.append((done / total, so_far.chunks.embedded))
+    )
+    chunks = report.chunks.embedded
+    assert told == [(0, 0), (16 / chunks, 16), (1, chunks), (1, chunks)]
+
+
 def test_the_sync_door_does_the_same(database_url: str, settings: Settings, handbook: Path) -> None:
     """Without ``await``, with progress."""
-    seen: list[tuple[int, int | None]] = []
+    seen: list[tuple[float, int, int]] = []
+
+    def follow(report: DocumentsReport, done: float, total: int) -> None:
+        seen.append((done, total, report.chunks.embedded))
+
     with retrieval.sync.connect(database_url, settings=settings, embedder=ReadingEmbedder()) as platform:
         docs = platform.collection("docs")
-        report = docs.ingest_documents(handbook, progress=lambda _, looked, total: seen.append((looked, total)))
-        assert (report.added, seen) == (6, [(7, 7)])
+        report = docs.ingest_documents(handbook, progress=follow)
+        assert (report.added, seen[0], seen[-1]) == (6, (0, 7, 0), (7, 7, report.chunks.embedded))
         assert docs.add_documents([{"id": "a", "text": "b"}]).added == 1
         assert "coffee" in docs.passages("who cleans the coffee machine?").text
         assert docs.delete_documents(["a"]) == 1

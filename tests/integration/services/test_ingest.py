@@ -120,7 +120,7 @@ async def test_pruning_archives_what_is_missing_and_the_same_input_revives_it(
     await collection.ingest(read_items(written(file, everything)))
     report = await collection.ingest(read_items(written(file, everything[::2])), prune=True)
     assert report.archived == many
-    assert (await collection.info()).documents == many
+    assert (await collection.info()).items == many
     assert list(await collection.search("word7", legs=["lexical"])) == []
     assert "000007" not in {hit.item_id for hit in await collection.search("word7", legs=["dense"], limit=1000)}
     assert (await collection.get(["000007"]))["000007"].status == "archived"
@@ -131,7 +131,7 @@ async def test_pruning_archives_what_is_missing_and_the_same_input_revives_it(
     assert (revived.items.changed, revived.archived, embedder.texts) == (many, 0, [])
     assert [hit.item_id for hit in await collection.search("word7", legs=["lexical"])] == ["000007"]
     info = await collection.info()
-    assert (info.documents, info.pending) == (2 * many, 0)
+    assert (info.items, info.pending) == (2 * many, 0)
 
 
 async def test_nothing_is_pruned_when_a_line_was_rejected(platform: Platform, file: Path) -> None:
@@ -146,7 +146,7 @@ async def test_nothing_is_pruned_when_a_line_was_rejected(platform: Platform, fi
     )
     assert (rejected, report.rejected, report.archived) == ([2], 1, 0)
     assert any("nothing was pruned" in note for note in report.items.notes)
-    assert (await collection.info()).documents == 4
+    assert (await collection.info()).items == 4
 
 
 async def test_nothing_is_pruned_by_an_empty_input(platform: Platform, file: Path) -> None:
@@ -156,7 +156,7 @@ async def test_nothing_is_pruned_by_an_empty_input(platform: Platform, file: Pat
     report = await collection.ingest(read_items(written(file, [])), prune=True)
     assert report.archived == 0
     assert any("nothing was pruned" in note for note in report.items.notes)
-    assert (await collection.info()).documents == 4
+    assert (await collection.info()).items == 4
 
 
 async def test_a_bad_line_stops_before_its_batch(platform: Platform, file: Path) -> None:
@@ -165,7 +165,7 @@ async def test_a_bad_line_stops_before_its_batch(platform: Platform, file: Path)
     lines = [*map(line, range(BATCH_ITEMS + 10)), '{"_id": "bad", "occurred_at": "never"}', line(9999)]
     with pytest.raises(BadLineError, match=f"items.jsonl:{BATCH_ITEMS + 11}: "):
         await collection.ingest(read_items(written(file, lines)))
-    assert (await collection.info()).documents == BATCH_ITEMS
+    assert (await collection.info()).items == BATCH_ITEMS
     report = await collection.ingest(read_items(str(file)), rejected=lambda _: None)
     assert (report.read, report.rejected) == (BATCH_ITEMS + 11, 1)
     assert (report.items.added, report.items.unchanged) == (11, BATCH_ITEMS)
@@ -199,8 +199,27 @@ async def test_any_run_embeds_what_an_earlier_one_left(
     embedder.down = True
     await collection.ingest(read_items(written(file, map(line, range(300)))))
     embedder.down = False
-    report = await collection.ingest(read_items(written(file, [line(1000)])))
+    told: list[tuple[int, int]] = []
+    report = await collection.ingest(
+        read_items(written(file, [line(1000)])),
+        progress=lambda so_far, _: told.append((so_far.read, so_far.items.embedded)),
+    )
     assert report.items.embedded == 301
+    assert told == [
+        (0, 0),
+        (1, 1),
+        (1, 1),
+        (1, 17),
+        (1, 49),
+        (1, 113),
+        (1, 129),
+        (1, 145),
+        (1, 177),
+        (1, 241),
+        (1, 257),
+        (1, 273),
+        (1, 301),
+    ]
     assert (await collection.info()).pending == 0
 
 
@@ -273,19 +292,19 @@ async def test_of_lines_with_one_key_the_last_counts(platform: Platform, file: P
         assert (await collection.get(["000000"]))["000000"].body == "third"
         assert [hit.item_id for hit in await collection.search("third", legs=["lexical"])] == ["000000"]
         assert list(await collection.search("first", legs=["lexical"])) == []
-        assert (await collection.info()).documents == BATCH_ITEMS + 20
+        assert (await collection.info()).items == BATCH_ITEMS + 20
 
 
 async def test_an_archived_status_takes_an_item_out_of_every_search(platform: Platform, file: Path) -> None:
     """An item may arrive archived, become archived, and come back."""
     collection = await platform.collection("docs")
     await collection.ingest(read_items(written(file, [line(0), line(1, status="archived")])))
-    assert (await collection.info()).documents == 1
+    assert (await collection.info()).items == 1
     await collection.ingest(read_items(written(file, [line(0, status="archived"), line(1)])))
     hits = await collection.search("text of word0 word1")
     assert [hit.item_id for hit in hits] == ["000001"]
     info = await collection.info()
-    assert (info.documents, info.pending) == (1, 0)
+    assert (info.items, info.pending) == (1, 0)
 
 
 async def test_the_attributes_of_a_collection_are_known_with_their_types(platform: Platform, file: Path) -> None:

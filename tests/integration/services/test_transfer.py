@@ -205,7 +205,7 @@ async def test_without_records_the_content_alone_moves(platform: Platform, tmp_p
     assert set(moved.rows) == {name for name, kind in KINDS.items() if not kind.is_record}
     copy = await platform.collection("copy", create=False)
     assert (await copy.refresh()).model_version == 0
-    assert (await copy.info()).documents == (await source.info()).documents
+    assert (await copy.info()).items == (await source.info()).items
     assert [one.version for one in await copy.profiles()] == [2, 1]
 
 
@@ -223,7 +223,7 @@ async def test_what_is_there_is_not_written_over(platform: Platform, tmp_path: P
         await platform.import_collection(file, name="copy")
     assert file.read_bytes() == content
     assert files_in(tmp_path) == ["docs.jsonl"]
-    assert (await source.info()).documents == ITEMS - 1
+    assert (await source.info()).items == ITEMS - 1
     with pytest.raises(UnknownCollectionError):
         await platform.collection("copy", create=False)
 

@@ -78,7 +78,7 @@ def test_items_are_added_searched_read_and_deleted(platform: SyncPlatform) -> No
         next(tickets.scan(batch=0))
     assert tickets.vectors_of(["disk"]).shape == (1, tickets.embeddings(["2"])["2"].size)
     assert tickets.delete(["2"]) == 1
-    assert tickets.info().documents == 2
+    assert tickets.info().items == 2
     assert [one.name for one in platform.collections()] == ["tickets"]
     assert repr(tickets) == "<SyncCollection 'tickets': 2 items>"
 
@@ -220,7 +220,7 @@ def test_errors_come_out_as_they_are(platform: SyncPlatform, tmp_path: Path) -> 
         platform.collection("missing", create=False)
     with pytest.raises(BadLineError):
         platform.collection("files").ingest(read_items(file))
-    assert platform.collection("files").info().documents == 0
+    assert platform.collection("files").info().items == 0
 
 
 def test_a_callback_cannot_use_the_door(platform: SyncPlatform, tmp_path: Path) -> None:
@@ -276,7 +276,7 @@ def test_a_closed_platform_can_be_opened_again(settings: Settings) -> None:
     with platform:
         platform.collection("tickets").add(ITEMS)
     with platform:
-        assert platform.collection("tickets").info().documents == 3
+        assert platform.collection("tickets").info().items == 3
 
 
 def test_it_is_opened_and_closed_without_with(settings: Settings) -> None:

@@ -69,7 +69,7 @@ def test_a_result_lists_its_hits_and_how_they_were_found() -> None:
 def test_a_collection_at_a_glance_is_a_table() -> None:
     """What is not set is left out."""
     info = CollectionInfo(
-        name="docs", documents=3, pending=0, space=None, text_search_config="english", profile_version=2,
+        name="docs", items=3, pending=0, space=None, text_search_config="english", profile_version=2,
         model_version=0, has_hnsw=False, index="auto", is_quantised=False, filterable={"priority": "text"},
     )  # fmt: skip
     html = info._repr_html_()

@@ -61,8 +61,13 @@ def collections(context: typer.Context, *, as_json: Json = False) -> None:
 
     Pending items wait for their vectors; searches by words find them already. Ingest them again to embed them.
     """
-    if context.invoked_subcommand is not None:
-        return
+    if context.invoked_subcommand is None:
+        list_collections(context, as_json=as_json)
+
+
+@app.command("list", hidden=True)
+def list_collections(context: typer.Context, *, as_json: Json = False) -> None:
+    """List the collections, as ``retrieval collections`` does: other groups of commands have a ``list``."""
 
     async def work(platform: Platform) -> list[CollectionInfo]:
         return [await found.info() for found in await platform.collections()]
@@ -377,20 +382,20 @@ def _index(info: CollectionInfo) -> str | bool:
 def collections_table(found: list[CollectionInfo]) -> Table:
     """A row a collection."""
     return table(
-        ["name", "documents", "pending", "space", "language", "profile", "model", "HNSW", "filterable"],
+        ["name", "items", "pending", "space", "language", "profile", "model", "HNSW", "filterable"],
         (
             (
                 info.name,
-                info.documents,
+                info.items,
                 info.pending or "",
                 short_space(info.space),
                 info.text_search_config,
-                f"v{info.profile_version}",
+                f"v{info.profile_version}" if info.profile_version > 1 else "",
                 f"v{info.model_version}" if info.model_version else "",
                 _index(info),
-                " ".join(f"{name}:{kind}" for name, kind in info.filterable.items()),
+                len(info.filterable) or "",
             )
             for info in found
         ),
-        right={"pending"},
+        right={"pending", "filterable"},
     )

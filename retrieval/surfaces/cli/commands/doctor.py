@@ -192,11 +192,11 @@ def status(context: typer.Context, *, as_json: Json = False) -> None:
 def collections_table(found: list[CollectionStatus]) -> Table:
     """A row for each collection; pending work has a column where there is any."""
     return table(
-        ["collection", "documents", "pending", "weights", "space", "index", "recall"],
+        ["collection", "items", "pending", "weights", "space", "index", "recall"],
         (
             (
                 one.name,
-                one.documents,
+                one.items,
                 one.pending or "",
                 "pending" if one.weights_pending else "",
                 short_space(one.space),

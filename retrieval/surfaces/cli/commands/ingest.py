@@ -18,6 +18,7 @@ from rich.console import Console
 
 from retrieval.adapters.readers import InputLine, column_names, read_items, size_of
 from retrieval.adapters.readers.folders import holds_documents
+from retrieval.adapters.readers.records import mapped_columns
 from retrieval.apps.tickets.ticket_item import (
     TICKET_FILTERABLE,
     TICKET_TEXTS,
@@ -38,7 +39,7 @@ from retrieval.surfaces.cli.ingest_documents import (
     tell_cut,
     tell_pending,
 )
-from retrieval.surfaces.cli.options import CollectionName, Json, State, columns_of, filterable_of, schema_of, state_of
+from retrieval.surfaces.cli.options import CollectionName, Json, State, filterable_of, schema_of, state_of
 from retrieval.surfaces.cli.output import Step, console, count, plain, print_json, progress, table
 from retrieval.surfaces.cli.run import run
 
@@ -282,7 +283,7 @@ async def _ingest(
         def follow(report: IngestReport, offset: int) -> None:
             nonlocal stored
             stored = report
-            update(Step(offset, source.total_bytes, report.read))
+            update(Step(offset, source.total_bytes, report.read, vectors=report.items.embedded))
 
         try:
             return await collection.ingest(
@@ -500,7 +501,7 @@ def ingest(
         raise InvalidRequestError("--name is for a folder or a file of documents; items have ids of their own")
     chosen = IngestOptions(
         files=tuple(files),
-        columns=columns_of(columns or ()),
+        columns=mapped_columns(columns or ()),
         id_from=id_from,
         file_format=file_format.value if file_format else None,
         skip=on_error is OnError.SKIP,

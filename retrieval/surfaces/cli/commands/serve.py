@@ -24,7 +24,7 @@ EXAMPLES = (
 )
 
 
-_NEXT = "who calls needs a key; make one with: retrieval keys create NAME"
+_NEXT = "callers need a key; make one with: retrieval keys create NAME"
 _NEXT_LOCAL = "try, in another terminal: curl {url}/v1/collections"
 
 

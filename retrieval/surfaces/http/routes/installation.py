@@ -213,7 +213,7 @@ class StatisticsTold(AnswerPart):
                     "collections": [
                         {
                             "name": "tickets",
-                            "documents": 1200,
+                            "items": 1200,
                             "space": "openai/text-embedding-3-small/1536",
                             "pending": 0,
                             "weights_pending": False,

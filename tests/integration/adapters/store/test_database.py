@@ -235,7 +235,7 @@ async def test_cancelled_searches_leave_no_connection_in_the_middle_of_something
                 search.cancel()
             await asyncio.gather(*searches, return_exceptions=True)
             await collection.add([{"_id": f"new {round_}", "text": "another cat"}])
-        assert (await collection.info()).documents == 31
+        assert (await collection.info()).items == 31
 
 
 async def test_what_is_called_after_the_platform_was_closed_says_so(database_url: str, settings: Settings) -> None:

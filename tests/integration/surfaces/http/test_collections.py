@@ -117,7 +117,7 @@ async def test_a_collection_is_removed_with_its_items(client: AsyncClient) -> No
     assert (await client.delete("/v1/collections/gone")).status_code == 204
     assert (await client.get("/v1/collections/gone/items/a")).json()["type"] == "/problems/unknown-collection"
     assert (await client.delete("/v1/collections/gone")).status_code == 404
-    assert (await client.put("/v1/collections/gone")).json()["documents"] == 0
+    assert (await client.put("/v1/collections/gone")).json()["items"] == 0
 
 
 @pytest.mark.parametrize("name", ["ä\n/b", "..", "a?b#c%2F"])

@@ -89,7 +89,7 @@ async def test_statistics_are_those_of_the_platform(client: AsyncClient, platfor
     """As the command line shows them."""
     told = (await client.get("/v1/statistics")).json()["collections"]
     assert told == [one.as_dict() for one in await platform.statistics()]
-    assert told[0]["documents"] == 4
+    assert told[0]["items"] == 4
 
 
 async def test_the_doctor_is_asked_too(client: AsyncClient, platform: Platform) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from retrieval.adapters.readers import item_from_record
-from retrieval.adapters.readers.records import MAX_DEPTH
-from retrieval.domain.errors import InvalidItemError
+from retrieval.adapters.readers.records import MAX_DEPTH, mapped_columns
+from retrieval.domain.errors import ConfigurationError, InvalidItemError
 from retrieval.domain.items.item import MAX_KEY_BYTES, Item
 
 
@@ -239,3 +239,21 @@ def test_the_record_stays_as_it_was() -> None:
     item_from_record(record)
 
     assert before == record
+
+
+def test_columns_are_given_by_field() -> None:
+    """Only the first equals sign parts the two."""
+    assert mapped_columns(["_id=ticket_id", "text = a = b"]) == {"_id": "ticket_id", "text": "a = b"}
+
+
+@pytest.mark.parametrize("pair", ["_id", "_id=", "=ticket_id", ""])
+def test_half_a_pair_is_refused(pair: str) -> None:
+    """The message shows how to write it."""
+    with pytest.raises(ConfigurationError, match="write FIELD=NAME"):
+        mapped_columns([pair])
+
+
+def test_a_field_takes_one_column() -> None:
+    """Two columns for one field contradict each other."""
+    with pytest.raises(ConfigurationError, match="twice"):
+        mapped_columns(["text=a", "text=b"])

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import io
+import time
 
 import pytest
 from rich.console import Console
 
-from retrieval.surfaces.cli.output import Step, progress, rate
+from retrieval.surfaces.cli.output import Step, counts, progress, time_left
 
 
 def test_a_terminal_gets_a_bar_with_count_and_rate() -> None:
@@ -21,17 +22,43 @@ def test_a_terminal_gets_a_bar_with_count_and_rate() -> None:
     assert "50 queries" in out.getvalue()
 
 
-def test_elsewhere_a_line_comes_now_and_then() -> None:
-    """Never two within the time between lines."""
+@pytest.mark.parametrize(
+    ("step", "shown"),
+    [
+        (Step(0, 100, 0, vectors=0), "0 items, 0 vectors"),
+        (Step(1, 10**9, 16, vectors=16), "min left"),
+    ],
+)
+def test_a_terminal_shows_items_vectors_and_the_time_left_from_the_first_second(step: Step, shown: str) -> None:
+    """So that nobody waits before an empty screen."""
+    out = io.StringIO()
+    terminal = Console(file=out, force_terminal=True, width=120, color_system=None)
+    with progress("ingest tickets", "item", to=terminal) as update:
+        update(step)
+    assert shown in out.getvalue()
+
+
+def test_elsewhere_lines_come_whether_or_not_there_is_news() -> None:
+    """A service that is slow to answer is not taken for one that hangs."""
     now = [0.0]
     out = io.StringIO()
-    with progress("ingest tickets", "item", to=Console(file=out, width=200), clock=lambda: now[0]) as update:
-        for now[0] in (1.0, 9.0, 10.0, 12.0, 20.5):
-            update(Step(now[0], 41.0, int(now[0] * 100)))
-    assert out.getvalue().splitlines() == [
-        "ingest tickets: 1,000 items, 100/s, 24%",
-        "ingest tickets: 2,050 items, 100/s, 50%",
-    ]
+    terminal = Console(file=out, width=200)
+    with progress("ingest tickets", "item", to=terminal, every=0.01, clock=lambda: now[0]) as update:
+        now[0] = 10.0
+        update(Step(1000.0, 4000.0, 100, vectors=80))
+        until = time.monotonic() + 10
+        while out.getvalue().count("100 items") < 2 and time.monotonic() < until:
+            time.sleep(0.01)
+    said = "ingest tickets: 100 items (10/s), 80 vectors (8.0/s), 25%, 30 s left"
+    assert out.getvalue().splitlines()[-2:] == [said, said]
+
+
+def test_nothing_is_printed_once_the_work_is_done() -> None:
+    """And nothing of work that is done at once."""
+    out = io.StringIO()
+    with progress("ingest tickets", "item", to=Console(file=out, width=200)) as update:
+        update(Step(1, 1, 1))
+    assert out.getvalue() == ""
 
 
 def test_quiet_means_not_a_word() -> None:
@@ -43,8 +70,18 @@ def test_quiet_means_not_a_word() -> None:
 
 
 @pytest.mark.parametrize(
-    ("counted", "seconds", "shown"), [(1000, 2.0, "500/s"), (3, 2.0, "1.5/s"), (0, 5.0, ""), (5, 0.0, "")]
+    ("counted", "seconds", "shown"),
+    [(1000, 2.0, "1,000 items (500/s)"), (3, 2.0, "3 items (1.5/s)"), (0, 5.0, "0 items"), (5, 0.0, "5 items")],
 )
 def test_a_rate_has_the_digits_it_deserves(counted: int, seconds: float, shown: str) -> None:
     """Nothing is said before there is something to say."""
-    assert rate(counted, seconds) == shown
+    assert counts(Step(0, None, counted), "item", seconds) == shown
+
+
+@pytest.mark.parametrize(
+    ("done", "total", "seconds", "shown"),
+    [(1, 4, 10.0, "30 s left"), (1, 61, 10.0, "10 min left"), (0, 4, 10.0, ""), (4, 4, 10.0, ""), (4, None, 10.0, "")],
+)
+def test_the_time_left_follows_from_what_is_done(done: float, total: float | None, seconds: float, shown: str) -> None:
+    """Nothing is said where nobody knows."""
+    assert time_left(Step(done, total, 0), seconds) == shown

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from retrieval.surfaces.http.bulk import BATCH_BYTES, BATCH_LINES, Intake
+from retrieval.surfaces.http.bulk import BATCH_BYTES, BATCH_LINES, Intake, LineCutter
 
 Message = dict[str, Any]
 
@@ -29,7 +29,7 @@ def part(body: bytes, *, more: bool = True) -> Message:
 async def test_what_has_arrived_is_given_together() -> None:
     """And a client that waits for an answer before it sends more gets one."""
     receive, _ = sender(part(b"1\n2\n3"), part(b"\n4\n"))
-    intake = Intake(receive)
+    intake = Intake(receive, LineCutter())
     reading = asyncio.create_task(intake.run())
     assert [line.data for line in await intake.batch()] == [b"1", b"2", b"3", b"4"]
     waiting = asyncio.create_task(intake.batch())
@@ -45,7 +45,7 @@ async def test_no_more_is_read_than_a_batch_while_nobody_takes_it() -> None:
     large = b"x" * (BATCH_BYTES // 4)
     for lines in ([b"\n".join([b"1"] * BATCH_LINES) + b"\n"] * 3, [large + b"\n"] * 12):
         receive, left = sender(*map(part, lines), part(b"", more=False))
-        intake = Intake(receive)
+        intake = Intake(receive, LineCutter())
         reading = asyncio.create_task(intake.run())
         await asyncio.sleep(0.01)
         assert left
@@ -62,7 +62,7 @@ async def test_no_more_is_read_than_a_batch_while_nobody_takes_it() -> None:
 async def test_of_a_body_that_breaks_off_the_begun_line_is_left_out() -> None:
     """It may be half of one."""
     receive, _ = sender(part(b'1\n{"a'), {"type": "http.disconnect"})
-    intake = Intake(receive)
+    intake = Intake(receive, LineCutter())
     await intake.run()
     assert [line.data for line in await intake.batch()] == [b"1"]
     assert await intake.batch() == []

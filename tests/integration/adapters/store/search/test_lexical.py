@@ -335,7 +335,7 @@ async def test_an_item_without_words_is_stored_and_not_found_by_words(platform: 
     collection = await platform.collection("docs")
     await collection.add([{"_id": "empty"}, {"_id": "1", "text": "words"}])
     assert [hit.item_id for hit in await collection.search("words", legs=["lexical"])] == ["1"]
-    assert (await collection.info()).documents == 2
+    assert (await collection.info()).items == 2
 
 
 async def _waiting(platform: Platform, number: int) -> int:

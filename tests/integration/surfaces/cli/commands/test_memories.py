@@ -43,7 +43,7 @@ def test_a_memory_is_shown_and_forgotten(
         plain.add([Item(item_id="i", body="no memory", attributes={"project_id": "p1"})])
         for words in (["show", "i"], ["forget", "i"], ["forget", "--project", "p1"]):
             assert "holds no memories" in str(refused(*words, "--collection", "plain"))
-        assert (plain.info().documents, plain.info().filterable) == (1, {})
+        assert (plain.info().items, plain.info().filterable) == (1, {})
     assert isinstance(refused("forget", "m1", "--user", "ann"), InvalidRequestError)
 
 

