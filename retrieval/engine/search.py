@@ -19,10 +19,9 @@ from retrieval.adapters.aside import LONG, aside
 from retrieval.adapters.embedders.cached import CachedEmbedder
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.items.collections import StoredCollection
-from retrieval.adapters.store.items.items import read_hit_rows
+from retrieval.adapters.store.items.items import HitRows, read_hit_rows
 from retrieval.adapters.store.search.candidate_request import CandidateRequest, Query
 from retrieval.adapters.store.search.candidates import Found, find_candidates_of_each, settings
-from retrieval.adapters.store.search.vectors import pending_among
 from retrieval.adapters.tracing import span
 from retrieval.domain.items.embedding import Vector
 from retrieval.domain.learning.context import Context
@@ -124,8 +123,6 @@ class Final:
     """The probability that it is relevant by item id, where it is told."""
     why_none: tuple[str, ...] = ()
     """The reasons why none of the items found is shown."""
-    waiting: int = 0
-    """The number of candidates that words brought, and that wait for their vector."""
 
 
 def tell_search(traced: Span, tenant_id: int, collection: StoredCollection, results: Sequence[SearchResult]) -> None:
@@ -187,8 +184,8 @@ _NO_RERANKER = "there is no reranker; set RETRIEVAL_RERANKER"
 
 NOT_RECORDED = "the search was not recorded; retrieval status says how many were not, and why"
 _WITHOUT_VECTOR = (
-    "some items have no vector yet, {} of the best candidates among them: words alone find them; make the vectors "
-    "with: retrieval jobs run embed --collection {}"
+    "{} of {} hits have no vector yet and were found by words alone; make the vectors with: "
+    "retrieval jobs run embed --collection {}"
 )
 
 
@@ -216,8 +213,6 @@ class Searcher:
     """Seconds since 1970: when a search was."""
     _plans: dict[Hashable, SearchPlan] = field(default_factory=dict)
     """The same plans come again and again: searches differ in their words and vectors, less often in their filters."""
-    _looked: list[int] = field(default_factory=list)
-    """The space, once a look found no candidate that waits for its vector in this state of the collection."""
 
     async def search(self, request: SearchRequest, context: Context = Context()) -> SearchResult:
         """The best hits for a request, each explained.
@@ -270,15 +265,14 @@ class Searcher:
             finals = await self._finals(asked, rankings, context)
             finals = [self._sure(*one) for one in zip(asked, finals, strict=True)]
             stages.begin("retrieval.items", "items")
-            finals = [await self._with_waiting(*one) for one in zip(asked, finals, strict=True)]
-            columns = await self._columns(asked, finals)
+            rows = await self._rows(asked, finals)
             stages.begin("retrieval.record")
             timings = stages.timings()
-            answer = partial(self._answers, asked, finals, columns, context, timings)
+            answer = partial(self._answers, asked, finals, rows.columns, context, timings)
             answers = await aside(answer, is_long=True) if is_long else answer()
             kept = await self._recorded(answers, asked, is_long)
         results = [
-            self._result(*answer, first, is_kept, final)
+            self._result(*answer, first, is_kept, final, rows=rows)
             for answer, first, is_kept, final in zip(answers, each, kept, finals, strict=True)
         ]
         if self.observer is not None:
@@ -436,7 +430,7 @@ class Searcher:
         best = [[one.item_id for one in ranked.pool[: rerank.candidates]] for ranked in rankings]
         collection_id, set_already = self.collection.collection_id, settings(asked[0].plan.request)
         item_ids = list(dict.fromkeys(item_id for some in best for item_id in some))
-        rows = await read_hit_rows(self.database, self.tenant_id, collection_id, item_ids, set_already)
+        rows = (await read_hit_rows(self.database, self.tenant_id, collection_id, item_ids, set_already)).columns
         # An item that was removed meanwhile has a row without values.
         texts = {item_id: text_for_reranker(*row[:2]) for item_id, row in rows.items() if row[0] is not None}
         said = await asyncio.gather(
@@ -488,36 +482,26 @@ class Searcher:
         kept = shown if places is None else [shown[place] for place in places]
         return Final(final.ranked, final.slate, final.decided, kept, relevance, why_none)
 
-    async def _with_waiting(self, one: PlannedSearch, final: Final) -> Final:
-        """The hits to be, and how many candidates of the lexical leg have no vector, where the dense leg ran."""
-        request, rankings, space = one.plan.request, final.ranked.found.rankings, self.collection.space
-        # Without both scores a candidate may just be far from the question: it is looked up, until a look was in vain.
-        looks_up = not request.with_both_scores
-        if space is None or not SCORED_BOTH_WAYS.issubset(request.legs) or (looks_up and self._looked):
-            return final
-        dense = {candidate.item_id for candidate in rankings[LegName.DENSE]}
-        missing = [candidate.item_id for candidate in rankings[LegName.LEXICAL] if candidate.item_id not in dense]
-        if missing and looks_up:
-            where = (self.database, self.tenant_id, self.collection.collection_id, space)
-            missing = list(await pending_among(*where, missing))
-            if not missing:
-                self._looked.append(space.space_id)
-        return replace(final, waiting=len(missing)) if missing else final
-
-    async def _columns(self, asked: Sequence[PlannedSearch], finals: Sequence[Final]) -> Columns:
+    async def _rows(self, asked: Sequence[PlannedSearch], finals: Sequence[Final]) -> HitRows:
         """The columns of all hits; read once for all of them, unless they came with the candidates."""
         columns: dict[str, tuple[Any, ...]] = {}
         missing: dict[str, None] = {}
+        space_id = size = 0
         for search, final in zip(asked, finals, strict=True):
-            if search.plan.request.with_items:
+            request = search.plan.request
+            if request.with_items:
                 columns |= final.ranked.found.rows
             else:
                 missing |= dict.fromkeys(map(_ITEM_ID, final.shown))
-        if missing:
-            collection_id = self.collection.collection_id
-            set_already = settings(asked[0].plan.request)
-            columns |= await read_hit_rows(self.database, self.tenant_id, collection_id, list(missing), set_already)
-        return columns
+            if SCORED_BOTH_WAYS.issubset(request.legs):  # words may have found what has no vector
+                space_id, size = request.space_id, request.dimensions
+        if not missing:
+            return HitRows(columns)
+        set_already, collection_id = settings(asked[0].plan.request), self.collection.collection_id
+        rows = await read_hit_rows(
+            self.database, self.tenant_id, collection_id, list(missing), set_already, space_id=space_id, dimensions=size
+        )
+        return HitRows({**columns, **rows.columns}, rows.without_vector) if columns else rows
 
     def _answers(
         self,
@@ -588,14 +572,17 @@ class Searcher:
         first: Found,
         is_kept: bool | None,  # noqa: FBT001 - one of three
         final: Final,
+        *,
+        rows: HitRows,
     ) -> SearchResult:
         weighed, why = account(self.collection, first, is_filtered=one.request.condition is not None)
         is_missed = is_kept is False and one.plan.profile.recording.wait
         notes = one.plan.notes
         if is_missed:
             notes = (*notes, NOT_RECORDED)
-        if final.waiting:
-            notes = (*notes, _WITHOUT_VECTOR.format(final.waiting, self.collection.name))
+        if rows.without_vector and LegName.DENSE in one.plan.request.legs:
+            waiting = sum(hit.item_id in rows.without_vector for hit in shown)
+            notes = (*notes, _WITHOUT_VECTOR.format(waiting, len(shown), self.collection.name)) if waiting else notes
         return SearchResult(
             hits=shown,
             path=first.path,

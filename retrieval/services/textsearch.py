@@ -6,6 +6,7 @@ exist where the extension is installed.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from enum import StrEnum
 
@@ -136,6 +137,8 @@ DRIFT = 0.01
 """The relative change of the average length after which all items are weighed again."""
 
 _STEP = 1000
+_HELD_SECONDS = 0.02
+"""The seconds until an item that a writer holds is looked at again."""
 
 _BEGIN = "SELECT begin_weighing(%(id)s, %(drift)s)"
 
@@ -164,4 +167,7 @@ async def refresh_weights(database: Database, tenant_id: int, collection_id: int
             row = await cursor.fetchone()
         if row is None or not row[0]:
             return weighed
-        weighed += int(row[0])
+        if row[0] < 0:
+            await asyncio.sleep(_HELD_SECONDS)
+        else:
+            weighed += int(row[0])

@@ -387,10 +387,10 @@ $$;
 REVOKE ALL ON FUNCTION begin_weighing(bigint, double precision) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION begin_weighing(bigint, double precision) TO @app@;
 
--- Weighs the next items of a collection again with its average length; gives how many, 0 or NULL when all are done.
--- How far the walk has come stands in weighing_after, so that it is resumed after an interruption and shared by
--- everyone who takes a step. It waits for the writer of its first item alone and stops before any other that is held:
--- so it and writers never wait for each other crosswise.
+-- Weighs the next items of a collection again with its average length; gives how many, 0 or NULL when all are done, and -1
+-- where a writer holds the next one. How far the walk has come stands in weighing_after, so that it is resumed after an
+-- interruption and shared by everyone who takes a step. It stops before an item that is held: a step holds the collection's
+-- totals, so it and a writer must not wait for each other.
 CREATE OR REPLACE FUNCTION refresh_weights(collection bigint, step integer) RETURNS bigint
 LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 DECLARE
@@ -414,7 +414,6 @@ BEGIN
         ORDER BY terms.item_id
         LIMIT step
     );
-    PERFORM FROM item_terms AS terms WHERE terms.collection_id = collection AND terms.item_id = page[1] FOR UPDATE;
     free := ARRAY(
         SELECT terms.item_id FROM item_terms AS terms
         WHERE terms.collection_id = collection AND terms.item_id = ANY (page)
@@ -428,7 +427,7 @@ BEGIN
         ORDER BY place
     );
     IF page = '{}' AND busy IS NOT NULL THEN
-        RETURN 1; -- its first item was made anew meanwhile: the next call looks again
+        RETURN -1;
     END IF;
     UPDATE item_terms AS terms
     SET weights = bm25_weights(terms.lexemes, terms.frequencies, terms.length, average)

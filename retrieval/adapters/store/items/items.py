@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
 import psycopg
@@ -21,7 +22,7 @@ from retrieval.adapters.store.database import Connection, Database
 from retrieval.adapters.store.installed_sql import quote_identifier
 from retrieval.adapters.store.items.conditions import HIT_COLUMNS
 from retrieval.adapters.store.round_trip import rows_of, run_together
-from retrieval.adapters.store.tables import items
+from retrieval.adapters.store.tables import embeddings_table, items
 from retrieval.domain.errors import DatabaseError
 from retrieval.domain.items.embedding import Vector
 from retrieval.domain.items.item import ITEM_FIELDS, Became, Item, StoredItem, text_hash, version_of
@@ -328,26 +329,48 @@ async def read_items(
     return {row[0]: item_from_row(row) for row in await database.read(tenant_id, statement)}
 
 
-_READ_HITS = replace(
-    compiled(
-        sa.select(items.c.item_id, *(items.c[name] for name in HIT_COLUMNS)).where(
-            items.c.collection_id == sa.bindparam("collection_id", type_=sa.BigInteger),
-            items.c.item_id == sa.func.any(sa.bindparam("item_ids", type_=sa.types.NullType())),
-        )
-    ),
-    keep=0,
-)
+@lru_cache(maxsize=256)
+def _read_hits(space_id: int, dimensions: int) -> Compiled:
+    """The statement that reads hits; its last column: whether an item has a vector in the space, unless that is 0."""
+    collection_id = sa.bindparam("collection_id", type_=sa.BigInteger)
+    has_vector: sa.ColumnElement[bool] = sa.true()
+    if space_id:
+        vectors = embeddings_table(space_id, dimensions).c
+        has_vector = sa.exists().where(vectors.collection_id == collection_id, vectors.item_id == items.c.item_id)
+    statement = sa.select(items.c.item_id, *(items.c[name] for name in HIT_COLUMNS), has_vector).where(
+        items.c.collection_id == collection_id,
+        items.c.item_id == sa.func.any(sa.bindparam("item_ids", type_=sa.types.NullType())),
+    )
+    return replace(compiled(statement), keep=0)
+
+
+@dataclass(frozen=True, slots=True)
+class HitRows:
+    """The columns of hits."""
+
+    columns: Mapping[str, tuple[Any, ...]]
+    """``HIT_COLUMNS`` of those items that exist, by item id."""
+    without_vector: frozenset[str] = frozenset()
+    """The items that wait for their vector in the space."""
 
 
 async def read_hit_rows(
-    database: Database, tenant_id: int, collection_id: int, item_ids: Sequence[str], settings: Mapping[str, str]
-) -> dict[str, tuple[Any, ...]]:
-    """The columns of a hit (``HIT_COLUMNS``) of those items that exist, by item id.
+    database: Database,
+    tenant_id: int,
+    collection_id: int,
+    item_ids: Sequence[str],
+    settings: Mapping[str, str],
+    *,
+    space_id: int = 0,
+    dimensions: int = 0,
+) -> HitRows:
+    """The columns of these items, and which of them wait for their vector in the space; 0: that is not looked at.
 
     ``settings``: those of the search that found them, so that none has to change in between.
     """
-    statement = _READ_HITS.bind(collection_id=collection_id, item_ids=texts(item_ids))
-    return {row[0]: row[1:] for row in await database.read(tenant_id, statement, settings)}
+    statement = _read_hits(space_id, dimensions).bind(collection_id=collection_id, item_ids=texts(item_ids))
+    rows = await database.read(tenant_id, statement, settings)
+    return HitRows({row[0]: row[1:-1] for row in rows}, frozenset(row[0] for row in rows if not row[-1]))
 
 
 def item_from_row(row: tuple[Any, ...]) -> Item:
