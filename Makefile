@@ -1,19 +1,19 @@
-# Everything a developer runs. `make` alone tells what there is.
+# All development commands. `make` without a target lists them.
 
 VENV ?= .venv
-# The first of these that is new enough makes the environment; one that was named is the only one tried.
+# The first of these that is new enough creates the environment; if PYTHON is set, only that one is tried.
 PYTHONS := $(or $(PYTHON),python3 python3.13 python3.12 python3.11)
-# The systems that the benchmarks compare with have an environment of their own: their pins and ours need not agree.
+# The benchmarks' peer systems have a separate environment, because their pins may conflict with ours.
 PEERS ?= .venv-bench
 # Pins must fit every supported Python, so they are resolved on the oldest.
 LOCK_PYTHON ?= python3.11
 
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
-# uv installs in seconds what takes pip minutes. It does not read pip's settings: where they name an index, or where it
-# fails, pip does the work.
+# uv takes seconds where pip takes minutes. It does not read pip's settings: if they name an index, or if uv fails, pip
+# installs.
 INSTALL := scripts/install $(BIN)/python
-INSTALL_FAILED := "The installation failed: the reason stands above. 'make clean' and the same command again start afresh."
+INSTALL_FAILED := "The installation failed: see the reason above. To start afresh, run 'make clean' and this command again."
 BENCH = $(BIN)/python benchmarks/all.py $(if $(DATA),"$(DATA)") --peers-python "$(abspath $(PEERS))/bin/python"
 NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 
@@ -21,10 +21,10 @@ NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 .PHONY: help demo serve check check-package client unit test test-faults lint types collect format bench bench-full docs lock clean
 
 ##@ Use
-demo: $(VENV)/.base ## Search the sample tickets, on a database of its own; nothing to configure
+demo: $(VENV)/.base ## Search the sample tickets, on its own database; nothing to configure
 	@$(BIN)/python examples/demo.py
 
-serve: $(VENV)/.serve ## Serve over HTTP for programs of this machine, without keys, on a database of its own
+serve: $(VENV)/.serve ## Serve over HTTP for programs of this machine, without keys, on its own database
 	@$(BIN)/retrieval serve --insecure-local
 
 ##@ Develop
@@ -34,14 +34,14 @@ check: $(VENV)/.dev ## Check style and types, and run the unit tests: for every 
 unit: $(VENV)/.dev ## Run the tests that need no database
 	@$(BIN)/python -m pytest tests/unit -q -n 2
 
-test: $(VENV)/.dev ## Run every test, for two cores: four at a time, since some wait, and the slow folders first
+test: $(VENV)/.dev ## Run every test, four at a time for two cores, because some wait; slow folders first
 	@$(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder
 
 test-faults: $(VENV)/.dev ## Kill processes and cut connections at random for ten minutes, and write benchmarks/results/faults.md
 	@RETRIEVAL_TEST_FAULTS_SECONDS=$(or $(SECONDS),540) RETRIEVAL_TEST_EXAMPLES=$(or $(EXAMPLES),100) \
 	    $(BIN)/python -m pytest tests/faults -q -s
 
-lint: $(VENV)/.dev ## Check style, formatting, and that imports point down only
+lint: $(VENV)/.dev ## Check style, formatting, and that imports only point down
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/lint-imports
@@ -49,14 +49,14 @@ lint: $(VENV)/.dev ## Check style, formatting, and that imports point down only
 types: $(VENV)/.dev ## Check types, strictly
 	@$(BIN)/mypy
 
-collect: $(VENV)/.dev ## Load every test and run none
+collect: $(VENV)/.dev ## Load every test without running it
 	@$(BIN)/python -m pytest --collect-only -q | tail -1
 
-format: $(VENV)/.dev ## Format the code and mend what can be mended by machine
+format: $(VENV)/.dev ## Format the code and fix what ruff can fix
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-bench: $(VENV)/.dev $(PEERS)/.peers ## Compare with peers, measure growth, and quality with DATA=folder of the test collections
+bench: $(VENV)/.dev $(PEERS)/.peers ## Compare with peers and measure growth; with DATA=folder of the test collections also quality
 	@$(BENCH)
 
 bench-full: $(VENV)/.dev $(PEERS)/.peers ## The same up to 300,000 items and 10,000 tenants; takes hours
@@ -66,10 +66,10 @@ docs: $(VENV)/.dev ## Build the documentation as a site, in build/site
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet && echo "The site is in build/site; open build/site/index.html"
 
 ##@ Maintain
-client: $(VENV)/.dev ## Make the TypeScript client's types from the service, and compile it; needs Node
+client: $(VENV)/.dev ## Generate the TypeScript client's types from the service, and compile the client; needs Node
 	@PYTHONPATH=. $(BIN)/python scripts/typescript_client.py
 
-check-package: $(VENV)/.dev ## Try the wheel, the sdist, each extra and the image's steps in empty environments; takes minutes
+check-package: $(VENV)/.dev ## Test the wheel, the sdist, each extra and the image's steps in empty environments; takes minutes
 	@PYTHONPATH=. $(BIN)/python scripts/check_package.py
 	@PYTHONPATH=. $(BIN)/python scripts/check_image.py
 
@@ -87,8 +87,8 @@ help: ## Show this list
 	    /^##@ / { printf "\n%s\n", substr($$0, 5) } \
 	    /^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-# The environment is made once; what it holds is renewed when pyproject.toml or constraints.txt changes.
-# One that somebody made by hand is used as it is.
+# The environment is created once; its packages are updated when pyproject.toml or constraints.txt changes.
+# An existing environment is used unchanged.
 $(VENV)/.made:
 	@if [ -x "$(BIN)/python" ] && "$(BIN)/python" -c '$(NEW_ENOUGH)' >/dev/null 2>&1; then exit 0; fi; \
 	python=; for candidate in $(PYTHONS); do \

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Try the Dockerfile and the Compose file without a container engine. Needs root on Linux.
+"""Test the Dockerfile and the Compose file without a container engine. Needs root on Linux.
 
-Each stage of the Dockerfile has a root file system of its own: this machine's, copied on write, with the repository
-hidden and an empty Python environment in place of the base image's. Every step runs there as it is written. Then the
-Compose file's services are started in it, in an empty network where each has its name, with their very commands,
-variables, user and health checks, and are used through the proxy. Nothing of it is left behind.
+Each stage of the Dockerfile gets a copy-on-write root file system of this machine, with the repository hidden and an
+empty Python environment in place of the base image's. Every step runs there unchanged. Then the Compose file's services
+start in it, in an empty network under their names, with their commands, variables, user and health checks, and are
+called through the proxy. Everything is removed afterwards.
 
-Where the base image's Python is not here, this machine's own stands for it, and the output says so.
+If the base image's Python is not installed, this machine's own replaces it, and the output says so.
 
 usage: check_image.py [--python PYTHON] [--nginx NGINX]
 """
@@ -46,13 +46,13 @@ from scripts.container_files import (
 )
 
 PYTHON = "/opt/image"
-"""The folder of the environment that stands for the base image's Python."""
+"""The folder of the environment that replaces the base image's Python."""
 
 PASSED_ON = re.compile(r"PIP_\w+|SSL_CERT_\w+|REQUESTS_CA_BUNDLE|(?:https?|no)_proxy", re.IGNORECASE)
-"""The variables of this machine that a step sees: how pip reaches its packages."""
+"""The variables of this machine that are passed to a step: pip's access to packages."""
 
 NOBODY = 65534
-"""Whom the database runs as: PostgreSQL wants a user that has a name."""
+"""The database's user: PostgreSQL requires a user with a name."""
 
 NEW_NETWORK = 0x40000000
 """CLONE_NEWNET of the kernel."""
@@ -62,7 +62,7 @@ HEALTHY_SECONDS = 120
 
 
 def run(command: Sequence[str | Path], **options: Any) -> str:
-    """Standard output of a command that has to succeed."""
+    """Run a command that has to succeed; returns its standard output."""
     done = subprocess.run(command, check=False, capture_output=True, text=True, **options)
     if done.returncode:
         sys.exit(f"FAILED: {shlex.join(map(str, command))}\n{done.stdout[-3000:]}{done.stderr[-3000:]}")
@@ -70,7 +70,7 @@ def run(command: Sequence[str | Path], **options: Any) -> str:
 
 
 class Stage:
-    """A root file system that is this machine's until something is written."""
+    """A copy-on-write root file system of this machine."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -80,7 +80,7 @@ class Stage:
         self.user = 0
 
     def mount(self) -> None:
-        """Make it, in the mount namespace of this process."""
+        """Create the file system, in the mount namespace of this process."""
         for name in ("upper", "work", "root"):
             (self.folder / name).mkdir(parents=True, exist_ok=True)
         layers = f"lowerdir=/,upperdir={self.folder}/upper,workdir={self.folder}/work"
@@ -92,7 +92,7 @@ class Stage:
             run(["mount", "-t", "tmpfs", "tmpfs", self.root / ROOT.relative_to("/")])
 
     def enter(self, command: Sequence[str], more: Mapping[str, str] | None = None) -> list[str]:
-        """The command that runs a command in it, as its user and with nothing but its environment."""
+        """The command that runs a command in the file system, as its user and only with its environment."""
         variables = [f"{name}={value}" for name, value in (self.environment | dict(more or {})).items()]
         user = ["setpriv", f"--reuid={self.user}", f"--regid={self.user}", "--clear-groups", "--no-new-privs"]
         inside = ["sh", "-c", f'cd {self.work} && exec "$@"', "sh", *command]
@@ -108,8 +108,8 @@ class Stage:
 
 
 def make_python(stage: Stage, python: str) -> None:
-    """An empty environment, which stands for the base image's Python."""
-    # A Python below root's home is to be had for other users too, as that of the image is.
+    """Create an empty environment, which replaces the base image's Python."""
+    # A Python below root's home has to be readable for other users too, like the image's.
     for parent in [path for path in Path(python).resolve().parents if path != Path("/")]:
         run(["chroot", str(stage.root), "chmod", "a+x", str(parent)])
     run(["chroot", str(stage.root), python, "-m", "venv", PYTHON])
@@ -130,7 +130,7 @@ def copy(step: Step, stage: Stage) -> None:
 
 
 def run_step(step: Step, stage: Stage, others: Sequence[Stage]) -> None:
-    """``RUN``: the shell command as it is written; a folder of another stage is bound meanwhile."""
+    """``RUN``: the unchanged shell command, with folders of other stages bound during it."""
     bound = re.match(r"--mount=type=bind,from=\w+,source=(\S+),target=(\S+)\s+", step.arguments)
     if bound:
         target = stage.root / bound[2].lstrip("/")
@@ -143,7 +143,7 @@ def run_step(step: Step, stage: Stage, others: Sequence[Stage]) -> None:
 
 
 def build(folder: Path, python: str) -> Stage:
-    """Run every step of the Dockerfile; gives the last stage."""
+    """Run every step of the Dockerfile; returns the last stage."""
     stages: list[Stage] = []
     for step in steps():
         began = time.monotonic()
@@ -165,7 +165,7 @@ def build(folder: Path, python: str) -> Stage:
             case "USER":
                 stages[-1].user = int(step.arguments)
             case "HEALTHCHECK" | "ENTRYPOINT" | "CMD":
-                """The start of a container; see below."""
+                """Start a container."""
             case _:
                 sys.exit(f"FAILED: this script does not know {step.name}")
         print(f"  {time.monotonic() - began:6.1f} s  {step.name} {step.arguments[:90]}", flush=True)
@@ -173,7 +173,7 @@ def build(folder: Path, python: str) -> Stage:
 
 
 def seal(image: Stage) -> None:
-    """Name the services in an empty network, and let nobody write but to /tmp."""
+    """Name the services in an empty network, and make everything but /tmp read-only."""
     if ctypes.CDLL(None).unshare(NEW_NETWORK):
         sys.exit("FAILED: this kernel gives no network of its own")
     run(["ip", "link", "set", "lo", "up"])
@@ -210,7 +210,7 @@ def database(image: Stage, service: Mapping[str, Any]) -> Iterator[None]:
 
 
 def wait_until_healthy(name: str, check: Sequence[str], process: subprocess.Popen[Any]) -> None:
-    """Ask the health check until it says that all is well."""
+    """Run the health check until it succeeds."""
     began = time.monotonic()
     while (done := subprocess.run(check, check=False, capture_output=True, text=True)).returncode:
         if process.poll() is not None or time.monotonic() - began > HEALTHY_SECONDS:
@@ -221,7 +221,7 @@ def wait_until_healthy(name: str, check: Sequence[str], process: subprocess.Pope
 
 @contextmanager
 def running(name: str, command: Sequence[str], check: Sequence[str]) -> Iterator[None]:
-    """A service that runs meanwhile and is healthy; at the end it is told to end, and has to end well."""
+    """Run a healthy service during the block; then terminate it, and check that it ends successfully."""
     with tempfile.TemporaryFile("w+") as said:
         process = subprocess.Popen(command, stdout=said, stderr=said, text=True)
         try:
@@ -254,14 +254,14 @@ def asked(url: str, body: object = None, method: str | None = None, **headers: s
 
 
 def expect(what: str, found: object, wanted: object) -> None:
-    """End with a message where what was found is not what was wanted."""
+    """Exit with a message if the result is not the expected one."""
     if found != wanted:
         sys.exit(f"FAILED: {what}: {found!r} instead of {wanted!r}")
     print(f"  {'':8}  {what}: {found}", flush=True)
 
 
 def use(url: str, mcp_url: str, key: str, mcp_token: str) -> None:
-    """Store, search and judge, and talk to the MCP server."""
+    """Store items, search, give feedback, and call the MCP server."""
     access = {"Authorization": f"Bearer {key}"}
     expect("without a key", asked(f"{url}/v1/collections")[0], 401)
     expect("a collection is made", asked(f"{url}/v1/collections/notes", {}, "PUT", **access)[0], 201)
@@ -291,7 +291,7 @@ def use(url: str, mcp_url: str, key: str, mcp_token: str) -> None:
 
 
 def meet_limits(url: str, key: str) -> None:
-    """The requests that the proxy refuses by itself."""
+    """Send the requests that the proxy itself refuses."""
     access = {"Authorization": f"Bearer {key}"}
     expect("metrics from outside", asked(f"{url}/metrics")[0], 404)
     large = asked(f"{url}/v1/collections/notes/items", b" " * (17 * 2**20), **access)
@@ -302,7 +302,7 @@ def meet_limits(url: str, key: str) -> None:
 
 
 def serve(image: Stage, nginx: str | None) -> None:
-    """Start everything that the Compose file has, and use it."""
+    """Start all services of the Compose file, and call them."""
     tokens = {name: secrets.token_hex(24) for name in ("POSTGRES_PASSWORD", "PLATFORM_PASSWORD", "METRICS_TOKEN")}
     variables = tokens | {"MCP_TOKEN": secrets.token_hex(24)}
     services = compose(variables)["services"]
@@ -332,7 +332,7 @@ def serve(image: Stage, nginx: str | None) -> None:
             configuration = (DOCKER / "proxy" / "nginx.conf").read_text(encoding="utf-8")
             (image.root / "tmp/nginx.conf").write_text(configuration)
             configured = ["-c", "/tmp/nginx.conf", "-g", "daemon off;"]  # noqa: S108 - in the root file system of the trial
-            # The system's own programs are seen in there; one of /tmp is not.
+            # The system's own programs are visible inside; a program in /tmp is not.
             shutil.copy2(nginx, image.root / "tmp/nginx")
             proxy = image.enter(["/tmp/nginx", *configured])  # noqa: S108 - as above
             address = "http://127.0.0.1:8080"
@@ -343,25 +343,25 @@ def serve(image: Stage, nginx: str | None) -> None:
 
 
 def image_python() -> str:
-    """The Python that stands for the image's: one of the same version, or else this one; says which."""
+    """The Python that replaces the image's: one of the same version, else this one; prints which."""
     wanted = base_python()
     found = shutil.which(wanted)
-    # A version manager's command of that name may start none, and knows its own folder.
+    # A version manager's command of that name may start no Python, and depends on its own folder.
     ask = "import sys; print(sys.executable)"
     told = subprocess.run([found, "-c", ask], check=False, capture_output=True, text=True) if found else None
     if told is not None and told.returncode == 0:
         return told.stdout.strip()
-    # The Python below an environment: the environment may lie in the repository, which the steps do not see.
+    # The Python below an environment: the environment may be in the repository, which is hidden from the steps.
     own = str(Path(sys.executable).resolve())
     print(f"  THE IMAGE'S {wanted} IS NOT HERE: {own} stands for it; name another with --python", flush=True)
     return own
 
 
 def main() -> int:
-    """The exit code: 0 where every step and every service did what it should."""
+    """The exit code: 0 if every step and every service succeeded."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--python", help="stands for the image's; left out: one of its version, or else this one")
-    parser.add_argument("--nginx", default=shutil.which("nginx"), help="what the proxy runs")
+    parser.add_argument("--python", help="replaces the image's; default: one of its version, else this one")
+    parser.add_argument("--nginx", default=shutil.which("nginx"), help="the proxy's program")
     parser.add_argument("--inside", type=Path, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if sys.platform != "linux" or os.geteuid() != 0:

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Build the wheel and the sdist, and try the wheel with each extra alone, in empty folders and environments.
+"""Build the wheel and the sdist, and test the wheel with each extra alone, in empty folders and environments.
 
-Every environment holds what pip installs for the wheel and that extra, and nothing else; a program that uses the extra
-runs there, where no checkout is. Only pip needs the network.
+Every environment has only the packages that pip installs for the wheel and that extra; a program that uses the extra
+runs there, without a checkout. Only pip needs the network.
 
 usage: check_package.py [--python PYTHON] [EXTRA...]
 """
@@ -24,7 +24,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 
 CORE = "core"
-"""Stands for the wheel without any extra."""
+"""The name for the wheel without any extra."""
 
 _FOUND = """
 from retrieval.sync import connect
@@ -63,7 +63,7 @@ assert b"retrieval_database_up 1.0" in urlopen(f"{url}/metrics").read()
 serving.terminate()
 assert serving.wait(60) == 0
 """,
-    # Beside `http`, which has the service that it belongs to.
+    # Together with `http`, because the console runs within the HTTP service.
     "console": "import htpy, python_multipart",
     "langchain": """
 from retrieval.surfaces.langchain import RetrievalStore, RetrievalVectorStore
@@ -85,7 +85,7 @@ asyncio.run(main())
     "docs": "import mkdocs, mkdocstrings, material",
     "dev": "import build, hatchling, hypothesis, mypy, pytest, xdist, yaml",
 }
-"""The program that runs in the environment of each extra; its output is shown where it fails."""
+"""The program for the environment of each extra; its output is shown if it fails."""
 
 
 def extras() -> list[str]:
@@ -102,13 +102,13 @@ def run(command: Sequence[str | Path], cwd: Path, environment: Mapping[str, str]
 
 
 def environment_in(folder: Path, python: str) -> Path:
-    """The Python of an environment of its own, in a folder."""
+    """Create an environment in a folder; returns its Python."""
     run([python, "-m", "venv", folder], folder.parent)
     return folder / "bin" / "python"
 
 
 def build(place: Path, python: str) -> tuple[Path, Path]:
-    """The wheel and the sdist, by ``python -m build`` as anybody would run it; the wheel is made from the sdist."""
+    """Build the wheel and the sdist by ``python -m build``; the wheel is built from the sdist."""
     builder = environment_in(place / "builder", python)
     run([builder, "-m", "pip", "install", "--quiet", "--constraint", ROOT / "constraints.txt", "build"], place)
     run([builder, "-m", "build", "--outdir", place / "dist", ROOT], place)
@@ -140,14 +140,14 @@ def try_one(place: Path, python: str, distribution: Path, extra: str) -> None:
 
 
 def main() -> int:
-    """The exit code: 0 where everything was built, installed and did its work."""
+    """The exit code: 0 if every build, installation and program succeeded."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--python", default=sys.executable, help="makes the environments")
-    parser.add_argument("extras", nargs="*", metavar="EXTRA", help="try these alone, and not all of them")
+    parser.add_argument("--python", default=sys.executable, help="the Python of the environments")
+    parser.add_argument("extras", nargs="*", metavar="EXTRA", help="the extras to test; default: all")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="retrieval-package-") as folder:
         place = Path(folder)
-        # Root's embedded server is another user, who must be able to enter.
+        # Root's embedded server runs as another user, which needs access to the folder.
         place.chmod(0o755)
         wheel, sdist = build(place, given.python)
         print(f"built {wheel.name} and {sdist.name}", flush=True)

@@ -21,27 +21,27 @@ _HEAD = """# The command line
 
 <!-- Written by scripts/cli_reference.py from the program's own help; change it there. -->
 
-`retrieval` is the whole platform on the command line. What it does, [Python, HTTP and the others](surfaces.md) do too.
-What stands here, `retrieval --help` and `retrieval COMMAND --help` print.
+`retrieval` is the whole platform on the command line; [other surfaces](surfaces.md) offer the same.
+This page is the output of `retrieval --help` and `retrieval COMMAND --help`.
 
-- **Which database**: `RETRIEVAL_DATABASE_URL`; without it an embedded PostgreSQL is made and used. The
+- **Database**: `RETRIEVAL_DATABASE_URL`; without it an embedded PostgreSQL is created and used. The
   [README](../../README.md#configuring) has every variable.
-- **Whose data**: `--tenant NAME` before the command, else `RETRIEVAL_TENANT`, else `default`.
-- **JSON**: every command takes `--json`. Standard output is then JSON and nothing else: one document, or an object a
-  line where things happen one by one. Hints and errors go to standard error.
-- **Colours and progress** appear on a terminal alone. `NO_COLOR=1` turns colours off there.
+- **Tenant**: `--tenant NAME` before the command, else `RETRIEVAL_TENANT`, else `default`.
+- **JSON**: every command takes `--json`. Standard output is then only JSON: one document, or one object per
+  line for a sequence of results. Hints and errors go to standard error.
+- **Colours and progress** appear only on a terminal. `NO_COLOR=1` turns colours off.
 - **Completion** for bash, zsh, fish and PowerShell: `retrieval --install-completion`, then a new shell. Names of
   collections, views and versions of profiles are completed from the database, if it runs.
 """
 
 _EXIT = """## Exit codes
 
-| Code | Means |
+| Code | Meaning |
 |---|---|
 {rows}
 
-An error is one line on standard error that says what to do. The hooks `session-start` and `session-end` end with 0
-whatever happens.
+An error is one line on standard error that says what to do. The hooks `session-start` and `session-end` always end
+with 0.
 """
 
 
@@ -56,7 +56,7 @@ def reference() -> str:
 
 
 def _commands(group: Any, path: str) -> Iterator[tuple[str, Any]]:
-    """Every command below the group, in the order of its help, groups before what is in them."""
+    """Every command below the group, in the order of its help, each group before its commands."""
     for name, command in _listed(group):
         yield f"{path} {name}", command
         yield from _commands(command, f"{path} {name}")
@@ -85,7 +85,7 @@ def _contents(root: Any) -> str:
 
 
 def _section(path: str, command: Any) -> str:
-    """One command: what it does, how it is called, its options, examples."""
+    """The section of a command: description, usage, options, examples."""
     parts = [f"## {path}", *_paragraphs(command)]
     usage = " ".join([path, *_usage(command)])
     parts.append(f"<!-- not run: how it is called -->\n```sh\n{usage}\n```")
@@ -106,7 +106,7 @@ def _usage(command: Any) -> Iterator[str]:
     for one in command.params:
         if not _is_option(one):
             name = _metavar(one)
-            is_whole = name.startswith("[") and not name.endswith("]")  # it says itself what may be left out
+            is_whole = name.startswith("[") and not name.endswith("]")  # the usage line marks optional arguments
             name = name if is_whole else name.strip("[]")
             shown = f"{name}..." if one.nargs == -1 else name
             yield shown if one.required or is_whole else f"[{shown}]"
@@ -115,7 +115,7 @@ def _usage(command: Any) -> Iterator[str]:
 
 
 def _options(parameters: Sequence[Any]) -> str:
-    """A table of arguments and options; those that show help or completion are the same everywhere."""
+    """A table of arguments and options, without those for help and completion, which every command has."""
     rows = [_row(one) for one in parameters if one.name != "help"]
     return "\n".join(["| Argument or option | What it says |", "|---|---|", *rows]) if rows else ""
 
@@ -160,7 +160,7 @@ PAGE = Path(__file__).resolve().parents[1] / "docs" / "reference" / "cli.md"
 
 
 def main() -> int:
-    """The exit code: 1 where the page is not what the program says, and was only to be checked."""
+    """The exit code: 1 if ``--check`` finds that the page differs from the program's help."""
     written = reference()
     if "--check" in sys.argv[1:]:
         if PAGE.is_file() and PAGE.read_text(encoding="utf-8") == written:

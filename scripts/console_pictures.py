@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Take the README's pictures of the console, light and dark, from a service that has the demo's tickets.
+"""Take the README's screenshots of the console, light and dark, from a service with the demo's tickets.
 
 usage: scripts/console_pictures.py [ADDRESS]    after `make demo` and, in another terminal, `make serve`
 """
@@ -18,7 +18,7 @@ WIDTH, HEIGHT = 1280, 860
 
 
 def main(address: str) -> int:
-    """Take both."""
+    """Take both screenshots."""
     browser_path = shutil.which("chromium") or shutil.which("google-chrome")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=browser_path, args=["--no-sandbox"])

@@ -1,4 +1,4 @@
-"""The Dockerfile and the Compose file as values, for the scripts and tests that try them without an engine."""
+"""The Dockerfile and the Compose file as values, for the scripts and tests that run them without an engine."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def base_python() -> str:
 
 
 def let_into_the_build() -> set[str]:
-    """The paths of the repository that the ignore file does not keep out of the build."""
+    """The paths of the repository that the ignore file admits to the build."""
     lines = (DOCKER / "Dockerfile.dockerignore").read_text(encoding="utf-8").splitlines()
     return {line.removeprefix("!") for line in lines if line.startswith("!")}
 
@@ -55,14 +55,14 @@ def let_into_the_build() -> set[str]:
 def compose(variables: Mapping[str, str] | None = None, name: str = "compose.yaml") -> dict[str, Any]:
     """The Compose file of that name, merged keys resolved; with ``variables``, its references are replaced too.
 
-    Raises ``KeyError`` for a reference that has to be set and is not.
+    Raises ``KeyError`` for a required reference without a value.
     """
     loaded: dict[str, Any] = yaml.safe_load((DOCKER / name).read_text(encoding="utf-8"))
     return loaded if variables is None else _replaced(loaded, variables)
 
 
 def command_of(service: Mapping[str, Any]) -> list[str]:
-    """The command of a service of the platform's image: the image's entry point with the service's arguments."""
+    """The command of a service that runs the platform's image: the image's entry point with the service's arguments."""
     entry = next(step.arguments for step in steps() if step.name == "ENTRYPOINT")
     return [*json.loads(entry), *service.get("command", [])]
 

@@ -17,14 +17,14 @@ from retrieval.surfaces.http.problems import ProblemType, RefusalError, problem_
 from retrieval.surfaces.http.routes import installation
 
 _NEVER = (RetrievalError, RunningLoopError, RefusalError)
-"""Nobody meets them over HTTP: two are bases, and the loop is the service's own."""
+"""Errors that HTTP never returns: two base classes, and the error of a running loop."""
 
 HEAD = "| Type | Status | `Retry-After` | What happened | Class |\n|---|---|---|---|---|\n"
 """The head of the table."""
 
 
 def error_table() -> str:
-    """The table, as ``docs/reference/errors.md`` has to end with it."""
+    """The table at the end of ``docs/reference/errors.md``."""
     rows = [_row(problem_type(kind), f"`{kind.__name__}`") for kind in _classes()]
     rows.append(_row(problem_type(Exception), "any other"))
     return HEAD + "".join(rows)
@@ -50,7 +50,7 @@ PAGE = Path(__file__).resolve().parents[1] / "docs" / "reference" / "errors.md"
 
 
 def main() -> int:
-    """The exit code: 1 where the page is not what the classes say, and was only to be checked."""
+    """The exit code: 1 if ``--check`` finds that the page differs from the classes."""
     page = PAGE.read_text(encoding="utf-8")
     written = page[: page.index(HEAD)] + error_table()
     if "--check" in sys.argv[1:]:

@@ -19,18 +19,18 @@ SMALL = 60
 """A file with fewer lines needs two importers or a reason."""
 
 MANY = 25
-"""The most files that lie side by side in one folder."""
+"""The maximum number of files in one folder."""
 
 SMALL_FILES: Mapping[str, str] = {
     "surfaces/cli/__main__.py": "Python runs the file of this name for `python -m retrieval.surfaces.cli`",
     "surfaces/langchain/extra.py": "the package imports it before the libraries that may be missing",
 }
-"""Why a small file with fewer than two importers is a file of its own, by path below the package."""
+"""The reason for each small file with fewer than two importers, by path below the package."""
 
 SAME_NAMES: Mapping[str, str] = {
     "Memory": "recall's users call its store by this name; the domain's is one memory as it is stored",
 }
-"""Why two public classes have the same name, by name."""
+"""The reason for each name of two public classes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,26 +38,26 @@ class Module:
     """One Python file."""
 
     name: str
-    """Dotted, such as ``retrieval.engine.plan``; of an ``__init__.py`` the folder's."""
+    """The dotted name, such as ``retrieval.engine.plan``; for an ``__init__.py`` the folder's."""
     path: str
-    """Below the package's folder, with slashes."""
+    """The path below the package's folder, with slashes."""
     lines: int
     tree: ast.Module
 
 
 def modules_of(package: Path) -> list[Module]:
-    """Every Python file of the package, in order of path. Raises ``SyntaxError`` for a file that is no Python."""
+    """Every Python file of the package, in order of path. Raises ``SyntaxError`` for a file that is not Python."""
     return [_module(path, package) for path in sorted(package.rglob("*.py"))]
 
 
 def full_folders(modules: Sequence[Module], most: int = MANY) -> dict[str, int]:
-    """The folders with more than ``most`` Python files side by side, each with their number."""
+    """The folders with more than ``most`` Python files, each with their number."""
     folders = Counter(module.path.rpartition("/")[0] or "." for module in modules)
     return {folder: files for folder, files in sorted(folders.items()) if files > most}
 
 
 def importers(modules: Sequence[Module]) -> dict[str, set[str]]:
-    """Tell which modules import a module anywhere in their file, by the module's name."""
+    """The modules that import a module anywhere in their file, by the imported module's name."""
     names = {module.name for module in modules}
     found = defaultdict[str, set[str]](set)
     for module in modules:
@@ -68,9 +68,9 @@ def importers(modules: Sequence[Module]) -> dict[str, set[str]]:
 
 
 def small_files(modules: Sequence[Module], less_than: int = SMALL) -> list[str]:
-    """The paths of the files with fewer lines than that and fewer than two importers.
+    """The paths of the files with fewer lines than ``less_than`` and fewer than two importers.
 
-    An ``__init__.py`` is no such file: a package has to have one.
+    An ``__init__.py`` does not count, because a package needs one.
     """
     users = importers(modules)
     small = [module for module in modules if module.lines < less_than and not module.path.endswith("__init__.py")]
@@ -78,7 +78,7 @@ def small_files(modules: Sequence[Module], less_than: int = SMALL) -> list[str]:
 
 
 def same_names(modules: Sequence[Module]) -> dict[str, list[str]]:
-    """The names of public classes that stand in two files or more, each with the paths."""
+    """The names of public classes that two or more files define, each with the paths."""
     places = defaultdict[str, list[str]](list)
     for module in modules:
         for node in _public_classes(module.tree):
@@ -87,9 +87,9 @@ def same_names(modules: Sequence[Module]) -> dict[str, list[str]]:
 
 
 def import_cycle(modules: Sequence[Module]) -> list[str]:
-    """Modules that import one another in a circle when they are loaded, the first one repeated; empty: none do.
+    """Modules that import one another in a cycle on loading, the first one repeated; empty without a cycle.
 
-    Imports within functions and under ``TYPE_CHECKING`` are not counted.
+    Imports within functions and under ``TYPE_CHECKING`` do not count.
     """
     names = {module.name for module in modules}
     graph = {module.name: set(_imports(_loaded(module.tree.body), names)) - {module.name} for module in modules}
@@ -148,7 +148,7 @@ def _module(path: Path, package: Path) -> Module:
 
 
 def _loaded(body: Sequence[ast.stmt]) -> Iterator[ast.AST]:
-    """The statements that run when a module is loaded."""
+    """The statements that run on loading a module."""
     for node in body:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             continue
@@ -163,7 +163,7 @@ def _loaded(body: Sequence[ast.stmt]) -> Iterator[ast.AST]:
 
 
 def _imports(nodes: Iterable[ast.AST], names: set[str]) -> Iterator[str]:
-    """Those of the modules that the nodes import."""
+    """The modules among ``names`` that the nodes import."""
     for node in nodes:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name in names)

@@ -1,7 +1,7 @@
-"""A hook of MkDocs: what the documentation links to outside of its folder becomes part of the site.
+"""A hook of MkDocs that adds linked files outside the documentation's folder to the site.
 
-The pages link to files of the repository as they lie there, so that they read well without the site too. Here those
-files, and what they link to in turn, are added under ``repository/``, and the links are turned to where things lie now.
+The pages link to files of the repository by their paths, so that the links also work without the site. This hook adds
+these files, and the files that they link to, under ``repository/``, and rewrites the links.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """The text with its links turned."""
+    """The text with its links rewritten."""
     source = _source(page.file.src_uri)
     here = posixpath.dirname(_place(source))
 
@@ -48,7 +48,7 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
             return match[0]
         return posixpath.relpath(_place(target), here or ".") + (match["anchor"] or "")
 
-    # Of the parts that a pattern with a group splits a text into, the code stands at the odd places.
+    # A pattern with a group splits a text so that the code is at the odd positions.
     parts = _FENCE.split(markdown)
     return "".join(part if place % 2 else _LINK.sub(turned, part) for place, part in enumerate(parts))
 
@@ -67,7 +67,7 @@ def _target(source: str, link: str) -> str | None:
 
 
 def _place(path: str) -> str:
-    """Where a file of the repository lies in the site."""
+    """The address in the site of a file of the repository."""
     inside, folder = path.removeprefix(f"{DOCS}/"), f"{DOCS}/"
     return inside if path.startswith(folder) else f"{OUTSIDE}/{path}"
 

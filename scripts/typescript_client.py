@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Write the types of the TypeScript client from the service's description, and compile the client.
 
-The generator comes from npm. With --check, only say whether the types are those of this service; that needs no Node.
+The generator comes from npm. With --check, only say whether the types are current; that needs no Node.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ def description() -> dict[str, Any]:
 
 
 def header(described: dict[str, Any]) -> str:
-    """The first line of the types, which names the description that they were made from."""
+    """The first line of the types, which names the description that they were generated from."""
     digest = hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()
     return f"// Made by scripts/typescript_client.py from the description with the SHA-256 {digest}\n"
 
 
 def is_current() -> bool:
-    """Whether the types were made from the description of this service."""
+    """Whether the types were generated from the description of this service."""
     return TYPES.is_file() and TYPES.read_text(encoding="utf-8").startswith(header(description()))
 
 
@@ -56,7 +56,7 @@ def write() -> None:
 
 
 def main() -> int:
-    """The exit code: 1 where the types are not those of this service, and were only to be checked."""
+    """The exit code: 1 if ``--check`` finds that the types are not those of this service."""
     if "--check" not in sys.argv[1:]:
         write()
     elif not is_current():

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Runs once, on an empty database: makes the login that the platform and its migrations use.
-# It is no superuser, for whom row-level security would not hold; it owns the database and may make roles.
+# Runs once, on an empty database: creates the login for the platform and its migrations.
+# The login is not a superuser, because row-level security does not apply to superusers; it owns the database and may create roles.
 set -eu
 
 psql --no-psqlrc --set=ON_ERROR_STOP=1 --username="${POSTGRES_USER:-postgres}" --dbname="$POSTGRES_DB" <<'SQL'

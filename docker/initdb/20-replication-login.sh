@@ -1,5 +1,5 @@
 #!/bin/sh
-# Runs once, on an empty database: lets replicas in, where compose.replicas.yaml gives them a password.
+# Runs once, on an empty database: creates the replicas' login if compose.replicas.yaml sets its password.
 set -eu
 
 [ -n "${REPLICATION_PASSWORD:-}" ] || exit 0

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Runs once, on an empty database: where compose.citus.yaml names the network of the nodes, makes this one a node of a cluster
-# that the others may log in at, as any role, from there.
+# Runs once, on an empty database: if compose.citus.yaml names the nodes' network, configures this database as a node
+# of a cluster and lets the other nodes log in from that network, as any role.
 set -eu
 
 [ -n "${CITUS_NETWORK:-}" ] || exit 0

@@ -1,10 +1,10 @@
 #!/bin/sh
-# A streaming replica: copies the primary into an empty volume, and follows it from then on.
-# PGHOST, PGUSER and PGPASSWORD say where the primary is; the copy remembers them.
+# A streaming replica: copies the primary into an empty volume, then follows it.
+# PGHOST, PGUSER and PGPASSWORD connect to the primary; the copy stores them.
 set -eu
 
 if [ ! -s "$PGDATA/PG_VERSION" ]; then
-    # A copy that was broken off is none: it gets its name when it is whole.
+    # An interrupted copy does not count: the folder gets its name when the copy is complete.
     rm -rf "$PGDATA.new"
     mkdir -p "$(dirname "$PGDATA")"
     pg_basebackup --pgdata="$PGDATA.new" --write-recovery-conf --checkpoint=fast
