@@ -53,7 +53,8 @@ WRITERS = 2
 
 
 def _settings() -> Settings:
-    return Settings(database_schema=SCHEMA, pool_size=3, pool_timeout_seconds=20, embedder="none")
+    # A writer has the environment that its fork server began with, which may name another tenant.
+    return Settings(tenant="faults", database_schema=SCHEMA, pool_size=3, pool_timeout_seconds=20, embedder="none")
 
 
 def write(url: str, home: str, name: str) -> None:
