@@ -52,7 +52,7 @@ class Metered(HashingEmbedder):
 
 
 def _settings() -> Settings:
-    return Settings(database_schema=SCHEMA, pool_size=4, pool_timeout_seconds=30, embedder="none")
+    return Settings(tenant="reembed", database_schema=SCHEMA, pool_size=4, pool_timeout_seconds=30, embedder="none")
 
 
 def work(url: str, meter: str) -> None:
