@@ -30,6 +30,7 @@ from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.deadline import current_deadline, in_background
 from retrieval.adapters.store.installation.checks import ServerFacts, check_server
 from retrieval.adapters.store.installed_sql import Names, quote_identifier
+from retrieval.adapters.store.literals import register_literals
 from retrieval.adapters.store.round_trip import (
     ROUND_TRIP,
     TRANSACTION,
@@ -244,6 +245,10 @@ class Database:
                     is_pooled = not await _is_direct(connection)
 
         async def configure(connection: Connection) -> None:
+            if facts.is_distributed:
+                # A cluster loses some parameters on the way to a node.
+                register_literals(connection.adapters, types[0])
+                connection.cursor_factory = psycopg.AsyncClientCursor
             _register(connection, types)
 
         pool: AsyncConnectionPool[Connection] = AsyncConnectionPool(

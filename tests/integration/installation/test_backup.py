@@ -199,7 +199,7 @@ def test_a_database_by_its_url_is_saved_and_restored(new_database: NewDatabase, 
             restore_database(folder, with_password(new_database(), name))
         assert restore_database(folder, with_password(empty, name)).rows == saved.rows
         with opened(empty) as connection:
-            connection.execute(f"REASSIGN OWNED BY {name} TO CURRENT_USER")
+            connection.execute(f'REASSIGN OWNED BY {name} TO "{connection.info.user}"')
     assert content(empty) == content(url)
 
 
