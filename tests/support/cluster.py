@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 import psycopg
+import pytest
 from psycopg import sql
 
 from retrieval.adapters.store.installation.cluster import distribute
@@ -24,6 +25,11 @@ SHARDS = 8
 def cluster_url() -> str | None:
     """The cluster's URL; None: the tests run on one server."""
     return os.environ.get(VARIABLE) or None
+
+
+def not_on_a_cluster(why: str) -> pytest.MarkDecorator:
+    """Marks tests of what a cluster cannot do, or does otherwise."""
+    return pytest.mark.skipif(cluster_url() is not None, reason=f"NOT TESTED ON A CLUSTER: {why}")
 
 
 @contextlib.contextmanager

@@ -167,11 +167,17 @@ def temporary_database(server: str, name: str, template: str = "template0") -> I
 
 
 async def act_as(connection: psycopg.AsyncConnection[Any], tenant_id: int | None, role: str = f"{SCHEMA}_app") -> None:
-    """For the rest of the transaction, be the role and act for the tenant, as the platform does."""
+    """For the rest of the transaction, be the role and act for the tenant, as the platform does.
+
+    The nodes of a cluster are told by ``SET LOCAL`` alone.
+    """
     await connection.execute(
-        "SELECT set_config('role', %s, true), set_config('search_path', %s, true), "
-        "set_config('retrieval.tenant', %s, true)",
-        (role, f'"{SCHEMA}", public, pg_temp', "" if tenant_id is None else str(tenant_id)),
+        f"""
+        SET LOCAL citus.propagate_set_commands = 'local';
+        SET LOCAL ROLE {role};
+        SET LOCAL search_path = "{SCHEMA}", public, pg_temp;
+        SET LOCAL retrieval.tenant = '{"" if tenant_id is None else tenant_id}';
+    """.encode()
     )
 
 

@@ -45,6 +45,7 @@ SEARCHES = """
         (3, '2026-03-03 10:00+00', 'two', 2, 1, 0, 'none', '{"candidates": 1, "total": 2}', 2, NULL),
         (4, '2026-03-03 11:00+00', 'three', 2, 1, 2, 'exact', '{"embed": 5, "candidates": 1, "total": 6}', 6, 0.7)
     ) AS found (n, at, query, profile, model, hits, path, timings, ms, score)
+    ON CONFLICT DO NOTHING
 """
 SHOWN = """
     UPDATE retrievals AS r SET shown_items = hits.items, shown_scores = array_fill(1, ARRAY[2]),
@@ -71,6 +72,7 @@ VERDICTS = """
         (4, 'a', 'ann', 'rating', 0.5, 1, NULL, ''), (4, 'gone', 'ann', 'rating', 0.25, 1, NULL, '')
     ) AS said (n, item, actor, kind, reward, weight, superseded, discounted)
     JOIN retrievals AS r ON r.collection_id = %(id)s AND r.retrieval_id = lpad(said.n::text, 32, '0')::uuid
+    ON CONFLICT DO NOTHING
 """
 KNOWN = """
     WITH decay AS (
@@ -81,6 +83,7 @@ KNOWN = """
     ), measured AS (
         INSERT INTO recall_measurements (collection_id, space_id, bucket, samples, recall, short_pages, effort)
         SELECT %(id)s, min(space_id), 'all', 20, 0.995, 0, 100 FROM embedding_spaces
+        ON CONFLICT DO NOTHING
     )
     INSERT INTO arms (collection_id, item_id, context, successes, failures, uses, raw_successes, last_used_at)
     VALUES (%(id)s, 'a', '', 3, 1, 10, 8, '2026-03-03 11:00+00'),
@@ -93,6 +96,7 @@ MANY = """
     SELECT %(id)s, gen_random_uuid(), '2026-03-02 10:00+00', 'query ' || n, '{}', '{}', 1, 0, 'off/1', now(), 1, 0, 3,
         'exact', '{}', '{}', 1, n / 20.0, false, 0, '{}'
     FROM generate_series(1, 20) AS n
+    ON CONFLICT DO NOTHING
 """
 
 
