@@ -233,7 +233,7 @@ async def test_a_notification_that_asks_for_an_abort_ends_no_job(platform: Platf
     reports: asyncio.Queue[RunReport] = asyncio.Queue()
     async with listening(platform, reports.put_nowait), queue(platform) as app:
         with psycopg.connect(platform.database.url) as holder:
-            holder.execute("SELECT FROM retrieval.items FOR UPDATE")
+            holder.execute("LOCK TABLE retrieval.items IN EXCLUSIVE MODE")
             await enqueue(app, JOBS["embed"], await target_of(platform, collection))
             await appears(platform, sql.SQL("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"))
             for number in range(1, 4):

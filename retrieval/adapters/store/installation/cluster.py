@@ -55,9 +55,10 @@ _FUNCTIONS = """
     SELECT
         p.oid::regprocedure::text, pg_get_functiondef(p.oid), pg_get_userbyid(p.proowner),
         l.lanname = 'sql' AND p.provolatile <> 'i', p.proretset,
-        -- What writes rows of a collection has its caller's rights: a transaction has a connection to a node for each
-        -- role, and two of them would wait for each other.
-        p.provolatile = 'v' AND (p.proargnames[1] = 'collection' OR p.proname = 'record_feedback'),
+        -- What writes rows of a collection, and what that calls, has the rights of the caller: a transaction has a
+        -- connection to a node for each role, and two of them would wait for each other.
+        p.provolatile = 'v' AND p.proargnames[1] = 'collection'
+            OR p.proname IN ('record_feedback', 'window_parts', 'reached_from'),
         p.proname ~ '^analytics_',
         ARRAY(SELECT r.rolname::text FROM aclexplode(p.proacl) AS g JOIN pg_roles AS r ON r.oid = g.grantee)
     FROM pg_proc AS p JOIN pg_language AS l ON l.oid = p.prolang
