@@ -320,7 +320,7 @@ class Database:
         self, tenant_id: int | None, statements: Sequence[Compiled], settings: Mapping[str, str] | None
     ) -> list[list[Row]]:
         with translated(self.url), span(ROUND_TRIP, SpanKind.CLIENT) as traced:
-            if any(map(has_long_list, statements)):
+            if not self.facts.is_distributed and any(map(has_long_list, statements)):
                 statements = await written(statements)
             connection = await self.take()
             try:

@@ -218,10 +218,22 @@ def settings_of_nodes(settings: Mapping[str, str]) -> list[Compiled]:
 async def run_on_nodes(
     connection: SessionConnection, settings: Mapping[str, str], statements: Sequence[Compiled]
 ) -> list[Answer]:
-    """Run the statements under the settings on a cluster, in one transaction and one round trip. No plan is kept."""
+    """Run the statements under the settings on a cluster, in one transaction and one round trip. No plan is kept.
+
+    Their values are written into them, as those of the connection's own cursors are.
+    """
     before = [_BEGIN, *settings_of_nodes(settings)]
-    answers = await run_together(connection, [*before, *statements, _COMMIT])
+    cursor = psycopg.AsyncClientCursor(connection)
+    said = [_with_values(cursor, statement) for statement in statements]
+    answers = await run_together(connection, [*before, *said, _COMMIT])
     return answers[len(before) : -1]
+
+
+def _with_values(cursor: psycopg.AsyncClientCursor[Any], statement: Compiled) -> Compiled:
+    """The statement with its values in its text, but for those that are written already."""
+    if any(isinstance(value, WrittenValue) for value in statement.parameters.values()):
+        return statement
+    return Compiled(cursor.mogrify(statement.text, statement.parameters).replace("%", "%%"))
 
 
 Row = tuple[Any, ...]
