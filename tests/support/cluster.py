@@ -19,7 +19,7 @@ from retrieval.adapters.store.installation.cluster import distribute
 from retrieval.adapters.store.installation.schema import upgrade
 
 VARIABLE = "RETRIEVAL_TEST_CITUS_URL"
-SHARDS = 8
+SHARDS = 4
 
 
 def cluster_url() -> str | None:
