@@ -29,8 +29,8 @@ from retrieval.adapters.store.arrays import register_arrays
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.deadline import current_deadline, in_background
 from retrieval.adapters.store.installation.checks import ServerFacts, check_server
+from retrieval.adapters.store.installation.nodes import register_literals, run_on_nodes, settings_of_nodes
 from retrieval.adapters.store.installed_sql import Names, quote_identifier
-from retrieval.adapters.store.literals import register_literals
 from retrieval.adapters.store.round_trip import (
     ROUND_TRIP,
     TRANSACTION,
@@ -39,11 +39,9 @@ from retrieval.adapters.store.round_trip import (
     SessionConnection,
     has_long_list,
     rows_of,
-    run_on_nodes,
     run_together,
     server_of,
     set_statement,
-    settings_of_nodes,
     tell_connected,
     tell_rows,
     written,
