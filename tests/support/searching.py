@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from retrieval import Collection
+from retrieval.adapters.store.database import Connection, Database
+from retrieval.adapters.store.installation.nodes import settings_of_nodes
 from retrieval.adapters.store.items.collections import StoredCollection
+from retrieval.adapters.store.round_trip import set_statement
 from retrieval.adapters.store.search.candidate_request import CandidateRequest
 from retrieval.domain.search.filters import parse_where
 from retrieval.domain.search.hit import Path
@@ -74,3 +78,15 @@ async def walk_request(collection: Collection, where: dict[str, Any] | None = No
         parts=known.ann_index.parts,
     )
     return replace(request, **changes)
+
+
+async def set_locally(database: Database, connection: Connection, values: Mapping[str, str]) -> None:
+    """Set these for the rest of the transaction, as a search of that database does."""
+    local = settings_of_nodes(values) if database.facts.is_distributed else [set_statement(values, is_local=True)]
+    for statement in local if values else ():
+        await connection.execute(statement.text, statement.parameters)
+
+
+def without_shard(line: str) -> str:
+    """A line of a plan with the names of tables and indexes, to which a node of a cluster adds a number."""
+    return re.sub(r"(?<=\w)_\d{6,}\b", "", line)

@@ -30,7 +30,7 @@ from retrieval.engine.reading import latest, paths
 from retrieval.services import indexes
 from tests.conftest import NewDatabase
 from tests.support.database import SCHEMA
-from tests.support.searching import index_names
+from tests.support.searching import index_names, set_locally, without_shard
 
 MANY, ENOUGH_US = 6_000, 1_000
 """How many items there are, and after which time of comparing all of so many a collection gets an index."""
@@ -104,8 +104,7 @@ async def _scanned(platform: Platform, request: CandidateRequest, *, query: str,
     """How often a leg's statement, run as the application role, walked each index of the schema."""
     statement = bound(request, Query(query, vector))
     async with platform.database.transaction(platform.tenant_id) as connection:
-        for name, value in settings(request).items():
-            await connection.execute("SELECT set_config(%s, %s, true)", (name, value))
+        await set_locally(platform.database, connection, settings(request))
         before = await _index_scans(connection)
         await connection.execute(statement.text, statement.parameters)
         return {
@@ -118,10 +117,9 @@ async def _scanned(platform: Platform, request: CandidateRequest, *, query: str,
 async def _plan(platform: Platform, request: CandidateRequest, query: Query) -> str:
     statement = bound(request, query)
     async with platform.database.transaction(platform.tenant_id) as connection:
-        for name, value in settings(request).items():
-            await connection.execute("SELECT set_config(%s, %s, true)", (name, value))
+        await set_locally(platform.database, connection, settings(request))
         cursor = await connection.execute(f"EXPLAIN {statement.text}", statement.parameters)
-        return "\n".join([row[0] async for row in cursor])
+        return "\n".join([without_shard(row[0]) async for row in cursor])
 
 
 async def _index_scans(connection: Connection) -> dict[str, int]:
@@ -398,7 +396,7 @@ async def _plan_filtered(
     async with platform.database.transaction(platform.tenant_id) as connection:
         explain = f"EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) {statement.text}"
         cursor = await connection.execute(explain.encode(), statement.parameters)
-        return [row[0] for row in await cursor.fetchall()]
+        return [without_shard(row[0]) for row in await cursor.fetchall()]
 
 
 def _scans(plan: list[str]) -> dict[str, str]:
