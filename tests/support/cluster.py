@@ -27,6 +27,12 @@ def cluster_url() -> str | None:
     return os.environ.get(VARIABLE) or None
 
 
+LOCK_WAITS = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+"""Counts what waits for a lock in the database, on whichever node."""
+if cluster_url() is not None:
+    LOCK_WAITS = LOCK_WAITS.replace("pg_stat_activity", "citus_stat_activity")
+
+
 def not_on_a_cluster(why: str) -> pytest.MarkDecorator:
     """Marks tests of what a cluster cannot do, or does otherwise."""
     return pytest.mark.skipif(cluster_url() is not None, reason=f"NOT TESTED ON A CLUSTER: {why}")

@@ -27,6 +27,7 @@ from retrieval import Platform, Settings, connect
 from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.adapters.store.installation.embedded.place import FileLock
 from retrieval.adapters.store.installation.embedded.server import start_embedded
+from tests.support.cluster import LOCK_WAITS
 
 if TYPE_CHECKING:
     from testcontainers.community.postgres import PostgresContainer
@@ -226,7 +227,6 @@ async def use(url: str, settings: Settings, *, documents: int = 1) -> None:
 
 async def until_somebody_waits(platform: Platform, number: int = 1) -> None:
     """Until so many transactions of the platform's database wait for a lock."""
-    waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
     async with asyncio.timeout(20), platform.database.maintenance() as connection:
-        while (await (await connection.execute(waiting)).fetchone() or (0,))[0] < number:
+        while (await (await connection.execute(LOCK_WAITS.encode())).fetchone() or (0,))[0] < number:
             pass

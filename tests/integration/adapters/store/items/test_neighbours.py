@@ -27,7 +27,7 @@ from retrieval.domain.search.filters import Contains
 from retrieval.jobs.registry import JOBS
 from retrieval.services.add import Writer
 from retrieval.services.workplace import JobTarget, unheeded
-from tests.support.cluster import not_on_a_cluster
+from tests.support.cluster import LOCK_WAITS, not_on_a_cluster
 from tests.support.database import until_somebody_waits
 
 Connection = psycopg.AsyncConnection[Any]
@@ -390,11 +390,8 @@ async def test_a_vector_that_is_being_stored_while_neighbours_are_set_is_mixed(
     async with platform.database.transaction(platform.tenant_id) as writing:
         await run_together(writing, [vectors_statement(stored.collection_id, stored.space.space_id, given)])
         setting = asyncio.create_task(collection.set_neighbours(SETTING))
-        waiting = (
-            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
-        )
         async with asyncio.timeout(20):
-            while not setting.done() and (await (await connection.execute(waiting)).fetchone()) == (0,):
+            while not setting.done() and (await (await connection.execute(LOCK_WAITS.encode())).fetchone()) == (0,):
                 pass
     await setting
     await assert_indexed(connection, collection, items)
