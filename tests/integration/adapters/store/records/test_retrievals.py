@@ -10,6 +10,7 @@ from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Connection, Database
 from retrieval.adapters.store.records.retrievals import answers_of
 from retrieval.domain.records.slate import ShownItem
+from tests.support.searching import without_shard
 
 OWN = 200
 SINCE = 3_000
@@ -25,6 +26,7 @@ _MANY = """
         WHERE r.collection_id = %s
         OFFSET 0
     ) AS copy
+    ON CONFLICT DO NOTHING
 """
 
 
@@ -38,7 +40,7 @@ class _Explaining:
     async def read(self, _: int, statement: Compiled) -> list[Any]:
         explain = f"EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) {statement.text}"
         cursor = await self._connection.execute(explain.encode(), statement.parameters)
-        self.plan = "\n".join(row[0] for row in await cursor.fetchall())
+        self.plan = "\n".join(without_shard(row[0]) for row in await cursor.fetchall())
         return []
 
 
