@@ -196,7 +196,7 @@ _WORST = Compiled("""
     FROM collections c JOIN recall_measurements m ON m.collection_id = c.collection_id AND m.space_id = c.space_id
     WHERE c.tenant_id = %(tenant_id)s AND m.measured_at = (
         SELECT max(l.measured_at) FROM recall_measurements l
-        WHERE l.collection_id = c.collection_id AND l.space_id = c.space_id)
+        WHERE l.collection_id = m.collection_id AND l.space_id = m.space_id)
     GROUP BY c.name ORDER BY 2, 1 LIMIT %(limit)s
 """)
 
