@@ -54,6 +54,7 @@ async def test_an_old_session_is_not_looked_for_among_all_that_came_since(platfo
     number = (await collection.refresh()).collection_id
     async with platform.database.transaction(platform.tenant_id) as connection:
         await connection.execute(_MANY, (OWN, SINCE, number))
+    async with platform.database.transaction(platform.tenant_id) as connection:
         explaining = _Explaining(connection)
         await answers_of(cast(Database, explaining), platform.tenant_id, number, "old", origin=None, limit=20)
     read = [int(one) for one in re.findall(r"Scan.* on retrievals.*rows=(\d+)", explaining.plan)]
