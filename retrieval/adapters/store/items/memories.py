@@ -14,7 +14,7 @@ from psycopg.errors import InvalidParameterValue
 
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Connection, Database
-from retrieval.adapters.store.round_trip import Row
+from retrieval.adapters.store.round_trip import Row, run_together
 from retrieval.domain.errors import DatabaseError
 from retrieval.domain.items.item import Item
 from retrieval.domain.items.memory import OWN_ATTRIBUTES, PROJECT, USER, Memory, NewMemory, content_of
@@ -318,7 +318,7 @@ def _links(stored: Mapping[str, Sequence[str]]) -> Mapping[str, tuple[str, ...]]
 
 
 # Locked in the order in which everybody locks memories, so that no two writers wait for each other crosswise.
-_ADD = """
+_ADD = Compiled("""
     WITH given AS MATERIALIZED (
         SELECT one.item_id COLLATE "C" AS item_id, one.number, one.at
         FROM unnest(%(items)s::text[], %(numbers)s::bigint[], %(times)s::timestamptz[]) AS one (item_id, number, at)
@@ -328,15 +328,13 @@ _ADD = """
         WHERE memory.collection_id = %(collection_id)s
         ORDER BY memory.item_id
         FOR NO KEY UPDATE OF memory
-    ), counted AS (
-        UPDATE memories AS memory
-        SET accesses = memory.accesses + held.number, last_accessed_at = greatest(memory.last_accessed_at, held.at)
-        FROM held
-        WHERE memory.collection_id = %(collection_id)s AND memory.item_id = held.item_id
-        RETURNING 1
     )
-    SELECT pg_current_xact_id()::text, (SELECT count(*) FROM counted)
-"""
+    UPDATE memories AS memory
+    SET accesses = memory.accesses + held.number, last_accessed_at = greatest(memory.last_accessed_at, held.at)
+    FROM held
+    WHERE memory.collection_id = %(collection_id)s AND memory.item_id = held.item_id
+""")
+_TRANSACTION = Compiled("SELECT pg_current_xact_id()::text")
 _OUTCOME = Compiled("SELECT coalesce(pg_xact_status(%(transaction)s::xid8), 'aborted')")
 
 
@@ -361,19 +359,20 @@ async def add_accesses(database: Database, tenant_id: int, counts: Counts, begun
     ``begun`` is called with the transaction before it is committed: if the answer to the commit is lost, ``outcome_of``
     finds it.
     """
-    row = None
+    statements = []
+    for collection_id, keys in groupby(sorted(counts), key=itemgetter(0)):
+        each = [(item_id, counts[collection_id, item_id]) for _, item_id in keys]
+        statements.append(
+            _ADD.bind(
+                collection_id=collection_id,
+                items=[item_id for item_id, _ in each],
+                numbers=[accesses.number for _, accesses in each],
+                times=[accesses.at for _, accesses in each],
+            )
+        )
     async with database.transaction(tenant_id) as connection:
-        for collection_id, keys in groupby(sorted(counts), key=itemgetter(0)):
-            each = [(item_id, counts[collection_id, item_id]) for _, item_id in keys]
-            values = {
-                "collection_id": collection_id,
-                "items": [item_id for item_id, _ in each],
-                "numbers": [accesses.number for _, accesses in each],
-                "times": [accesses.at for _, accesses in each],
-            }
-            row = await (await connection.execute(_ADD, values)).fetchone()
-        if row is not None:
-            begun(str(row[0]))
+        *_, transaction = await run_together(connection, [*statements, _TRANSACTION])
+        begun(transaction.rows()[0][0])
 
 
 async def outcome_of(database: Database, tenant_id: int, transaction: str) -> str:
