@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
 from retrieval import Collection
-from retrieval.adapters.store.database import Connection, Database
-from retrieval.adapters.store.installation.nodes import settings_of_nodes
 from retrieval.adapters.store.items.collections import StoredCollection
-from retrieval.adapters.store.round_trip import set_statement
 from retrieval.adapters.store.search.candidate_request import CandidateRequest
 from retrieval.domain.search.filters import parse_where
 from retrieval.domain.search.hit import Path
@@ -78,13 +75,6 @@ async def walk_request(collection: Collection, where: dict[str, Any] | None = No
         parts=known.ann_index.parts,
     )
     return replace(request, **changes)
-
-
-async def set_locally(database: Database, connection: Connection, values: Mapping[str, str]) -> None:
-    """Set these for the rest of the transaction, as a search of that database does."""
-    local = settings_of_nodes(values) if database.facts.is_distributed else [set_statement(values, is_local=True)]
-    for statement in local if values else ():
-        await connection.execute(statement.text, statement.parameters)
 
 
 def without_shard(line: str) -> str:

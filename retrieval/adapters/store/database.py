@@ -485,13 +485,18 @@ class Database:
         if set_up:
             await run_together(connection, set_up)
         async with connection.transaction():
-            if self.facts.is_distributed:
-                await run_together(connection, settings_of_nodes(local))
-            elif local:
-                statement = set_statement(local, is_local=True)
-                await connection.execute(statement.text, statement.parameters)
+            if local:
+                await self.set_locally(connection, local)
             yield
         connection.session.settled(stay)
+
+    async def set_locally(self, connection: Connection, values: Mapping[str, str]) -> None:
+        """Set these until the transaction ends, on the nodes of a cluster too."""
+        if self.facts.is_distributed:
+            await run_together(connection, settings_of_nodes(values))
+        else:
+            statement = set_statement(values, is_local=True)
+            await connection.execute(statement.text, statement.parameters)
 
     def _settings(
         self, tenant_id: int | None, wanted: tuple[tuple[str, str], ...]

@@ -27,7 +27,7 @@ from retrieval.services import indexes
 from retrieval.services.indexes import IndexOutcome, keep_index
 from tests.support.corpora import Corpus, clustered, item, make_corpus
 from tests.support.database import SCHEMA
-from tests.support.searching import index_names, set_locally, walk_request, without_shard
+from tests.support.searching import index_names, walk_request, without_shard
 
 SIZE, DIMENSIONS, ENOUGH = 3_000, 64, 400
 """The size of the corpus, and from how many items on a collection has an index here."""
@@ -97,7 +97,7 @@ async def test_a_walk_is_one_scan_of_each_part_and_sorts_nothing(pair: Pair, whe
     platform, names = pair.divided.platform, index_names(await pair.divided.collection.refresh())
     statement = bound(request, Query(vector=pair.divided.queries[0]))
     async with platform.database.transaction(platform.tenant_id) as connection:
-        await set_locally(platform.database, connection, settings(request))
+        await platform.database.set_locally(connection, settings(request))
         cursor = await connection.execute(f"EXPLAIN {statement.text}", statement.parameters)
         plan = "\n".join([without_shard(row[0]) async for row in cursor])
     assert len(names) == 4

@@ -31,7 +31,7 @@ from retrieval.services import indexes
 from tests.conftest import NewDatabase
 from tests.support.cluster import not_on_a_cluster
 from tests.support.database import SCHEMA
-from tests.support.searching import index_names, set_locally, without_shard
+from tests.support.searching import index_names, without_shard
 
 MANY, ENOUGH_US = 6_000, 1_000
 """How many items there are, and after which time of comparing all of so many a collection gets an index."""
@@ -105,7 +105,7 @@ async def _scanned(platform: Platform, request: CandidateRequest, *, query: str,
     """How often a leg's statement, run as the application role, walked each index of the schema."""
     statement = bound(request, Query(query, vector))
     async with platform.database.transaction(platform.tenant_id) as connection:
-        await set_locally(platform.database, connection, settings(request))
+        await platform.database.set_locally(connection, settings(request))
         before = await _index_scans(connection)
         await connection.execute(statement.text, statement.parameters)
         return {
@@ -118,7 +118,7 @@ async def _scanned(platform: Platform, request: CandidateRequest, *, query: str,
 async def _plan(platform: Platform, request: CandidateRequest, query: Query) -> str:
     statement = bound(request, query)
     async with platform.database.transaction(platform.tenant_id) as connection:
-        await set_locally(platform.database, connection, settings(request))
+        await platform.database.set_locally(connection, settings(request))
         cursor = await connection.execute(f"EXPLAIN {statement.text}", statement.parameters)
         return "\n".join([without_shard(row[0]) async for row in cursor])
 

@@ -25,7 +25,7 @@ from retrieval.services.recall import measure_recall
 from tests.support.corpora import Corpus, make_corpus
 from tests.support.database import SCHEMA
 from tests.support.jobs import target_of
-from tests.support.searching import index_names, set_locally, walk_request, without_shard
+from tests.support.searching import index_names, walk_request, without_shard
 
 SIZE, DIMENSIONS, INTRINSIC = 1200, 1536, 60
 QUERIES = 12
@@ -96,7 +96,7 @@ async def test_a_walk_is_one_scan_of_that_index_and_sorts_nothing_else(
     assert stored.space is not None
     statement = bound(request, Query(vector=corpus.queries[0]))
     async with corpus.platform.database.transaction(corpus.platform.tenant_id) as connection:
-        await set_locally(corpus.platform.database, connection, settings(request))
+        await corpus.platform.database.set_locally(connection, settings(request))
         cursor = await connection.execute(f"EXPLAIN (ANALYZE, TIMING OFF) {statement.text}", statement.parameters)
         plan = "\n".join([without_shard(row[0]) async for row in cursor])
     for name in index_names(stored):

@@ -13,7 +13,7 @@ from retrieval.adapters.store.learning.arms import arms_from, arms_statement, pa
 from retrieval.domain.learning.arm import ItemArms
 from retrieval.domain.learning.feedback import Feedback
 from tests.support.cluster import not_on_a_cluster
-from tests.support.searching import set_locally, without_shard
+from tests.support.searching import without_shard
 
 LANDMARK = datetime(2026, 1, 1, tzinfo=UTC)
 USED = datetime(2026, 2, 3, 4, 5, tzinfo=UTC)
@@ -107,7 +107,7 @@ async def test_past_arms_look_up_each_items_events(platform: Platform) -> None:
     number = (await (await platform.collection("docs")).refresh()).collection_id
     statement = _past(number, USED)
     async with platform.database.transaction(platform.tenant_id) as connection:
-        await set_locally(platform.database, connection, {"enable_seqscan": "off"})
+        await platform.database.set_locally(connection, {"enable_seqscan": "off"})
         cursor = await connection.execute(f"EXPLAIN {statement.text}".encode(), statement.parameters)
         plan = "\n".join(without_shard(row[0]) for row in await cursor.fetchall())
     assert "Seq Scan on feedback" not in plan
@@ -121,7 +121,7 @@ async def test_arms_are_looked_up_item_by_item(platform: Platform) -> None:
     number = (await (await platform.collection("docs")).refresh()).collection_id
     statement = arms_statement(number, item_ids=["a", "b"], buckets=["", "domain=db"], now=USED)
     async with platform.database.transaction(platform.tenant_id) as connection:
-        await set_locally(platform.database, connection, {"enable_seqscan": "off"})
+        await platform.database.set_locally(connection, {"enable_seqscan": "off"})
         cursor = await connection.execute(f"EXPLAIN {statement.text}".encode(), statement.parameters)
         plan = "\n".join(without_shard(row[0]) for row in await cursor.fetchall())
     assert "item_id = o.item_id" in next(line for line in _conditions(plan, "arms") if "Index Cond" in line)
