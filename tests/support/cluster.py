@@ -39,8 +39,8 @@ def not_on_a_cluster(why: str) -> pytest.MarkDecorator:
 
 
 @contextlib.contextmanager
-def database_on_nodes(coordinator: str, name: str, schema: str | None) -> Iterator[str]:
-    """The URL of a new database that every node has; with the ``schema``, distributed; None: without one."""
+def database_on_nodes(coordinator: str, name: str, schema: str) -> Iterator[str]:
+    """The URL of a new database that every node has, with the ``schema``, distributed."""
     with psycopg.connect(coordinator, autocommit=True) as connection:
         nodes = connection.execute("SELECT nodename, nodeport FROM pg_dist_node ORDER BY groupid").fetchall()
     urls = [_at(coordinator, host, port, name) for host, port in nodes]
@@ -57,9 +57,8 @@ def database_on_nodes(coordinator: str, name: str, schema: str | None) -> Iterat
             connection.execute("SELECT citus_set_coordinator_host(%s, %s)", (host, port))
             for other in nodes[1:]:
                 connection.execute("SELECT citus_add_node(%s, %s)", other)
-        if schema is not None:
-            upgrade(urls[0], schema)
-            distribute(urls[0], schema, shards=SHARDS)
+        upgrade(urls[0], schema)
+        distribute(urls[0], schema, shards=SHARDS)
         yield urls[0]
     finally:
         for node_host, node_port in nodes:

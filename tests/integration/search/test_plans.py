@@ -167,6 +167,7 @@ async def test_the_lexical_leg_walks_the_index_of_lexemes_under_the_policies(cor
             assert "item_terms_pkey" not in scanned, query
 
 
+@not_on_a_cluster("a node explains no statement with functions that read tables")
 @pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize("legs", [(LegName.LEXICAL,), (LegName.LEXICAL, LegName.RECENT)])
 async def test_what_stands_beside_a_candidate_is_looked_up_by_its_key(
