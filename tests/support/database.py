@@ -170,16 +170,15 @@ def temporary_database(server: str, name: str, template: str = "template0") -> I
 async def act_as(connection: psycopg.AsyncConnection[Any], tenant_id: int | None, role: str = f"{SCHEMA}_app") -> None:
     """For the rest of the transaction, be the role and act for the tenant, as the platform does.
 
-    The nodes of a cluster are told by ``SET LOCAL`` alone.
+    The nodes of a cluster are told by ``SET LOCAL``, each for itself, and are logged in at as the role.
     """
-    await connection.execute(
-        f"""
-        SET LOCAL citus.propagate_set_commands = 'local';
-        SET LOCAL ROLE {role};
-        SET LOCAL search_path = "{SCHEMA}", public, pg_temp;
-        SET LOCAL retrieval.tenant = '{"" if tenant_id is None else tenant_id}';
-    """.encode()
-    )
+    for statement in (
+        f"SELECT set_config('role', '{role}', true)",
+        "SET LOCAL citus.propagate_set_commands = 'local'",
+        f'SET LOCAL search_path = "{SCHEMA}", public, pg_temp',
+        f"SET LOCAL retrieval.tenant = '{'' if tenant_id is None else tenant_id}'",
+    ):
+        await connection.execute(statement.encode())
 
 
 @contextlib.contextmanager

@@ -10,6 +10,7 @@ from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Connection, Database
 from retrieval.adapters.store.records.retrievals import answers_of
 from retrieval.domain.records.slate import ShownItem
+from tests.support.cluster import not_on_a_cluster
 from tests.support.searching import without_shard
 
 OWN = 200
@@ -44,6 +45,7 @@ class _Explaining:
         return []
 
 
+@not_on_a_cluster("a node weighs its indexes otherwise, under a policy that is a function")
 async def test_an_old_session_is_not_looked_for_among_all_that_came_since(platform: Platform) -> None:
     """Of all that was recorded, its own answers are read by the index, and no other."""
     collection = await platform.collection("docs")
