@@ -25,6 +25,7 @@ from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.search.hit import Path, SearchResult
 from retrieval.services import indexes
 from retrieval.services.indexes import IndexOutcome, keep_index
+from tests.support.cluster import not_on_a_cluster
 from tests.support.corpora import Corpus, clustered, item, make_corpus
 from tests.support.database import SCHEMA
 from tests.support.searching import index_names, walk_request, without_shard
@@ -89,6 +90,7 @@ async def test_each_item_is_in_one_part_and_the_parts_are_alike_in_size(pair: Pa
     assert min(places.values()) > SIZE / 5
 
 
+@not_on_a_cluster("a node explains no statement with functions that read tables")
 @pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize("where", [None, {"even": True}, {"share": {"lt": 500}}])
 async def test_a_walk_is_one_scan_of_each_part_and_sorts_nothing(pair: Pair, where: dict[str, Any] | None) -> None:
