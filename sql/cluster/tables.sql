@@ -50,6 +50,8 @@ DECLARE
     is_shown boolean;
     own_id bigint;
     state_of bigint;  -- the collection whose state is read
+    arm_of bigint;  -- the item whose arm is held
+    arm_item text;
     problem text;
     why text;
     share double precision;
@@ -130,6 +132,14 @@ BEGIN
         own_id := found_ids[here];
         contexts := ARRAY(SELECT jsonb_array_elements_text(buckets -> (here - 1)));
         why := reasons[here];
+        -- Whoever adds to an item holds its arm of no context first: so writers wait for each other item by item.
+        IF (own_id, item_ids[here]) IS DISTINCT FROM (arm_of, arm_item) THEN
+            INSERT INTO arms AS arm (collection_id, item_id, context, successes, failures)
+            VALUES (own_id, item_ids[here], '', 0, 0)
+            ON CONFLICT (collection_id, item_id, context) DO UPDATE SET uses = arm.uses;
+            arm_of := own_id;
+            arm_item := item_ids[here];
+        END IF;
         INSERT INTO feedback (
             collection_id, item_id, feedback_key, subject, retrieval_id, retrieved_at, actor, session, kind, reward,
             weight, given_weight, contexts, note, occurred_at, discounted, key_id
@@ -144,9 +154,6 @@ BEGIN
         ON CONFLICT DO NOTHING;
         CONTINUE WHEN NOT FOUND;
         recorded := recorded + 1;
-        -- Whoever adds to an item's arms holds its arm of no context.
-        INSERT INTO arms AS arm (collection_id, item_id, context, successes, failures) VALUES (own_id, item_ids[here], '', 0, 0)
-        ON CONFLICT (collection_id, item_id, context) DO UPDATE SET uses = arm.uses;
         IF own_id IS DISTINCT FROM state_of THEN
             SELECT known.landmark, known.half_life_days, known.daily_cap INTO state FROM learning_state(own_id) AS known;
             state_of := own_id;

@@ -25,6 +25,7 @@ from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.search.hit import Path, SearchResult
 from retrieval.services import indexes
 from retrieval.services.indexes import IndexOutcome, keep_index
+from tests.support.cluster import not_on_a_cluster
 from tests.support.corpora import Corpus, clustered, item, make_corpus
 from tests.support.database import SCHEMA
 from tests.support.searching import index_names, walk_request, without_shard
@@ -283,6 +284,7 @@ async def _numbers_of(platform: Platform, names: list[str]) -> dict[str, int]:
         return dict(await cursor.fetchall())
 
 
+@not_on_a_cluster("the index that is made invalid here is the nodes' there")
 async def test_parts_are_not_searched_before_all_of_them_are_valid(platform: Platform, small: Collection) -> None:
     """A part that failed is built again, and the others stay."""
     await platform.split("docs", 4)
