@@ -138,8 +138,9 @@ def new_database(server_url: str, template: str) -> Iterator[NewDatabase]:
 
         def make(*, empty: bool = False) -> str:
             name = f"retrieval_test_{uuid.uuid4().hex[:12]}_{next(numbers)}"
-            if cluster_url() is not None:
-                return stack.enter_context(database_on_nodes(server_url, name, None if empty else SCHEMA))
+            # An empty one is a database of the coordinator, and of no cluster.
+            if cluster_url() is not None and not empty:
+                return stack.enter_context(database_on_nodes(server_url, name, SCHEMA))
             return stack.enter_context(temporary_database(server_url, name, "template0" if empty else template))
 
         yield make

@@ -18,5 +18,7 @@ BEGIN
     -- A transaction whose foreign keys lead to a small table may use one connection to a node.
     EXECUTE format('ALTER DATABASE %I SET citus.multi_shard_modify_mode = sequential', current_database());
     EXECUTE format('ALTER DATABASE %I SET citus.max_adaptive_executor_pool_size = 1', current_database());
+    -- A plan for all values leads to no node, and of some statements there is none.
+    EXECUTE format('ALTER DATABASE %I SET plan_cache_mode = force_custom_plan', current_database());
 END
 $roles$;

@@ -43,9 +43,15 @@ DECLARE
     found_ids bigint[] := '{}';  -- of each event its collection,
     reasons text[] := '{}';  -- why it does not count,
     buckets jsonb := '[]';  -- and the contexts that it counts in
+    -- What is asked once for all events: who is quarantined, and which of the items are stored, after their collection.
+    held text[];
+    stored text[];
     cluster integer;
     is_shown boolean;
     own_id bigint;
+    state_of bigint;  -- the collection whose state is read
+    arm_of bigint;  -- the item whose arm is held
+    arm_item text;
     problem text;
     why text;
     share double precision;
@@ -56,6 +62,13 @@ BEGIN
     PERFORM pg_advisory_xact_lock_shared(feedback_lock());
     SELECT coalesce(max(key.feedback_cap), 0) INTO key_cap FROM api_keys AS key
     WHERE key.key_id = sent_by AND key.tenant_id = current_tenant();
+    held := ARRAY(
+        SELECT said.actor FROM quarantines AS said WHERE said.collection_id = ANY (mine) AND said.actor = ANY (actors)
+    );
+    stored := ARRAY(
+        SELECT item.collection_id || ' ' || item.item_id FROM items AS item
+        WHERE item.collection_id = ANY (mine) AND item.item_id = ANY (item_ids)
+    );
     recorded := 0;
     superseding := 0;
 
@@ -83,20 +96,19 @@ BEGIN
         own_id := NULL;
         SELECT own.collection_id INTO own_id FROM collections AS own
         WHERE own.tenant_id = current_tenant() AND own.name = owners[here] COLLATE "C";
-        SELECT known.landmark, known.half_life_days, known.daily_cap INTO state FROM learning_state(own_id) AS known;
+        IF own_id IS DISTINCT FROM state_of OR state IS NULL THEN
+            SELECT known.landmark, known.half_life_days, known.daily_cap INTO state FROM learning_state(own_id) AS known;
+            state_of := own_id;
+        END IF;
         IF own_id IS NULL THEN
             problem := CASE WHEN retrieval_ids[here] IS NULL THEN 'unknown collection' ELSE 'unknown retrieval' END;
-        ELSIF is_shown IS NOT TRUE AND NOT EXISTS (
-            SELECT 1 FROM items AS item WHERE item.collection_id = own_id AND item.item_id = item_ids[here]
-        ) THEN
+        ELSIF is_shown IS NOT TRUE AND own_id || ' ' || item_ids[here] <> ALL (stored) THEN
             problem := 'unknown item';
         ELSIF least(event_times[here], now()) > state.landmark + 1000 * state.half_life_days * interval '1 day' THEN
             problem := 'too far from the landmark';
         ELSIF retrieval_ids[here] IS NOT NULL AND is_shown IS NOT TRUE THEN
             why := 'not shown';
-        ELSIF actors[here] <> '' AND EXISTS (
-            SELECT 1 FROM quarantines AS held WHERE held.collection_id = ANY (mine) AND held.actor = actors[here] COLLATE "C"
-        ) THEN
+        ELSIF actors[here] <> '' AND actors[here] = ANY (held) THEN
             why := 'quarantined';
         END IF;
         IF problem IS NOT NULL THEN
@@ -120,6 +132,14 @@ BEGIN
         own_id := found_ids[here];
         contexts := ARRAY(SELECT jsonb_array_elements_text(buckets -> (here - 1)));
         why := reasons[here];
+        -- Whoever adds to an item holds its arm of no context first: so writers wait for each other item by item.
+        IF (own_id, item_ids[here]) IS DISTINCT FROM (arm_of, arm_item) THEN
+            INSERT INTO arms AS arm (collection_id, item_id, context, successes, failures)
+            VALUES (own_id, item_ids[here], '', 0, 0)
+            ON CONFLICT (collection_id, item_id, context) DO UPDATE SET uses = arm.uses;
+            arm_of := own_id;
+            arm_item := item_ids[here];
+        END IF;
         INSERT INTO feedback (
             collection_id, item_id, feedback_key, subject, retrieval_id, retrieved_at, actor, session, kind, reward,
             weight, given_weight, contexts, note, occurred_at, discounted, key_id
@@ -134,10 +154,10 @@ BEGIN
         ON CONFLICT DO NOTHING;
         CONTINUE WHEN NOT FOUND;
         recorded := recorded + 1;
-        -- Whoever adds to an item's arms holds its arm of no context.
-        INSERT INTO arms AS arm (collection_id, item_id, context, successes, failures) VALUES (own_id, item_ids[here], '', 0, 0)
-        ON CONFLICT (collection_id, item_id, context) DO UPDATE SET uses = arm.uses;
-        SELECT known.landmark, known.half_life_days, known.daily_cap INTO state FROM learning_state(own_id) AS known;
+        IF own_id IS DISTINCT FROM state_of THEN
+            SELECT known.landmark, known.half_life_days, known.daily_cap INTO state FROM learning_state(own_id) AS known;
+            state_of := own_id;
+        END IF;
         IF why <> 'not shown' AND sent_by <> '' AND key_cap < (
             SELECT count(*) FROM feedback AS sent
             WHERE sent.collection_id = own_id AND sent.item_id = item_ids[here] AND sent.key_id = sent_by

@@ -92,7 +92,7 @@ SELECT
             'rank', r.pool_ranks[leg.number][place.number],
             'raw', coalesce(r.pool_scores_exact[leg.number][place.number], r.pool_scores[leg.number][place.number])
         )), '{}')
-        FROM array_position(r.pool_items, shown.item_id) AS place (number)
+        FROM (SELECT array_position(r.pool_items, shown.item_id) AS number OFFSET 0) AS place
         CROSS JOIN unnest(r.legs) WITH ORDINALITY AS leg (name, number)
         WHERE r.pool_ranks[leg.number][place.number] > 0
     ) || coalesce((
@@ -100,8 +100,8 @@ SELECT
         SELECT jsonb_build_object('refining', jsonb_build_object(
             'rank', count(other.item_id) + 1, 'raw', r.pool_likeness[place.number] / 32767::double precision
         ))
-        FROM array_position(r.pool_items, shown.item_id) AS place (number)
-        LEFT JOIN unnest(r.pool_items, r.pool_likeness) AS other (item_id, likeness)
+        FROM (SELECT array_position(r.pool_items, shown.item_id) AS number OFFSET 0) AS place
+        LEFT JOIN LATERAL unnest(r.pool_items, r.pool_likeness) AS other (item_id, likeness)
             ON (-other.likeness, other.item_id COLLATE "C") < (-r.pool_likeness[place.number], shown.item_id COLLATE "C")
         WHERE r.pool_likeness[place.number] >= 0
         GROUP BY place.number

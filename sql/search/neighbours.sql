@@ -186,7 +186,8 @@ BEGIN
         place_of(item.attributes, item.occurred_at, setting), item.text_hash
     FROM items AS item
     WHERE item.collection_id = collection AND item.status <> 'archived'
-        AND sequence_of(item.attributes, setting) IS NOT NULL;
+        AND sequence_of(item.attributes, setting) IS NOT NULL
+    ON CONFLICT DO NOTHING;
     UPDATE collection_statistics AS total SET windowing_after = '' WHERE total.collection_id = collection;
 END
 $$;

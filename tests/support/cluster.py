@@ -12,13 +12,14 @@ from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 import psycopg
+import pytest
 from psycopg import sql
 
 from retrieval.adapters.store.installation.cluster import distribute
 from retrieval.adapters.store.installation.schema import upgrade
 
 VARIABLE = "RETRIEVAL_TEST_CITUS_URL"
-SHARDS = 8
+SHARDS = 4
 
 
 def cluster_url() -> str | None:
@@ -26,9 +27,20 @@ def cluster_url() -> str | None:
     return os.environ.get(VARIABLE) or None
 
 
+LOCK_WAITS = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+"""Counts what waits for a lock in the database, on whichever node."""
+if cluster_url() is not None:
+    LOCK_WAITS = LOCK_WAITS.replace("pg_stat_activity", "citus_stat_activity")
+
+
+def not_on_a_cluster(why: str) -> pytest.MarkDecorator:
+    """Marks tests of what a cluster cannot do, or does otherwise."""
+    return pytest.mark.skipif(cluster_url() is not None, reason=f"NOT TESTED ON A CLUSTER: {why}")
+
+
 @contextlib.contextmanager
-def database_on_nodes(coordinator: str, name: str, schema: str | None) -> Iterator[str]:
-    """The URL of a new database that every node has; with the ``schema``, distributed; None: without one."""
+def database_on_nodes(coordinator: str, name: str, schema: str) -> Iterator[str]:
+    """The URL of a new database that every node has, with the ``schema``, distributed."""
     with psycopg.connect(coordinator, autocommit=True) as connection:
         nodes = connection.execute("SELECT nodename, nodeport FROM pg_dist_node ORDER BY groupid").fetchall()
     urls = [_at(coordinator, host, port, name) for host, port in nodes]
@@ -45,9 +57,8 @@ def database_on_nodes(coordinator: str, name: str, schema: str | None) -> Iterat
             connection.execute("SELECT citus_set_coordinator_host(%s, %s)", (host, port))
             for other in nodes[1:]:
                 connection.execute("SELECT citus_add_node(%s, %s)", other)
-        if schema is not None:
-            upgrade(urls[0], schema)
-            distribute(urls[0], schema, shards=SHARDS)
+        upgrade(urls[0], schema)
+        distribute(urls[0], schema, shards=SHARDS)
         yield urls[0]
     finally:
         for node_host, node_port in nodes:

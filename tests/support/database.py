@@ -27,6 +27,7 @@ from retrieval import Platform, Settings, connect
 from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.adapters.store.installation.embedded.place import FileLock
 from retrieval.adapters.store.installation.embedded.server import start_embedded
+from tests.support.cluster import LOCK_WAITS
 
 if TYPE_CHECKING:
     from testcontainers.community.postgres import PostgresContainer
@@ -167,12 +168,17 @@ def temporary_database(server: str, name: str, template: str = "template0") -> I
 
 
 async def act_as(connection: psycopg.AsyncConnection[Any], tenant_id: int | None, role: str = f"{SCHEMA}_app") -> None:
-    """For the rest of the transaction, be the role and act for the tenant, as the platform does."""
-    await connection.execute(
-        "SELECT set_config('role', %s, true), set_config('search_path', %s, true), "
-        "set_config('retrieval.tenant', %s, true)",
-        (role, f'"{SCHEMA}", public, pg_temp', "" if tenant_id is None else str(tenant_id)),
-    )
+    """For the rest of the transaction, be the role and act for the tenant, as the platform does.
+
+    The nodes of a cluster are told by ``SET LOCAL``, each for itself, and are logged in at as the role.
+    """
+    for statement in (
+        f"SELECT set_config('role', '{role}', true)",
+        "SET LOCAL citus.propagate_set_commands = 'local'",
+        f'SET LOCAL search_path = "{SCHEMA}", public, pg_temp',
+        f"SET LOCAL retrieval.tenant = '{'' if tenant_id is None else tenant_id}'",
+    ):
+        await connection.execute(statement.encode())
 
 
 @contextlib.contextmanager
@@ -188,7 +194,8 @@ def login(database: str, options: str = "") -> Iterator[tuple[str, str]]:
                 "SELECT m.roleid::regrole::text FROM pg_auth_members m WHERE m.member = %s::regrole", (name,)
             ).fetchall():
                 connection.execute(f"REVOKE {role} FROM {name} CASCADE")
-            connection.execute(f"REASSIGN OWNED BY {name} TO CURRENT_USER")
+            # By its name: a Citus cluster crashes at CURRENT_USER.
+            connection.execute(f'REASSIGN OWNED BY {name} TO "{connection.info.user}"')
             connection.execute(f"DROP OWNED BY {name} CASCADE")
             connection.execute(f"DROP ROLE {name}")
 
@@ -219,7 +226,6 @@ async def use(url: str, settings: Settings, *, documents: int = 1) -> None:
 
 async def until_somebody_waits(platform: Platform, number: int = 1) -> None:
     """Until so many transactions of the platform's database wait for a lock."""
-    waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
     async with asyncio.timeout(20), platform.database.maintenance() as connection:
-        while (await (await connection.execute(waiting)).fetchone() or (0,))[0] < number:
+        while (await (await connection.execute(LOCK_WAITS.encode())).fetchone() or (0,))[0] < number:
             pass

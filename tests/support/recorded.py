@@ -39,11 +39,13 @@ TRACES = (
     "INSERT INTO item_places VALUES (%(own)s, '1', 'talk', 1, '')",
     (
         "INSERT INTO own_vectors "
-        "SELECT collection_id, '1', space_id, '[1]', '' FROM collections WHERE collection_id = %(own)s"
+        "SELECT collection_id, '1', space_id, '[1]', '' FROM collections WHERE collection_id = %(own)s "
+        "ON CONFLICT DO NOTHING"
     ),
     (
         "INSERT INTO cluster_centroids (collection_id, space_id, cluster, centroid, items) "
-        "SELECT collection_id, space_id, 0, '[1]', 1 FROM collections WHERE collection_id = %(own)s"
+        "SELECT collection_id, space_id, 0, '[1]', 1 FROM collections WHERE collection_id = %(own)s "
+        "ON CONFLICT DO NOTHING"
     ),
     "INSERT INTO item_clusters (collection_id, item_id, cluster) VALUES (%(own)s, '1', 0)",
     "INSERT INTO arm_baselines (collection_id, item_id, context, successes, failures) VALUES (%(own)s, '1', '', 1, 0)",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
@@ -74,3 +75,8 @@ async def walk_request(collection: Collection, where: dict[str, Any] | None = No
         parts=known.ann_index.parts,
     )
     return replace(request, **changes)
+
+
+def without_shard(line: str) -> str:
+    """A line of a plan with the names of tables and indexes, to which a node of a cluster adds a number."""
+    return re.sub(r"(?<=\w)_\d{6,}\b", "", line)

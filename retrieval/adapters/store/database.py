@@ -29,6 +29,7 @@ from retrieval.adapters.store.arrays import register_arrays
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.deadline import current_deadline, in_background
 from retrieval.adapters.store.installation.checks import ServerFacts, check_server
+from retrieval.adapters.store.installation.nodes import register_literals, run_on_nodes, settings_of_nodes
 from retrieval.adapters.store.installed_sql import Names, quote_identifier
 from retrieval.adapters.store.round_trip import (
     ROUND_TRIP,
@@ -38,11 +39,9 @@ from retrieval.adapters.store.round_trip import (
     SessionConnection,
     has_long_list,
     rows_of,
-    run_on_nodes,
     run_together,
     server_of,
     set_statement,
-    settings_of_nodes,
     tell_connected,
     tell_rows,
     written,
@@ -244,6 +243,10 @@ class Database:
                     is_pooled = not await _is_direct(connection)
 
         async def configure(connection: Connection) -> None:
+            if facts.is_distributed:
+                # A cluster loses some parameters on the way to a node.
+                register_literals(connection.adapters, types[0])
+                connection.cursor_factory = psycopg.AsyncClientCursor
             _register(connection, types)
 
         pool: AsyncConnectionPool[Connection] = AsyncConnectionPool(
@@ -316,7 +319,7 @@ class Database:
     ) -> list[list[Row]]:
         try:
             with span(ROUND_TRIP, SpanKind.CLIENT) as traced:
-                if any(map(has_long_list, statements)):
+                if not self.facts.is_distributed and any(map(has_long_list, statements)):
                     statements = await written(statements)
                 connection = await self.take()
                 try:
@@ -486,13 +489,18 @@ class Database:
         if set_up:
             await run_together(connection, set_up)
         async with connection.transaction():
-            if self.facts.is_distributed:
-                await run_together(connection, settings_of_nodes(local))
-            elif local:
-                statement = set_statement(local, is_local=True)
-                await connection.execute(statement.text, statement.parameters)
+            if local:
+                await self.set_locally(connection, local)
             yield
         connection.session.settled(stay)
+
+    async def set_locally(self, connection: Connection, values: Mapping[str, str]) -> None:
+        """Set these until the transaction ends, on the nodes of a cluster too."""
+        if self.facts.is_distributed:
+            await run_together(connection, settings_of_nodes(values))
+        else:
+            statement = set_statement(values, is_local=True)
+            await connection.execute(statement.text, statement.parameters)
 
     def _settings(
         self, tenant_id: int | None, wanted: tuple[tuple[str, str], ...]

@@ -31,7 +31,6 @@ from psycopg.types.json import Jsonb
 
 from retrieval.adapters.aside import LONG, aside
 from retrieval.adapters.store.compiled import Compiled
-from retrieval.adapters.store.installed_sql import quote_literal
 from retrieval.adapters.store.translate import is_readable
 
 MOST_KEPT = 200
@@ -190,38 +189,6 @@ def set_statement(values: Mapping[str, str], *, is_local: bool = False) -> Compi
 def _set_text(names: tuple[str, ...], is_local: bool) -> str:  # noqa: FBT001 - the cache tells arguments apart by position
     end = "true" if is_local else "false"
     return "SELECT " + ", ".join(f"set_config('{name}', %(value_{place})s, {end})" for place, name in enumerate(names))
-
-
-_BEGIN, _COMMIT = Compiled("BEGIN"), Compiled("COMMIT")
-_HERE_ALONE = frozenset({"role"})
-"""Settings that the nodes of a cluster need not be told: they are logged in at as the role that acts."""
-_OF_NO_USE = frozenset({"plan_cache_mode"})
-"""Settings that a cluster cannot have: a plan for all values leads to no node."""
-
-
-def settings_of_nodes(settings: Mapping[str, str]) -> list[Compiled]:
-    """The statements that set these values for a transaction, on every node of a cluster that it comes to.
-
-    The nodes know what a transaction sets for itself by ``SET LOCAL``, and nothing that a session does.
-    """
-    statements = [Compiled("SET LOCAL citus.propagate_set_commands = 'local'")]
-    if here := {name: value for name, value in settings.items() if name in _HERE_ALONE}:
-        statements.append(set_statement(here, is_local=True))
-    for name, value in settings.items():
-        if name not in _HERE_ALONE | _OF_NO_USE:
-            # A search path is a list of identifiers, which its maker has quoted.
-            said = value if name == "search_path" else quote_literal(value)
-            statements.append(Compiled(f"SET LOCAL {name} = {said}".replace("%", "%%")))
-    return statements
-
-
-async def run_on_nodes(
-    connection: SessionConnection, settings: Mapping[str, str], statements: Sequence[Compiled]
-) -> list[Answer]:
-    """Run the statements under the settings on a cluster, in one transaction and one round trip. No plan is kept."""
-    before = [_BEGIN, *settings_of_nodes(settings)]
-    answers = await run_together(connection, [*before, *statements, _COMMIT])
-    return answers[len(before) : -1]
 
 
 Row = tuple[Any, ...]

@@ -147,7 +147,8 @@ def storage_findings(
     fine = (
         f"row-level security is forced on all {several(sum(table.is_private for table in tables), 'table')} of tenants"
     )
-    yield from or_fine(check_isolation(tables, where.names), "isolation", fine)
+    is_distributed = "own_collections" in installation.functions
+    yield from or_fine(check_isolation(tables, where.names, is_distributed=is_distributed), "isolation", fine)
     owners = {hnsw_of(state): shell_word(state.stored.name) for state in collections}
     found = [*check_indexes(indexes, schema, owners), *check_missing(tables, indexes, where.expected_indexes)]
     fine = f"all {several(len(indexes), 'index', 'indexes')} are valid"

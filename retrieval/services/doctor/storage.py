@@ -219,15 +219,15 @@ def check_roles(server: ServerState) -> Iterator[Finding]:
         )
 
 
-def check_isolation(tables: Sequence[TableState], names: Names) -> Iterator[Finding]:
+def check_isolation(tables: Sequence[TableState], names: Names, *, is_distributed: bool = False) -> Iterator[Finding]:
     """Check that row-level security is forced on tables with tenants' rows, and the application role can use them."""
     for table in tables:
         if table.is_private:
-            yield from _check_security(table, names)
+            yield from _check_security(table, names, is_distributed=is_distributed)
         yield from _check_rights(table, names)
 
 
-def _check_security(table: TableState, names: Names) -> Iterator[Finding]:
+def _check_security(table: TableState, names: Names, *, is_distributed: bool) -> Iterator[Finding]:
     name = qualified(names.schema, table.name)
     if not table.is_forced:
         yield _unsafe(
@@ -245,6 +245,8 @@ def _check_security(table: TableState, names: Names) -> Iterator[Finding]:
     if not table.is_shown:
         schema, app = quote_identifier(names.schema), quote_identifier(names.app_role)
         of_collections = f"collection_id IN (SELECT c.collection_id FROM {schema}.collections c)"  # noqa: S608 - quoted, and shown alone
+        if is_distributed:
+            of_collections = f"collection_id = ANY ({schema}.own_collections())"
         own = f"tenant_id = {schema}.current_tenant()" if table.has_tenant else of_collections
         yield _unsafe(
             table,

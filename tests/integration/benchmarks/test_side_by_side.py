@@ -11,6 +11,10 @@ import pytest
 import side_by_side
 import writes
 
+from tests.support.cluster import not_on_a_cluster
+
+pytestmark = not_on_a_cluster("the benchmarks measure one server")
+
 
 def test_the_comparison_writes_figures_and_a_page(
     server_url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

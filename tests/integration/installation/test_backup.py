@@ -42,6 +42,7 @@ from retrieval.domain.errors import (
     UnsupportedDatabaseError,
 )
 from tests.conftest import NewDatabase
+from tests.support.cluster import not_on_a_cluster
 from tests.support.database import SCHEMA, login, make_fast, opened, with_password
 from tests.support.moving import answers, filled, remembered
 
@@ -188,6 +189,7 @@ async def test_a_destroyed_home_comes_back_as_it_was(place: Path, settings: Sett
         restore_home(folder, home)
 
 
+@not_on_a_cluster("a cluster is saved node by node, with PostgreSQL's own tools")
 def test_a_database_by_its_url_is_saved_and_restored(new_database: NewDatabase, tmp_path: Path) -> None:
     """In an empty database alone, in one transaction; a password stands in no command line."""
     url, folder = new_database(), tmp_path / "backup"
@@ -199,10 +201,11 @@ def test_a_database_by_its_url_is_saved_and_restored(new_database: NewDatabase, 
             restore_database(folder, with_password(new_database(), name))
         assert restore_database(folder, with_password(empty, name)).rows == saved.rows
         with opened(empty) as connection:
-            connection.execute(f"REASSIGN OWNED BY {name} TO CURRENT_USER")
+            connection.execute(f'REASSIGN OWNED BY {name} TO "{connection.info.user}"')
     assert content(empty) == content(url)
 
 
+@not_on_a_cluster("a cluster is saved node by node, with PostgreSQL's own tools")
 def test_a_login_that_does_not_see_all_saves_nothing(new_database: NewDatabase, tmp_path: Path) -> None:
     """Half a backup would look like a whole one."""
     url = new_database()
@@ -213,6 +216,7 @@ def test_a_login_that_does_not_see_all_saves_nothing(new_database: NewDatabase, 
     assert list(tmp_path.iterdir()) == []
 
 
+@not_on_a_cluster("a cluster is saved node by node, with PostgreSQL's own tools")
 def test_what_is_there_is_not_written_over(database_url: str, tmp_path: Path) -> None:
     """A folder that holds something is left alone."""
     (tmp_path / "kept").write_text("mine")
@@ -221,6 +225,7 @@ def test_what_is_there_is_not_written_over(database_url: str, tmp_path: Path) ->
     assert [one.name for one in tmp_path.iterdir()] == ["kept"]
 
 
+@not_on_a_cluster("a cluster is saved node by node, with PostgreSQL's own tools")
 def test_a_damaged_backup_is_refused_before_anything_is_made(new_database: NewDatabase, place: Path) -> None:
     """A byte that is another, a dump that was cut off, a manifest of another version, or none at all."""
     folder, home = place / "backup", place / "home"
@@ -252,6 +257,7 @@ def test_a_damaged_backup_is_refused_before_anything_is_made(new_database: NewDa
     assert read_manifest(folder)["postgresql"] >= 16
 
 
+@not_on_a_cluster("a cluster is saved node by node, with PostgreSQL's own tools")
 def test_rows_that_are_missing_after_a_restore_are_told(new_database: NewDatabase, place: Path) -> None:
     """What the tables hold is compared with what was saved; a home that is not whole gets no name."""
     folder, home = place / "backup", place / "home"
@@ -265,6 +271,7 @@ def test_rows_that_are_missing_after_a_restore_are_told(new_database: NewDatabas
     assert not (home / "restoring").exists()
 
 
+@not_on_a_cluster("a cluster is saved node by node, with PostgreSQL's own tools")
 def test_rights_over_the_server_are_not_restored(new_database: NewDatabase, place: Path) -> None:
     """A superuser of the backup comes back as an ordinary role, and the backup says which."""
     url, folder = new_database(), place / "backup"
@@ -279,6 +286,7 @@ def test_rights_over_the_server_are_not_restored(new_database: NewDatabase, plac
         assert found.fetchone() == (False, False, True)
 
 
+@not_on_a_cluster("a cluster is saved node by node, with PostgreSQL's own tools")
 def test_a_newer_server_than_the_programs_is_told(
     database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -328,6 +336,7 @@ def test_an_upgrade_that_was_cut_off_between_its_last_steps_is_told(place: Path)
     assert not (place / "data").exists()
 
 
+@not_on_a_cluster("a cluster is saved node by node, with PostgreSQL's own tools")
 def test_what_a_killed_restore_left_is_cleared(place: Path, new_database: NewDatabase) -> None:
     """Its server may run on: it is stopped before the next one takes its place."""
     folder, home = place / "backup", place / "home"

@@ -18,7 +18,7 @@ on_a_cluster = pytest.mark.skipif(
     reason=f"NOTHING OF A CLUSTER IS TESTED: set {VARIABLE} to a superuser's URL of a coordinator",
 )
 COLLECTIONS = 6
-"""With eight shards on two nodes, some lie apart."""
+"""With several shards on each node, some lie apart."""
 
 
 @pytest.mark.skipif(cluster_url() is not None, reason="of a server that is no coordinator")

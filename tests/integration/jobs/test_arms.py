@@ -100,7 +100,11 @@ async def test_retention_removes_events_and_leaves_the_arms(platform: Platform) 
     """Their share lies in the baselines, and a later recount starts from there."""
     events = made_events(120, items=ITEMS, seed=4)
     _, target = await _filled(platform, events)
-    await _execute(platform, "UPDATE feedback SET received_at = received_at - interval '10 days' WHERE reward > 0.5")
+    await _execute(
+        platform,
+        "UPDATE feedback SET received_at = (received_at AT TIME ZONE 'UTC' - interval '10 days') AT TIME ZONE 'UTC' "
+        "WHERE reward > 0.5",
+    )
     settings = platform.settings.changed(retention_feedback_days=5)
     workplace = Workplace(platform.database, settings, platform.workplace.embedder_of)
     report = await keep_arms(workplace, target, now=platform.now)
@@ -141,7 +145,7 @@ async def _left(platform: Platform, moment: datetime) -> float:
     rows = await _execute(
         platform,
         "SELECT sum(a.successes + a.failures) / decay_weight(%s, s.landmark, s.half_life_days) "
-        "FROM arms a, learning_states s GROUP BY s.landmark, s.half_life_days",
+        "FROM arms a JOIN learning_states s USING (collection_id) GROUP BY s.landmark, s.half_life_days",
         moment,
     )
     return float(rows[0][0])

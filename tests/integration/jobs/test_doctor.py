@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from datetime import UTC, datetime
+from typing import Any
 
 import psycopg
 import pytest
@@ -114,7 +115,7 @@ async def test_what_was_broken_by_hand_is_found_and_mended_as_it_says(url: str, 
     """Each thing, with how bad it is; afterwards only what needs a worker is left."""
     await make_pending(platform, "things", 3)
     with opened(url) as connection:
-        connection.execute(BROKEN)
+        run_each(connection, BROKEN)
         row = connection.execute(MONTH).fetchone()
         assert row is not None
         connection.execute(row[0])
@@ -149,7 +150,7 @@ async def test_policies_and_rights_that_were_changed_by_hand_are_found_and_mende
     await (await platform.collection("things")).add([{"_id": "1", "text": "a thing"}])
     own = settings.changed(database_url=SecretStr(url))
     with opened(url) as connection:
-        connection.execute(LET_IN)
+        run_each(connection, LET_IN)
     found = await examine(own, "things")
     assert {(one.check, one.about) for one in found.findings if one.severity is Severity.ERROR} == {
         *(("isolation", "items"), ("isolation", "profiles"), ("isolation", "embedding_cache")),
@@ -199,6 +200,12 @@ async def test_functions_and_columns_that_are_gone_are_errors(url: str, settings
     }
 
 
+def run_each(connection: psycopg.Connection[Any], script: str) -> None:
+    """The statements one by one, as a cluster takes them."""
+    for statement in script.strip().removesuffix(";").split(";"):
+        connection.execute(statement.encode())
+
+
 async def mend(url: str, platform: Platform, finding: Finding) -> None:
     """Do what the finding says, where that is a statement or a job; leave the server's settings and logins alone."""
     if finding.mend.startswith("retrieval jobs run "):
@@ -207,8 +214,7 @@ async def mend(url: str, platform: Platform, finding: Finding) -> None:
         assert (await run_job(platform.workplace, job, target)).outcome == "done"
     elif finding.mend.endswith(";") and finding.check not in {"settings", "login"}:
         with opened(url) as connection:
-            for statement in finding.mend.removesuffix(";").split(";"):
-                connection.execute(statement.encode())
+            run_each(connection, finding.mend)
 
 
 async def test_an_index_of_vectors_that_failed_is_told_of_with_its_collection(url: str, platform: Platform) -> None:

@@ -161,7 +161,8 @@ async def test_what_is_old_enough_is_pruned_and_nothing_else(platform: Platform)
         await connection.execute("UPDATE job_runs SET started_at = now() - interval '31 days'")
         await connection.execute(
             "INSERT INTO recording_losses (collection_id, day, reason) "
-            "SELECT %s, current_date - age, 'overflow' FROM unnest(ARRAY[0, 364, 366]) AS age",
+            "SELECT %s, current_date - age, 'overflow' FROM unnest(ARRAY[0, 364, 366]) AS age "
+            "ON CONFLICT DO NOTHING",
             (target.collection.collection_id,),
         )
     report = await run_job(platform.workplace, JOBS["prune"], target)

@@ -31,6 +31,7 @@ from retrieval.jobs.worker import (
     work_once,
 )
 from retrieval.services.workplace import Workplace
+from tests.support.cluster import LOCK_WAITS
 from tests.support.database import SCHEMA, login, opened
 from tests.support.jobs import WAITING, make_pending, target_of
 
@@ -233,9 +234,9 @@ async def test_a_notification_that_asks_for_an_abort_ends_no_job(platform: Platf
     reports: asyncio.Queue[RunReport] = asyncio.Queue()
     async with listening(platform, reports.put_nowait), queue(platform) as app:
         with psycopg.connect(platform.database.url) as holder:
-            holder.execute("SELECT FROM retrieval.items FOR UPDATE")
+            holder.execute("LOCK TABLE retrieval.items IN EXCLUSIVE MODE")
             await enqueue(app, JOBS["embed"], await target_of(platform, collection))
-            await appears(platform, sql.SQL("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"))
+            await appears(platform, sql.SQL(LOCK_WAITS))
             for number in range(1, 4):
                 abort = f'{{"type": "abort_job_requested", "job_id": {number}}}'
                 await asyncio.to_thread(notify, platform.database.url, abort)

@@ -213,7 +213,10 @@ async def test_a_key_of_yesterday_may_say_as_much_today(platform: Platform) -> N
     event = Feedback(collection="docs", item_id="a", helpful=True)
     assert not (await platform.feedback_each([event], api_key=key)).discounted
     assert (await platform.feedback_each([event], api_key=key)).discounted == {"over the cap of the key": 1}
-    earlier = Compiled("UPDATE feedback SET received_at = received_at - interval '1 day' WHERE collection_id = %(id)s")
+    earlier = Compiled(
+        "UPDATE feedback SET received_at = (received_at AT TIME ZONE 'UTC' - interval '1 day') AT TIME ZONE 'UTC' "
+        "WHERE collection_id = %(id)s"
+    )
     await platform.database.write(platform.tenant_id, earlier.bind(id=number))
     assert not (await platform.feedback_each([event], api_key=key)).discounted
 
@@ -408,7 +411,8 @@ async def test_what_is_almost_nothing_is_no_error(platform: Platform, age: int) 
     await platform.feedback(collection="docs", item_id="a", reward=1 - 2**-53, weight=1e-9, at=past)
     async with platform.database.transaction(platform.tenant_id) as connection:
         await connection.execute(
-            "UPDATE learning_states SET landmark = landmark - %s WHERE collection_id = %s",
+            "UPDATE learning_states SET landmark = (landmark AT TIME ZONE 'UTC' - %s) AT TIME ZONE 'UTC' "
+            "WHERE collection_id = %s",
             (timedelta(hours=age), number),
         )
     arm = await _arm_decayed(platform, "a")

@@ -22,6 +22,7 @@ from retrieval.jobs.registry import job_named
 from retrieval.jobs.run import run_job
 from retrieval.services.compare import compare_profiles
 from retrieval.services.workplace import JobTarget
+from tests.support.cluster import not_on_a_cluster
 
 GOOD = {f"i{number:02}" for number in range(0, 24, 2)}
 """What helps, whatever is asked; nothing in the texts tells."""
@@ -221,6 +222,7 @@ async def _stored(platform: Platform) -> int:
     return (await collection.refresh()).collection_id
 
 
+@not_on_a_cluster("what a transaction changes is counted by the node")
 @pytest.mark.parametrize("items", ["a", "ab"])
 async def test_a_verdict_changes_no_index_of_the_statistics(platform: Platform, items: str) -> None:
     """Alone or in a batch, in each context: an item that has verdicts is updated where it lies in the table."""
@@ -245,6 +247,7 @@ async def _entries_read(platform: Platform, events: list[Feedback]) -> int:
         return int((await (await connection.execute(_READ)).fetchone() or (0,))[0] - before)
 
 
+@not_on_a_cluster("what a transaction reads is counted by the node")
 @pytest.mark.parametrize("items", ["a", "ab"])
 async def test_actors_of_another_tenant_are_not_counted_through(
     platform: Platform, settings: Settings, database_url: str, items: str

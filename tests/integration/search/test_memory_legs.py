@@ -21,7 +21,7 @@ from retrieval.domain.search.profile import LegName
 from tests.support.database import SCHEMA
 from tests.support.filtering import found_both_ways
 from tests.support.memories import NOW, Memory, filled
-from tests.support.searching import leg_request
+from tests.support.searching import leg_request, without_shard
 
 SIZE, PROJECTS, DEPTH = 20_000, 10, 100
 MEMORIES = [Memory(number, PROJECTS) for number in range(SIZE)]
@@ -102,11 +102,10 @@ async def _scans(platform: Platform, request: CandidateRequest) -> tuple[list[st
     """The plan's lines, and the scans in it by index, run as the application role."""
     statement = bound(request, Query(entities=ENTITIES, as_of=NOW, now=NOW))
     async with platform.database.transaction(platform.tenant_id) as connection:
-        for name, value in settings(request).items():
-            await connection.execute("SELECT set_config(%s, %s, true)", (name, value))
+        await platform.database.set_locally(connection, settings(request))
         explain = f"EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) {statement.text}"
         cursor = await connection.execute(explain.encode(), statement.parameters)
-        plan = [row[0] for row in await cursor.fetchall()]
+        plan = [without_shard(row[0]) for row in await cursor.fetchall()]
     started = [line for line in plan if "never executed" not in line]
     found = [re.search(r"(\w[\w ]*Scan)(?: Backward)? using (\w+) on", line) for line in started]
     return plan, {one[2]: one[1] for one in found if one}

@@ -100,8 +100,8 @@ async def test_what_memories_say_counts_and_expired_ones_are_no_candidates(
     """Base relevance comes from their table; an item without a row there has 1. Expired is by the clock."""
     statement = sql.SQL(
         "INSERT INTO memories (collection_id, item_id, happened_at, base_relevance, expires_at) "
-        "SELECT collection_id, item_id, now(), 0.5, CASE item_id WHEN 'n01' THEN {}::timestamptz END "
-        "FROM items WHERE item_id IN ('n01', 'n02')"
+        "SELECT collection_id, item_id, now(), 0.5, CASE WHEN item_id = 'n01' THEN {}::timestamptz END "
+        "FROM items WHERE item_id IN ('n01', 'n02') ON CONFLICT DO NOTHING"
     ).format(sql.Literal(platform.now.isoformat()))
     async with platform.database.transaction(platform.tenant_id) as connection:
         await connection.execute(statement)

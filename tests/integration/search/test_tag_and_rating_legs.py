@@ -16,7 +16,7 @@ from retrieval.adapters.store.search.candidates import Found, bound, find_candid
 from retrieval.domain.search.profile import LegName
 from tests.support.database import SCHEMA
 from tests.support.filtering import found_both_ways
-from tests.support.searching import leg_request
+from tests.support.searching import leg_request, without_shard
 from tests.support.tagged_items import Tagged, filled
 
 SIZE, DEPTH = 12_000, 100
@@ -149,11 +149,10 @@ async def _scans(platform: Platform, request: CandidateRequest, *tags: str) -> t
     """The plan's lines, and the most rows that a scan of each index gave at once, run as the application role."""
     statement = bound(request, Query(tags=tags))
     async with platform.database.transaction(platform.tenant_id) as connection:
-        for name, value in settings(request).items():
-            await connection.execute("SELECT set_config(%s, %s, true)", (name, value))
+        await platform.database.set_locally(connection, settings(request))
         explain = f"EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) {statement.text}"
         cursor = await connection.execute(explain.encode(), statement.parameters)
-        plan = [row[0] for row in await cursor.fetchall()]
+        plan = [without_shard(row[0]) for row in await cursor.fetchall()]
     started = [line for line in plan if "never executed" not in line]
     found = [re.search(r"Scan(?: Backward)? using (\w+) on.*rows=(\d+)", line) for line in started]
     rows = sorted((int(one[2]), one[1]) for one in found if one)

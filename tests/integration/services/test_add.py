@@ -29,6 +29,7 @@ from retrieval.domain.items.item import Item
 from retrieval.services import add
 from retrieval.services.items import add_each, add_new, set_status
 from retrieval.services.textsearch import fold_statistics
+from tests.support.cluster import LOCK_WAITS
 from tests.support.database import opened, until_somebody_waits
 
 SPACE = EmbeddingSpace(provider="test", model="given", dimensions=3)
@@ -251,9 +252,6 @@ async def test_new_items_are_all_stored_or_none(platform: Platform) -> None:
     assert [hit.item_id for hit in await collection.search("one")] == ["1"]
 
 
-WAITING = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
-
-
 async def test_a_new_item_waits_for_who_is_storing_it_and_does_not_replace_it(
     platform: Platform, database_url: str
 ) -> None:
@@ -266,7 +264,7 @@ async def test_a_new_item_waits_for_who_is_storing_it_and_does_not_replace_it(
             adding = asyncio.create_task(
                 add_new(handle_of(collection), [{"_id": "1", "text": "ours"}, {"_id": "2", "text": "b"}])
             )
-            while watcher.execute(WAITING).fetchone() == (0,) and not adding.done():  # noqa: ASYNC110 - no event tells
+            while watcher.execute(LOCK_WAITS.encode()).fetchone() == (0,) and not adding.done():  # noqa: ASYNC110 - no event tells
                 await asyncio.sleep(0)
     with pytest.raises(InvalidItemError, match="item '1' is there already"):
         await adding

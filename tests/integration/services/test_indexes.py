@@ -15,6 +15,7 @@ from psycopg import sql
 from retrieval import Collection, EmbeddingSpace, Platform, Settings, connect
 from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.services.indexes import IndexOutcome, index_rows, keep_index, measure_index, rebuild_index
+from tests.support.cluster import not_on_a_cluster
 from tests.support.database import SCHEMA, database_url
 from tests.support.searching import index_names
 
@@ -59,6 +60,7 @@ async def test_a_large_one_gets_one_and_then_has_it(platform: Platform, collecti
     assert (await collection.refresh()).ann_index
 
 
+@not_on_a_cluster("the index that is made invalid here is the nodes' there")
 async def test_what_a_failed_build_left_is_replaced(
     platform: Platform, collection: Collection, admin: psycopg.AsyncConnection[Any]
 ) -> None:
@@ -259,6 +261,7 @@ async def test_what_was_left_of_another_collections_index_is_not_touched(
     assert await found.fetchone() == (False,)
 
 
+@not_on_a_cluster("the index that is made invalid here is the nodes' there")
 async def test_a_reindex_builds_the_index_that_an_interrupted_build_left(
     platform: Platform, collection: Collection, admin: psycopg.AsyncConnection[Any]
 ) -> None:

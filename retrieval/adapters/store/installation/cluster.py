@@ -55,21 +55,37 @@ _FUNCTIONS = """
     SELECT
         p.oid::regprocedure::text, pg_get_functiondef(p.oid), pg_get_userbyid(p.proowner),
         l.lanname = 'sql' AND p.provolatile <> 'i', p.proretset,
-        -- What writes rows of a collection has its caller's rights: a transaction has a connection to a node for each
-        -- role, and two of them would wait for each other.
-        p.provolatile = 'v' AND (p.proargnames[1] = 'collection' OR p.proname = 'record_feedback'),
+        -- What writes rows of a collection, and what that calls, has the rights of the caller: a transaction has a
+        -- connection to a node for each role, and two of them would wait for each other.
+        p.provolatile = 'v' AND p.proargnames[1] = 'collection'
+            OR p.proname IN ('record_feedback', 'window_parts', 'reached_from'),
+        p.proname ~ '^analytics_',
         ARRAY(SELECT r.rolname::text FROM aclexplode(p.proacl) AS g JOIN pg_roles AS r ON r.oid = g.grantee)
     FROM pg_proc AS p JOIN pg_language AS l ON l.oid = p.prolang
     WHERE p.pronamespace = %(schema)s::regnamespace AND p.prokind = 'f'
-        -- Those that take or give a type of the schema's are called here alone.
-        AND NOT EXISTS (
+        -- Those that take or give a type of the schema's are called here alone, as figures are.
+        AND (p.proname ~ '^analytics_' OR NOT EXISTS (
             SELECT FROM unnest(p.proargtypes || p.prorettype) AS given (type)
             JOIN pg_type AS t ON given.type IN (t.oid, t.typarray)
             JOIN pg_class AS c ON c.oid = t.typrelid
             WHERE c.relkind = 'c' AND c.relnamespace = p.pronamespace
-        )
+        ))
     ORDER BY p.oid
 """
+_VIEWS = """
+    SELECT
+        c.relname, pg_get_viewdef(c.oid), a.typed, a.collated,
+        ARRAY(SELECT DISTINCT r.rolname::text FROM aclexplode(c.relacl) AS g JOIN pg_roles AS r ON r.oid = g.grantee)
+    FROM pg_class AS c CROSS JOIN LATERAL (
+        SELECT
+            string_agg(format('%%I %%s', attname, format_type(atttypid, atttypmod)), ', ' ORDER BY attnum) AS typed,
+            string_agg(format('%%I %%s', attname, 'COLLATE ' || nullif(attcollation, 0)::regcollation), ', '
+                ORDER BY attnum) AS collated
+        FROM pg_attribute WHERE attrelid = c.oid AND attnum > 0
+    ) AS a
+    WHERE c.oid = 'analytics_unused_items'::regclass AND to_regproc('analytics_unused_items_rows') IS NULL
+"""
+"""The lists of figures that Citus cannot make of several collections at once."""
 _WORDS = (
     # Citus sees by its value which node a parameter leads to, and a plan for any value has none.
     (re.compile(r"\s*SET plan_cache_mode (?:TO|=) '?force_generic_plan'?"), ""),
@@ -83,6 +99,11 @@ _QUERY = re.compile(
     re.DOTALL,
 )
 """A function in SQL, whose body is a text, a query or an expression."""
+_EACH = (
+    "FOR each_id IN SELECT own.collection_id FROM collections AS own WHERE collection IS NULL OR own.name = collection"
+)
+_OF_COLLECTIONS = re.compile(r"\b(collections|analytics_rated) (\w+)")
+"""What figures read of all collections, with its alias."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +132,7 @@ def distribute(url: str, schema: str, *, shards: int = 32) -> Distribution:
         path = ", ".join(map(quote_identifier, dict.fromkeys([schema, _vector_schema(connection)])))
         for setting in (f"search_path = {path}, pg_temp", "client_min_messages = warning"):
             connection.execute(f"SET {setting}".encode())
-        _on_every_node(connection, installed_sql("cluster/roles", names))
+        _on_every_node(connection, [installed_sql("cluster/roles", names)])
         owned = tuple(str(name) for (name,) in connection.execute(_OWNED, given))
         with connection.transaction():
             if not _is_distributed(connection, given):
@@ -207,23 +228,44 @@ def _replace_policies(connection: Connection, given: Mapping[str, Any]) -> None:
 
 
 def _install_functions(connection: Connection, path: str, given: Mapping[str, Any]) -> None:
-    """Give every node the functions, in the words that Citus understands."""
-    commands = [f"SET LOCAL search_path = {path}, pg_temp", "SET LOCAL check_function_bodies = off"]
-    for signature, text, owner, is_query, is_set, writes, roles in connection.execute(_FUNCTIONS, given).fetchall():
+    """Give every node the functions, in the words that Citus understands; those of figures are called here alone."""
+    begin = [f"SET LOCAL search_path = {path}, pg_temp", "SET LOCAL check_function_bodies = off"]
+    here, everywhere = list(begin), list(begin)
+    for signature, text, owner, is_query, is_set, writes, is_of_figures, roles in connection.execute(
+        _FUNCTIONS, given
+    ).fetchall():
+        commands = here if is_of_figures else everywhere
         commands += [
-            for_cluster(text, is_query=is_query, is_set=is_set),
+            for_cluster(text, is_query=is_query, is_set=is_set, is_of_figures=is_of_figures),
             *([f"ALTER FUNCTION {signature} SECURITY INVOKER"] if writes else []),
             f"ALTER FUNCTION {signature} OWNER TO {quote_identifier(owner)}",
             f"REVOKE ALL ON FUNCTION {signature} FROM PUBLIC",
             f"GRANT EXECUTE ON FUNCTION {signature} TO {', '.join(map(quote_identifier, roles or [owner]))}",
         ]
-    _on_every_node(connection, ";\n".join(commands))
+    _on_every_node(connection, everywhere)
+    connection.execute(_here_alone([*here, *_figures_by_function(connection)]).encode())
 
 
-def for_cluster(text: str, *, is_query: bool, is_set: bool) -> str:
+def _figures_by_function(connection: Connection) -> list[str]:
+    """The commands that have a view list the rows of a function, which goes from collection to collection."""
+    commands: list[str] = []
+    for view, query, typed, collated, roles in connection.execute(_VIEWS, {}).fetchall():
+        # Its first column is named like the collection that is asked for, and NULL: all are.
+        text = f"CREATE FUNCTION {view}_rows() RETURNS TABLE ({typed})\nLANGUAGE sql STABLE\nBEGIN ATOMIC {query} END"
+        commands += [
+            for_cluster(text, is_query=True, is_set=True, is_of_figures=True),
+            f"REVOKE ALL ON FUNCTION {view}_rows() FROM PUBLIC",
+            f"GRANT EXECUTE ON FUNCTION {view}_rows() TO {', '.join(map(quote_identifier, roles))}",
+            f"CREATE OR REPLACE VIEW {view} WITH (security_invoker = true) AS SELECT {collated} FROM {view}_rows()",  # noqa: S608 - of the catalogue
+        ]
+    return commands
+
+
+def for_cluster(text: str, *, is_query: bool, is_set: bool, is_of_figures: bool = False) -> str:
     """The definition of a function in the words that Citus understands.
 
-    ``is_query``: its body is a query; ``is_set``: it gives rows.
+    ``is_query``: its body is a query; ``is_set``: it gives rows; ``is_of_figures``: it gives those of a collection by
+    itself, which its node can do whatever the query is, as it cannot of several.
     """
     for pattern, replacement in _WORDS:
         text = pattern.sub(replacement, text)
@@ -234,18 +276,27 @@ def for_cluster(text: str, *, is_query: bool, is_set: bool) -> str:
     query = found["atomic"] or found["quoted"] or f"SELECT {found['expression']}"
     query = query.strip().removesuffix(";")
     declared, runs = "", f"RETURN QUERY {query};"
-    if not is_set:
+    if is_of_figures:
+        query = _OF_COLLECTIONS.sub(r"(SELECT * FROM \1 WHERE collection_id = each_id) \2", query)
+        query = query.replace("= c.collection_id", "= each_id")
+        declared = "DECLARE each_id bigint;"
+        runs = f"{_EACH} LOOP RETURN QUERY {query}; END LOOP;"
+    elif not is_set:
         declared = f"DECLARE answer {kind};"
         runs = f"FOR answer IN {query} LOOP RETURN answer; END LOOP; RETURN NULL;"
     return f"{head}AS $cluster$\n#variable_conflict use_column\n{declared} BEGIN {runs} END $cluster$"
 
 
-def _on_every_node(connection: Connection, commands: str) -> None:
+def _on_every_node(connection: Connection, commands: Sequence[str]) -> None:
     """Run the commands here and on every other node, with nothing that is said here repeated there."""
-    # As one statement: of several, Citus tells what became of the first.
-    commands = quote_literal(f"SET LOCAL citus.enable_ddl_propagation = off;\n{commands}")
-    block = f"DO {quote_literal(f'BEGIN EXECUTE {commands}; END')}"
+    block = _here_alone(commands)
     connection.execute(block.encode())
     for node, port, ran, said in connection.execute("SELECT * FROM run_command_on_workers(%s)", (block,)).fetchall():
         if not ran:
             raise DatabaseError(f"node {node}:{port} refused: {said}")
+
+
+def _here_alone(commands: Sequence[str]) -> str:
+    """The commands as one statement (of several, Citus tells what became of the first), repeated on no other node."""
+    said = quote_literal(";\n".join(["SET LOCAL citus.enable_ddl_propagation = off", *commands]))
+    return f"DO {quote_literal(f'BEGIN EXECUTE {said}; END')}"

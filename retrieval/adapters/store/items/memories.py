@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import groupby
+from operator import itemgetter
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -12,7 +14,7 @@ from psycopg.errors import InvalidParameterValue
 
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Connection, Database
-from retrieval.adapters.store.round_trip import Row
+from retrieval.adapters.store.round_trip import Row, run_together
 from retrieval.domain.errors import DatabaseError
 from retrieval.domain.items.item import Item
 from retrieval.domain.items.memory import OWN_ATTRIBUTES, PROJECT, USER, Memory, NewMemory, content_of
@@ -316,26 +318,23 @@ def _links(stored: Mapping[str, Sequence[str]]) -> Mapping[str, tuple[str, ...]]
 
 
 # Locked in the order in which everybody locks memories, so that no two writers wait for each other crosswise.
-_ADD = """
+_ADD = Compiled("""
     WITH given AS MATERIALIZED (
-        SELECT one.collection_id, one.item_id COLLATE "C" AS item_id, one.number, one.at
-        FROM unnest(%(collections)s::bigint[], %(items)s::text[], %(numbers)s::bigint[], %(times)s::timestamptz[])
-            AS one (collection_id, item_id, number, at)
+        SELECT one.item_id COLLATE "C" AS item_id, one.number, one.at
+        FROM unnest(%(items)s::text[], %(numbers)s::bigint[], %(times)s::timestamptz[]) AS one (item_id, number, at)
     ), held AS MATERIALIZED (
-        SELECT memory.collection_id, memory.item_id, given.number, given.at
-        FROM memories AS memory
-        JOIN given ON given.collection_id = memory.collection_id AND given.item_id = memory.item_id
-        ORDER BY memory.collection_id, memory.item_id
+        SELECT memory.item_id, given.number, given.at
+        FROM memories AS memory JOIN given ON given.item_id = memory.item_id
+        WHERE memory.collection_id = %(collection_id)s
+        ORDER BY memory.item_id
         FOR NO KEY UPDATE OF memory
-    ), counted AS (
-        UPDATE memories AS memory
-        SET accesses = memory.accesses + held.number, last_accessed_at = greatest(memory.last_accessed_at, held.at)
-        FROM held
-        WHERE memory.collection_id = held.collection_id AND memory.item_id = held.item_id
-        RETURNING 1
     )
-    SELECT pg_current_xact_id()::text, (SELECT count(*) FROM counted)
-"""
+    UPDATE memories AS memory
+    SET accesses = memory.accesses + held.number, last_accessed_at = greatest(memory.last_accessed_at, held.at)
+    FROM held
+    WHERE memory.collection_id = %(collection_id)s AND memory.item_id = held.item_id
+""")
+_TRANSACTION = Compiled("SELECT pg_current_xact_id()::text")
 _OUTCOME = Compiled("SELECT coalesce(pg_xact_status(%(transaction)s::xid8), 'aborted')")
 
 
@@ -360,17 +359,20 @@ async def add_accesses(database: Database, tenant_id: int, counts: Counts, begun
     ``begun`` is called with the transaction before it is committed: if the answer to the commit is lost, ``outcome_of``
     finds it.
     """
-    keys = sorted(counts)
-    values = {
-        "collections": [collection_id for collection_id, _ in keys],
-        "items": [item_id for _, item_id in keys],
-        "numbers": [counts[key].number for key in keys],
-        "times": [counts[key].at for key in keys],
-    }
+    statements = []
+    for collection_id, keys in groupby(sorted(counts), key=itemgetter(0)):
+        each = [(item_id, counts[collection_id, item_id]) for _, item_id in keys]
+        statements.append(
+            _ADD.bind(
+                collection_id=collection_id,
+                items=[item_id for item_id, _ in each],
+                numbers=[accesses.number for _, accesses in each],
+                times=[accesses.at for _, accesses in each],
+            )
+        )
     async with database.transaction(tenant_id) as connection:
-        row = await (await connection.execute(_ADD, values)).fetchone()
-        if row is not None:
-            begun(str(row[0]))
+        *_, transaction = await run_together(connection, [*statements, _TRANSACTION])
+        begun(transaction.rows()[0][0])
 
 
 async def outcome_of(database: Database, tenant_id: int, transaction: str) -> str:

@@ -96,6 +96,7 @@ _STORE = """
     INSERT INTO {table}
     SELECT made.* FROM jsonb_array_elements(%s) AS given (fields)
     CROSS JOIN LATERAL jsonb_populate_record(NULL::{table}, given.fields || %s) AS made
+    RETURNING 1
 """
 _DATE_ITEMS = """
     UPDATE items AS item

@@ -96,7 +96,7 @@ async def are_months_in_question(database: Database, days: int) -> bool:
 STEP = 5000
 
 _REMOVE = """
-    DELETE FROM {table} WHERE ctid = ANY(ARRAY(
+    DELETE FROM {table} WHERE {owner} = %(owner)s AND ctid = ANY(ARRAY(
         SELECT o.ctid FROM {table} AS o
         WHERE o.{owner} = %(owner)s AND o.{time} < now() - make_interval(days => %(days)s)
         LIMIT %(step)s

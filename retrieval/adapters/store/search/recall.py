@@ -19,6 +19,7 @@ from retrieval.adapters.store.arrays import half_vector
 from retrieval.adapters.store.compiled import Compiled, compiled
 from retrieval.adapters.store.database import Connection, Database
 from retrieval.adapters.store.items.conditions import matching
+from retrieval.adapters.store.round_trip import run_together
 from retrieval.adapters.store.search.candidate_request import CandidateRequest, Query
 from retrieval.adapters.store.search.candidates import Found, bound, found, settings
 from retrieval.adapters.store.search.indexes import BEYOND
@@ -122,8 +123,7 @@ async def probe(database: Database, tenant_id: int, request: CandidateRequest, s
     async with database.snapshot(tenant_id) as connection:
         exact = await _ask(connection, replace(request, path=Path.EXACT), sample)
         matches = await _count(connection, request)
-        for name, value in settings(request).items():
-            await connection.execute("SELECT set_config(%s, %s, true)", (name, value))
+        await database.set_locally(connection, settings(request))
         walked = await _ask(connection, request, sample)
     truth, scores = _scores(exact), _scores(walked)
     return Probe(
@@ -144,8 +144,8 @@ def recall_of(found: list[float], exact: list[float]) -> float:
 
 async def _ask(connection: Connection, request: CandidateRequest, sample: Sample) -> Found:
     statement = bound(request, Query(vector=sample.vector))
-    cursor = await connection.execute(statement.text.encode(), statement.parameters, binary=True)
-    return found(await cursor.fetchall(), request)
+    [answer] = await run_together(connection, [statement])
+    return found(answer.rows(), request)
 
 
 def _scores(answer: Found) -> list[float]:
@@ -196,7 +196,7 @@ _WORST = Compiled("""
     FROM collections c JOIN recall_measurements m ON m.collection_id = c.collection_id AND m.space_id = c.space_id
     WHERE c.tenant_id = %(tenant_id)s AND m.measured_at = (
         SELECT max(l.measured_at) FROM recall_measurements l
-        WHERE l.collection_id = c.collection_id AND l.space_id = c.space_id)
+        WHERE l.collection_id = m.collection_id AND l.space_id = m.space_id)
     GROUP BY c.name ORDER BY 2, 1 LIMIT %(limit)s
 """)
 

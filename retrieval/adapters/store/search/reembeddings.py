@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from enum import StrEnum
-from typing import Any
+from typing import Any, LiteralString
 from uuid import UUID
 
 from psycopg import sql
@@ -196,24 +196,17 @@ async def set_tokens_aside(
         return await (await connection.execute(_SET_ASIDE, values)).fetchone() is not None
 
 
-_SWITCH = """
-    WITH gone_over AS (
-        UPDATE reembeddings SET state = 'switched', switched_at = %(now)s, switching = 'when asked', note = ''
-        WHERE collection_id = %(id)s AND state IN ('filling', 'ready') AND target_id = %(target)s AND NOT is_paused
-        RETURNING target_id
-    )
-    UPDATE collections AS c SET space_id = gone_over.target_id FROM gone_over WHERE c.collection_id = %(id)s
-    RETURNING 1
+_GO_OVER = """
+    UPDATE reembeddings SET state = 'switched', switched_at = %(now)s, switching = 'when asked', note = ''
+    WHERE collection_id = %(id)s AND state IN ('filling', 'ready') AND target_id = %(target)s AND NOT is_paused
+    RETURNING target_id
 """
-_RETURN = """
-    WITH gone_back AS (
-        UPDATE reembeddings SET state = 'ready', switched_at = NULL, switching = 'when asked', note = ''
-        WHERE collection_id = %(id)s AND state = 'switched'
-        RETURNING former_id
-    )
-    UPDATE collections AS c SET space_id = gone_back.former_id FROM gone_back WHERE c.collection_id = %(id)s
-    RETURNING 1
+_GO_BACK = """
+    UPDATE reembeddings SET state = 'ready', switched_at = NULL, switching = 'when asked', note = ''
+    WHERE collection_id = %(id)s AND state = 'switched'
+    RETURNING former_id
 """
+_SWITCH = "UPDATE collections SET space_id = %(space)s WHERE collection_id = %(id)s"
 
 
 async def hold_writers(connection: Connection, collection_id: int) -> None:
@@ -223,15 +216,21 @@ async def hold_writers(connection: Connection, collection_id: int) -> None:
 
 async def switch_over(connection: Connection, collection_id: int, target: StoredSpace, now: datetime) -> bool:
     """Let searches use the target space from this transaction's end on. Call it with the writers held."""
-    values = {"id": collection_id, "target": target.space_id, "now": now}
-    return await (await connection.execute(_SWITCH, values)).fetchone() is not None
+    return await _switch(connection, _GO_OVER, {"id": collection_id, "target": target.space_id, "now": now})
 
 
 async def switch_back(database: Database, tenant_id: int, collection_id: int) -> bool:
     """Let searches use the former space again, at once; False: it is not kept any more, or never was left."""
     async with database.transaction(tenant_id) as connection:
         await hold_writers(connection, collection_id)
-        return await (await connection.execute(_RETURN, {"id": collection_id})).fetchone() is not None
+        return await _switch(connection, _GO_BACK, {"id": collection_id})
+
+
+async def _switch(connection: Connection, way: LiteralString, values: Mapping[str, Any]) -> bool:
+    row = await (await connection.execute(way, values)).fetchone()
+    if row is not None:
+        await connection.execute(_SWITCH, {"id": values["id"], "space": row[0]})
+    return row is not None
 
 
 _PENDING = """

@@ -80,11 +80,11 @@ async def test_searches_and_writes_survive_a_server_that_closed_every_connection
     await collection.add([{"_id": "1", "text": "the cat sat"}])
     pids = await _open_connections(platform, 4)
     async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as other:
-        await other.execute("SELECT pg_terminate_backend(pid, 10000) FROM unnest(%s) AS pid", (list(pids),))
+        await other.execute("SELECT pg_terminate_backend(pid, 10000) FROM unnest(%s::integer[]) AS pid", (list(pids),))
     assert [hit.item_id for hit in await collection.search("cat")] == ["1"]
     pids = await _open_connections(platform, 4)
     async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as other:
-        await other.execute("SELECT pg_terminate_backend(pid, 10000) FROM unnest(%s) AS pid", (list(pids),))
+        await other.execute("SELECT pg_terminate_backend(pid, 10000) FROM unnest(%s::integer[]) AS pid", (list(pids),))
     assert (await collection.add([{"_id": "2", "text": "the dog ran"}])).added == 1
 
 
@@ -186,10 +186,10 @@ async def test_a_read_whose_connection_dies_meanwhile_is_done_again(platform: Pl
     async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as other:
         while not (first := await _sleeping(other)):
             pass
-        await other.execute("SELECT pg_terminate_backend(%s, 10000)", first)
+        await other.execute("SELECT pg_terminate_backend(%s::integer, 10000)", first)
         while not (second := await _sleeping(other)):
             pass
-        await other.execute("SELECT pg_cancel_backend(%s)", second)
+        await other.execute("SELECT pg_cancel_backend(%s::integer)", second)
     with pytest.raises(DatabaseError, match="gave up waiting"):
         await reading
     assert first != second

@@ -17,6 +17,7 @@ from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Database
 from retrieval.domain.errors import DatabaseError
+from tests.support.cluster import not_on_a_cluster
 
 TENANTS = 20
 CONNECTIONS = 3
@@ -84,7 +85,7 @@ async def test_no_tenant_reads_another_s_row_through_a_connection_that_served_it
     async def killed(database: Database, tenant: int) -> None:
         backend = (await database.read(tenant, Compiled("SELECT pg_backend_pid()")))[0][0]
         async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as owner:
-            await owner.execute("SELECT pg_terminate_backend(%s)", (backend,))
+            await owner.execute("SELECT pg_terminate_backend(%s::integer)", (backend,))
 
     reads = [_own_rows_only] * 6 + [_own_rows_in_a_transaction] * 2
     deeds = [*reads, _error, _failed_transaction, _cancelled, killed]
@@ -118,6 +119,7 @@ async def test_a_kept_plan_does_not_outlive_the_growth_of_its_collection(databas
                 assert [hit.item_id for hit in hits] == [f"{number:05}" for number in best]
 
 
+@not_on_a_cluster("each statement is planned for its values there")
 async def test_a_search_without_a_filter_is_planned_once(database_url: str, settings: Settings) -> None:
     """The server makes one plan for all values; left to itself it takes an unknown limit for a dear one."""
     one = settings.changed(pool_size=1)

@@ -90,10 +90,11 @@ async def remember(platform: Platform, memories: Sequence[Told]) -> None:
 async def set_accesses(platform: Platform, accesses: Mapping[str, int]) -> None:
     """Have the memories of this tenant retrieved so often."""
     cases = sql.SQL(" ").join(
-        sql.SQL("WHEN {} THEN {}").format(sql.Literal(key), sql.Literal(number)) for key, number in accesses.items()
+        sql.SQL("WHEN item_id = {} THEN {}").format(sql.Literal(key), sql.Literal(number))
+        for key, number in accesses.items()
     )
     async with platform.database.transaction(platform.tenant_id) as connection:
-        await connection.execute(sql.SQL("UPDATE memories SET accesses = CASE item_id {} ELSE 0 END").format(cases))
+        await connection.execute(sql.SQL("UPDATE memories SET accesses = CASE {} ELSE 0 END").format(cases))
 
 
 def question(chance: random.Random) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from psycopg.types.json import Jsonb
 from retrieval.adapters.aside import LONG
 from retrieval.adapters.store import round_trip
 from retrieval.adapters.store.compiled import Compiled
-from retrieval.adapters.store.round_trip import MANY_PARAMETERS, WrittenValue, _numbered, settings_of_nodes, written
+from retrieval.adapters.store.round_trip import MANY_PARAMETERS, WrittenValue, _numbered, written
 
 
 @pytest.mark.parametrize(
@@ -57,32 +57,3 @@ async def test_long_lists_and_all_lists_of_many_parameters_are_written_aside(
     [statement] = await written([Compiled("SELECT", parameters)])
     assert {name for name, value in statement.parameters.items() if isinstance(value, WrittenValue)} == written_ones
     assert threading.get_ident() not in threads
-
-
-def test_each_value_is_set_by_a_command_that_citus_repeats_on_the_nodes() -> None:
-    """The role alone is set here: a node is logged in at as that role."""
-    settings = {
-        "role": "retrieval_app",
-        "search_path": '"retrieval", "public", pg_temp',
-        "retrieval.tenant": "7",
-        "hnsw.ef_search": "40",
-    }
-    said = [(statement.text, statement.parameters) for statement in settings_of_nodes(settings)]
-    assert said == [
-        ("SET LOCAL citus.propagate_set_commands = 'local'", {}),
-        ("SELECT set_config('role', %(value_0)s, true)", {"value_0": "retrieval_app"}),
-        ('SET LOCAL search_path = "retrieval", "public", pg_temp', {}),
-        ("SET LOCAL retrieval.tenant = '7'", {}),
-        ("SET LOCAL hnsw.ef_search = '40'", {}),
-    ]
-
-
-def test_no_plan_is_made_for_all_values() -> None:
-    """It would lead to no node."""
-    assert len(settings_of_nodes({"plan_cache_mode": "force_generic_plan"})) == 1
-
-
-def test_a_value_stays_a_value() -> None:
-    """Whatever it is of, neither a quote nor a percent sign says more than itself."""
-    [_, said] = settings_of_nodes({"a.b": "it's 5 %"})
-    assert said.text == "SET LOCAL a.b = 'it''s 5 %%'"

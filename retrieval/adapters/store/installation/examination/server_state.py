@@ -72,7 +72,11 @@ _STATE = """
         pg_has_role('pg_read_all_stats', 'USAGE') AS sees_activity,
         ARRAY(SELECT r.rolname::text FROM pg_roles r
               WHERE r.rolname IN (%(app)s, %(definer)s, %(analyst)s)
-                  AND (r.rolcanlogin OR r.rolsuper OR r.rolbypassrls) ORDER BY 1) AS unsafe_roles,
+                  AND (r.rolsuper OR r.rolbypassrls OR r.rolcanlogin AND NOT EXISTS (
+                      -- The nodes of a cluster log in at each other as the role that acts.
+                      SELECT FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace
+                      WHERE n.nspname = %(schema)s AND p.proname = 'own_collections'
+                  )) ORDER BY 1) AS unsafe_roles,
         (SELECT e.extversion FROM pg_extension e WHERE e.extname = 'vector') AS pgvector,
         (SELECT a.default_version FROM pg_available_extensions a WHERE a.name = 'vector') AS pgvector_available,
         (SELECT e.extversion FROM pg_extension e WHERE e.extname = 'pg_textsearch') AS textsearch,

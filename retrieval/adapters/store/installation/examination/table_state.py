@@ -62,7 +62,9 @@ _TABLES = r"""
                     AS e (said)
                 WHERE regexp_replace(e.said, '\s+|(\m\w+|"[^"]+")\.', '', 'g') NOT IN (
                     '(tenant_id=current_tenant())', '(tenant_id=analyst_tenant())',
-                    '(collection_idIN(SELECTcollection_idFROMcollectionsc))')
+                    '(collection_idIN(SELECTcollection_idFROMcollectionsc))',
+                    -- On a cluster.
+                    '(collection_id=ANY(own_collections()))')
             ) AS is_own
         FROM pg_policy p
     )

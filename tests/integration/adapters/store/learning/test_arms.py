@@ -12,6 +12,7 @@ from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.learning.arms import arms_from, arms_statement, past_arms_statement, read_arms
 from retrieval.domain.learning.arm import ItemArms
 from retrieval.domain.learning.feedback import Feedback
+from tests.support.searching import without_shard
 
 LANDMARK = datetime(2026, 1, 1, tzinfo=UTC)
 USED = datetime(2026, 2, 3, 4, 5, tzinfo=UTC)
@@ -104,9 +105,11 @@ async def test_past_arms_look_up_each_items_events(platform: Platform) -> None:
     number = (await (await platform.collection("docs")).refresh()).collection_id
     statement = _past(number, USED)
     async with platform.database.transaction(platform.tenant_id) as connection:
-        await connection.execute("SELECT set_config('enable_seqscan', 'off', true)")
-        cursor = await connection.execute(f"EXPLAIN {statement.text}".encode(), statement.parameters)
-        plan = "\n".join(row[0] for row in await cursor.fetchall())
+        await platform.database.set_locally(connection, {"enable_seqscan": "off"})
+        cursor = await connection.execute(
+            f"EXPLAIN (ANALYZE, TIMING OFF) {statement.text}".encode(), statement.parameters
+        )
+        plan = "\n".join(without_shard(row[0]) for row in await cursor.fetchall())
     assert "Seq Scan on feedback" not in plan
     assert "item_id = o.item_id" in next(line for line in _conditions(plan, "feedback") if "Index Cond" in line)
 
@@ -117,9 +120,11 @@ async def test_arms_are_looked_up_item_by_item(platform: Platform) -> None:
     number = (await (await platform.collection("docs")).refresh()).collection_id
     statement = arms_statement(number, item_ids=["a", "b"], buckets=["", "domain=db"], now=USED)
     async with platform.database.transaction(platform.tenant_id) as connection:
-        await connection.execute("SELECT set_config('enable_seqscan', 'off', true)")
-        cursor = await connection.execute(f"EXPLAIN {statement.text}".encode(), statement.parameters)
-        plan = "\n".join(row[0] for row in await cursor.fetchall())
+        await platform.database.set_locally(connection, {"enable_seqscan": "off"})
+        cursor = await connection.execute(
+            f"EXPLAIN (ANALYZE, TIMING OFF) {statement.text}".encode(), statement.parameters
+        )
+        plan = "\n".join(without_shard(row[0]) for row in await cursor.fetchall())
     assert "item_id = o.item_id" in next(line for line in _conditions(plan, "arms") if "Index Cond" in line)
 
 

@@ -60,3 +60,20 @@ RETURN ( SELECT array_agg(s.space_id) FROM spaces s)
     said = for_cluster(text, is_query=True, is_set=False)
     assert "DECLARE answer bigint[]; BEGIN FOR answer IN SELECT ( SELECT array_agg" in said
     assert said.endswith("FROM spaces s) LOOP RETURN answer; END LOOP; RETURN NULL; END $cluster$")
+
+
+def test_figures_are_made_of_one_collection_after_the_other() -> None:
+    """A node answers any query about a collection, where several have to be put together without those in between."""
+    text = """CREATE OR REPLACE FUNCTION retrieval.analytics_uses(collection text)
+ RETURNS SETOF uses
+ LANGUAGE sql
+ STABLE
+BEGIN ATOMIC
+ SELECT c.name, count(*) FROM (collections c JOIN feedback f ON ((f.collection_id = c.collection_id))) GROUP BY c.name;
+END
+"""
+    said = " ".join(for_cluster(text, is_query=True, is_set=True, is_of_figures=True).split())
+    assert "FOR each_id IN SELECT own.collection_id FROM collections AS own" in said
+    assert "WHERE collection IS NULL OR own.name = collection LOOP RETURN QUERY SELECT" in said
+    assert "FROM ((SELECT * FROM collections WHERE collection_id = each_id) c JOIN feedback f" in said
+    assert "ON ((f.collection_id = each_id))) GROUP BY c.name; END LOOP; END $cluster$" in said

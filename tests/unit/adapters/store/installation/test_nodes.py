@@ -1,0 +1,61 @@
+"""Calls of a cluster: what its nodes are told, and values as texts."""
+
+from __future__ import annotations
+
+import numpy as np
+import psycopg
+import pytest
+from psycopg.adapt import AdaptersMap, PyFormat
+from psycopg.types import TypeInfo
+
+from retrieval.adapters.store.arrays import blobs, half_vector, half_vectors, jsonbs, texts
+from retrieval.adapters.store.installation.nodes import register_literals, settings_of_nodes
+
+VECTOR = np.array([1.0, -0.5], dtype=np.float32)
+
+
+def test_each_value_is_set_by_a_command_that_citus_repeats_on_the_nodes() -> None:
+    """The role alone is set here: a node is logged in at as that role."""
+    settings = {
+        "role": "retrieval_app",
+        "search_path": '"retrieval", "public", pg_temp',
+        "retrieval.tenant": "7",
+        "hnsw.ef_search": "40",
+    }
+    said = [(statement.text, statement.parameters) for statement in settings_of_nodes(settings)]
+    assert said == [
+        ("SET LOCAL citus.propagate_set_commands = 'local'", {}),
+        ("SELECT set_config('role', %(value_0)s, true)", {"value_0": "retrieval_app"}),
+        ('SET LOCAL search_path = "retrieval", "public", pg_temp', {}),
+        ("SET LOCAL retrieval.tenant = '7'", {}),
+        ("SET LOCAL hnsw.ef_search = '40'", {}),
+    ]
+
+
+def test_no_plan_is_made_for_all_values() -> None:
+    """It would lead to no node."""
+    assert len(settings_of_nodes({"plan_cache_mode": "force_generic_plan"})) == 1
+
+
+def test_a_value_stays_a_value() -> None:
+    """Whatever it is of, neither a quote nor a percent sign says more than itself."""
+    [_, said] = settings_of_nodes({"a.b": "it's 5 %"})
+    assert said.text == "SET LOCAL a.b = 'it''s 5 %%'"
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (texts(["a", None, "", 'b"c\\d']), r"""{"a",NULL,"","b\"c\\d"}"""),
+        (texts([]), "{}"),
+        (blobs([b"\x00\xff"]), r"""{"\\x00ff"}"""),
+        (jsonbs([{"a": 1}]), r"""{"{\"a\": 1}"}"""),
+        (half_vector(VECTOR), "[1.0,-0.5]"),
+        (half_vectors([VECTOR, None]), '{"[1.0,-0.5]",NULL}'),
+    ],
+)
+def test_a_packed_value_is_said_as_postgresql_reads_it(value: object, said: str) -> None:
+    """Elements in double quotes, in which both those and backslashes stand behind a backslash."""
+    adapters = AdaptersMap(psycopg.adapters)
+    register_literals(adapters, TypeInfo("halfvec", 90_001, 90_002))
+    assert adapters.get_dumper(type(value), PyFormat.TEXT)(type(value)).dump(value) == said.encode()
