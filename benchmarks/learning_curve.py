@@ -30,7 +30,7 @@ from server import Server, running
 from simulated_users import Users
 from tasks import CRANFIELD, LOCOMO, SCIFACT, SCIFACT_TRAIN, TICKETS, VASWANI, Task
 
-from retrieval import Collection, Platform, SearchResult, connect
+from retrieval import Collection, Platform, SearchResult, Settings, connect
 from retrieval.adapters.embedders.minilm import MiniLMEmbedder
 from retrieval.domain.items.embedding import TextRole, Vectors
 from retrieval.domain.learning.feedback import Feedback
@@ -48,6 +48,8 @@ LOOKS = (250, 500, 1000, 2000)
 """Verdicts after which the collection learns, and the quality is measured."""
 EARLY = 500
 """The look that the summary names beside the last one."""
+PATIENT = Settings(embedding_budget_seconds=600)
+"""However busy the machine is, no search gives up its dense leg."""
 AT_ONCE = 20
 """Searches that are made side by side, and whose verdicts come together."""
 _HELD_OUT = 300
@@ -146,7 +148,7 @@ class Place:
 async def filled(server: Server, data: Path, world: World, learned: Learned, embedder: Remembering) -> Place:
     """The world's collection, searched by a profile that learns, in a database that crowds get copies of."""
     database = f"learning_{world.task.collection}_{len(server.made)}"
-    async with connect(server.database(database, platform=True), embedder=embedder) as platform:
+    async with connect(server.database(database, platform=True), settings=PATIENT, embedder=embedder) as platform:
         collection = await world.task.ingested(platform, data)
         await collection.set_profile(replace(collection.profile, learned=learned), note="learns")
         return Place(world, database, await _quality(collection, world))
@@ -204,7 +206,10 @@ async def _quality(collection: Collection, world: World) -> float:
 
 
 async def _searched(collection: Collection, world: World, query: JudgedQuery) -> SearchResult:
-    return await collection.search(query.text, where=world.where(query), syntax=False)
+    result = await collection.search(query.text, where=world.where(query), syntax=False)
+    if result.notes:  # one without its vector, say, would be judged by what no user would see
+        raise RuntimeError(f"{query.text!r}: {result.notes}")
+    return result
 
 
 async def run(given: argparse.Namespace, server: Server) -> dict[str, Any]:
@@ -215,7 +220,8 @@ async def run(given: argparse.Namespace, server: Server) -> dict[str, Any]:
     result: dict[str, Any] = {}
     for seed, place, noise, wrong in itertools.product(range(given.seeds), places, given.noise, given.wrong):
         crowd = Crowd(seed, noise, wrong)
-        async with connect(server.copy("learning_crowd", place.database), embedder=embedder) as platform:
+        copied = server.copy("learning_crowd", place.database)
+        async with connect(copied, settings=PATIENT, embedder=embedder) as platform:
             points = await curve(platform, place, crowd, LOOKS[:1] if given.quick else LOOKS)
         curves.append({"collection": place.world.name, **asdict(crowd), "points": points})
         result = {

@@ -623,9 +623,9 @@ def _final(one: PlannedSearch, ranked: RankedSearch, decision: Decision) -> Fina
     names = {candidate.item_id for candidate in first}
     # A diverse page may be short on purpose: what was passed over is not explored either.
     rest = (
-        []
-        if not profile.diversity.is_off
-        else [candidate for candidate in decision.ranked if candidate.item_id not in names]
+        [candidate for candidate in decision.ranked if candidate.item_id not in names]
+        if decision.candidates and profile.diversity.is_off
+        else []
     )
     placed, decided = slate(decision, [*first, *rest], profile, limit, one.seed)
     return Final(ranked, placed, decided, [decision.explained(candidate.item_id) for candidate in placed])

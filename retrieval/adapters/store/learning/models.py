@@ -9,7 +9,7 @@ from typing import Any
 
 from psycopg.types.json import Jsonb
 
-from retrieval.adapters.store.arrays import half_vector, half_vectors
+from retrieval.adapters.store.arrays import half_vector, half_vectors, texts
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Connection, Database
 from retrieval.domain.errors import InvalidRequestError
@@ -80,12 +80,22 @@ _FORGET = """
         ) AS p
     )
 """
-_AFFINITIES = Compiled("""
-    SELECT w.item_id, (
-        SELECT -(q.vector <#> %(vector)s) FROM rewarded_queries AS q
-        WHERE q.collection_id = %(collection_id)s AND q.item_id = w.item_id AND q.version = %(version)s
-        LIMIT 1
-    ) FROM unnest(%(item_ids)s::text[]) AS w (item_id)
+# One row for all items, because a row for each would cost more to send and to read than to find. Each item is looked up
+# by itself, also before the tables are analyzed.
+_BESIDE = Compiled("""
+    SELECT array_agg(w.octets ORDER BY w.place), array_agg(w.cosine ORDER BY w.place)
+    FROM (
+        SELECT o.place,
+               coalesce((
+                   SELECT octet_length(i.title) + octet_length(i.body) FROM items AS i
+                   WHERE i.collection_id = %(collection_id)s AND i.item_id = o.item_id
+               ), 0),
+               coalesce((
+                   SELECT -(q.vector <#> %(vector)s) FROM rewarded_queries AS q
+                   WHERE q.collection_id = %(collection_id)s AND q.item_id = o.item_id AND q.version = %(version)s
+               ), 0)
+        FROM unnest(%(item_ids)s::text[]) WITH ORDINALITY AS o (item_id, place)
+    ) AS w (place, octets, cosine)
 """)
 
 
@@ -217,8 +227,14 @@ async def is_model_chosen(database: Database, tenant_id: int, collection_id: int
     return bool(rows and rows[0][0])
 
 
-def affinities_statement(collection_id: int, *, version: int, item_ids: Sequence[str], vector: Vector) -> Compiled:
-    """How near the query lies to those that each item was rewarded for: rows of item id and cosine, or NULL."""
-    return _AFFINITIES.bind(
-        collection_id=collection_id, version=version, item_ids=list(item_ids), vector=half_vector(vector)
+def stack_statement(collection_id: int, *, version: int, item_ids: Sequence[str], vector: Vector | None) -> Compiled:
+    """What a stack asks of items: one row of their octets, and of the cosines of the query and those rewarded.
+
+    Both are arrays in the order of the items, with 0 for what is not known; all cosines are 0 without a vector.
+    """
+    return _BESIDE.bind(
+        collection_id=collection_id,
+        version=version,
+        item_ids=texts(item_ids),
+        vector=None if vector is None else half_vector(vector),
     )
