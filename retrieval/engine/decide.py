@@ -99,12 +99,17 @@ class Decider:
     tenant_id: int
     models: Models
 
-    async def decide(self, collection: StoredCollection, each: Sequence[Undecided], now: datetime) -> list[Decision]:
-        """The final order of each search's candidates; their arms come in one round trip for all of them."""
+    async def decide(
+        self, collection: StoredCollection, each: Sequence[Undecided], now: datetime, settings: Mapping[str, str]
+    ) -> list[Decision]:
+        """The final order of each search's candidates; what is read of these comes in one round trip for all of them.
+
+        ``settings``: those of the search that found them, so that none has to change in between.
+        """
         known = [await self._known(collection, found) for found in each]
         asked = [self._statements(collection, *pair, now) for pair in zip(each, known, strict=True)]
         statements = [statement for own in asked for statement in own]
-        answers = iter(await self.database.read_each(self.tenant_id, statements) if statements else [])
+        answers = iter(await self.database.read_each(self.tenant_id, statements, settings) if statements else [])
         return await aside(
             lambda: [
                 _decided_by([next(answers) for _ in own], found, facts, now)

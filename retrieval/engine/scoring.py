@@ -75,8 +75,7 @@ class PoolScores:
 
     def fused(self, pool: Pool, place: int) -> Fused:
         """The candidate at a place, explained."""
-        parts = self.parts(place)
-        return Fused(pool.ranked[place].item_id, sum(part.value for part in parts), parts)
+        return Fused(pool.ranked[place].item_id, self.scores[place], self.parts(place))
 
 
 def combined(pool: Pool, model: LearnedModel, learned: Learned, predicted: Sequence[Prediction]) -> PoolScores:
@@ -125,12 +124,14 @@ def _summed(pool: Pool, share: float, predicted: Sequence[Prediction]) -> PoolSc
 
 
 def _stacked(stack: LogitStack, signals: Mapping[str, Floats]) -> PoolScores:
-    added = stack.parts(signals)
-    told = [(name, _ranks(signals[name]), signals[name], stack.weights[name], own) for name, own in added.items()]
+    told = [
+        (name, _ranks(signals[name]), signals[name].tolist(), stack.weights[name], own.tolist())
+        for name, own in stack.parts(signals).items()
+    ]
 
     def parts(place: int) -> tuple[Contribution, ...]:
         return tuple(
-            Contribution(name, ranks[place], float(values[place]), weight, float(own[place]))
+            Contribution(name, ranks[place], values[place], weight, own[place])
             for name, ranks, values, weight, own in told
         )
 

@@ -81,7 +81,7 @@ class LogitStack(Told):
         return np.sum(list(parts.values()), axis=0) if parts else np.zeros(len(next(iter(signals.values()))))
 
     def probability(self, signals: Mapping[str, Floats], ranks: Floats) -> Floats:
-        """How probably items shown at those ranks help, shape (items,)."""
+        """The probabilities that items shown at those ranks help, shape (items,)."""
         logits = self.intercept + self.score(signals) + self.position * np.log(ranks)
         return sigmoid(logits)
 

@@ -154,7 +154,7 @@ _RETIRE = "SELECT retire_feedback(%s, %s, %s)"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decay:
-    """How the events of a collection lose weight."""
+    """The way in which the events of a collection lose weight."""
 
     half_life_days: float
     landmark: datetime
@@ -162,7 +162,7 @@ class Decay:
 
 
 async def read_decay(database: Database, tenant_id: int, collection_id: int) -> Decay:
-    """How the collection's events decay; the default where nobody said otherwise."""
+    """The decay of the collection's events; the default where nobody said otherwise."""
     half_life_days, landmark = (await database.read(tenant_id, _DECAY.bind(id=collection_id)))[0]
     return Decay(half_life_days=half_life_days, landmark=landmark)
 

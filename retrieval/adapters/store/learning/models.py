@@ -112,7 +112,7 @@ class StoredModel:
     """The moment as of which they were read."""
     is_published: bool
     reason: str
-    """Why it was published, or was not."""
+    """The reason why it was published, or was not."""
     created_at: datetime
 
     def as_dict(self) -> dict[str, Any]:
@@ -216,19 +216,19 @@ async def use_model(connection: Connection, collection_id: int, version: int | N
 
 
 async def withdraw_model(connection: Connection, collection_id: int, version: int) -> bool:
-    """Search without that version from now on, and whether that was done: not where somebody chose what is used."""
+    """Search without that version from now on; True if that was done, False if somebody chose what is used."""
     values = {"collection_id": collection_id, "version": version}
     return await (await connection.execute(_WITHDRAW, values)).fetchone() is not None
 
 
 async def is_model_chosen(database: Database, tenant_id: int, collection_id: int) -> bool:
-    """Whether somebody chose the version that is used, or that none is."""
+    """True if somebody chose the version that is used, or that none is."""
     rows = await database.read(tenant_id, _IS_CHOSEN.bind(collection_id=collection_id))
     return bool(rows and rows[0][0])
 
 
 def stack_statement(collection_id: int, *, version: int, item_ids: Sequence[str], vector: Vector | None) -> Compiled:
-    """What a stack asks of items: one row of their octets, and of the cosines of the query and those rewarded.
+    """The statement of what a stack asks of items: one row of octets, and of cosines of the query and those rewarded.
 
     Both are arrays in the order of the items, with 0 for what is not known; all cosines are 0 without a vector.
     """
