@@ -295,7 +295,7 @@ def written(result: Mapping[str, Any]) -> str:
         "relevance, and say whether what they clicked on helped. A share of the clicks goes astray, and a share of the",
         "verdicts is wrong.",
         f"The gain of nDCG@10 on questions that nobody asks, with the combination `{result['combination']}`.",
-        f"It learns after {', '.join(map(str, LOOKS))} verdicts; `model from` is the first of these with a model.",
+        f"A model is tried after {', '.join(map(str, LOOKS))} verdicts; `model from` is the first of these with one.",
         "",
         "| collection | stray clicks | wrong verdicts | seeds | start | at 500 | end | least | worst | model from |",
         "|---|---|---|---|---|---|---|---|---|---|",
