@@ -16,7 +16,8 @@ from retrieval.domain.learning.arm import Arm, ItemArms
 # An item may be gone and its arms still be there, so it is the ids that everything is joined to, looked up one by
 # one, where joins would read a whole collection: the offsets keep it to that, also before the tables are analyzed. What
 # was added and taken away again may leave a rounding error.
-_READ = Compiled("""
+_READ = Compiled(
+    """
     WITH decay AS MATERIALIZED (
         SELECT decay_weight(s.landmark, %(now)s::timestamptz, s.half_life_days) AS factor
         FROM learning_state(%(collection_id)s) AS s
@@ -40,7 +41,9 @@ _READ = Compiled("""
             AND known.context = ANY(%(buckets)s::text[])
         OFFSET 0
     ) AS a ON true
-""")
+""",
+    keep=0,
+)
 
 
 # The events of an item lie together in the key of the feedback, so each item is looked up by itself.

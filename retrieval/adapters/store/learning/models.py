@@ -82,7 +82,8 @@ _FORGET = """
 """
 # One row for all items, because a row for each would cost more to send and to read than to find. Each item is looked up
 # by itself, also before the tables are analyzed.
-_BESIDE = Compiled("""
+_BESIDE = Compiled(
+    """
     SELECT array_agg(w.octets ORDER BY w.place), array_agg(w.cosine ORDER BY w.place)
     FROM (
         SELECT o.place,
@@ -96,7 +97,9 @@ _BESIDE = Compiled("""
                ), 0)
         FROM unnest(%(item_ids)s::text[]) WITH ORDINALITY AS o (item_id, place)
     ) AS w (place, octets, cosine)
-""")
+""",
+    keep=0,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
