@@ -1,12 +1,12 @@
 """Does search get better by its users' feedback? Simulated users on judged collections; quality on what they never ask.
 
-    python benchmarks/learning_curve.py DATA [--tasks …] [--seeds 3] [--feedback 2000] [--wrong 0 0.1 0.3]
-                                         [--noise 0.3] [--quick]
+    python benchmarks/learning_curve.py DATA [--tasks …] [--seeds 3] [--wrong 0 0.1 0.3] [--noise 0.3] [--quick]
 
 DATA holds the test collections in BEIR's format; without them there is nothing to do. The users ask some of a
 collection's questions; the quality is nDCG@10 on others, none of which is asked. Everything goes the way that it goes
 in use: searches are recorded, feedback is given by the platform's call, and the jobs ``clusters`` and ``learn`` run
-every 250 verdicts. Writes ``benchmarks/results/learning_curve.json`` and ``.md``.
+after 250, 500, 1,000 and 2,000 verdicts. Each collection is filled once, and each crowd has a copy of it. Writes
+``benchmarks/results/learning_curve.json`` and ``.md`` after each crowd, so a run that is stopped leaves what it found.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import json
 import random
 import sys
 import time
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -25,11 +26,11 @@ from statistics import fmean
 from typing import Any
 
 import numpy as np
-from server import running
+from server import Server, running
 from simulated_users import Users
 from tasks import CRANFIELD, LOCOMO, SCIFACT, SCIFACT_TRAIN, TICKETS, VASWANI, Task
 
-from retrieval import Collection, Platform, connect, read_items
+from retrieval import Collection, Platform, SearchResult, Settings, connect
 from retrieval.adapters.embedders.minilm import MiniLMEmbedder
 from retrieval.domain.items.embedding import TextRole, Vectors
 from retrieval.domain.learning.feedback import Feedback
@@ -43,8 +44,14 @@ from retrieval.services.workplace import JobTarget
 
 FOLDER = Path(__file__).parent
 RESULTS = FOLDER / "results"
-EVERY = 250
-"""Verdicts from one look at the quality to the next."""
+LOOKS = (250, 500, 1000, 2000)
+"""Verdicts after which the collection learns, and the quality is measured."""
+EARLY = 500
+"""The look that the summary names beside the last one."""
+PATIENT = Settings(embedding_budget_seconds=600)
+"""However busy the machine is, no search gives up its dense leg."""
+AT_ONCE = 20
+"""Searches that are made side by side, and whose verdicts come together."""
 _HELD_OUT = 300
 
 
@@ -129,31 +136,46 @@ class Crowd:
     """The share of verdicts that say the opposite."""
 
 
-async def curve(
-    platform: Platform, data: Path, world: World, crowd: Crowd, *, feedback: int, learned: Learned
-) -> list[dict[str, Any]]:
-    """The quality after so much feedback, for one crowd of users."""
-    collection = await platform.collection(f"{world.name} {crowd}")
-    await collection.ingest(read_items(data / world.task.collection / "corpus.jsonl.gz"))
-    await collection.set_profile(replace(collection.profile, learned=learned), note="learns")
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A world as a database that holds its collection, and the quality before anybody said anything."""
+
+    world: World
+    database: str
+    start: float
+
+
+async def filled(server: Server, data: Path, world: World, learned: Learned, embedder: Remembering) -> Place:
+    """The world's collection, searched by a profile that learns, in a database that crowds get copies of."""
+    database = f"learning_{world.task.collection}_{len(server.made)}"
+    async with connect(server.database(database, platform=True), settings=PATIENT, embedder=embedder) as platform:
+        collection = await world.task.ingested(platform, data)
+        await collection.set_profile(replace(collection.profile, learned=learned), note="learns")
+        return Place(world, database, await _quality(collection, world))
+
+
+async def curve(platform: Platform, place: Place, crowd: Crowd, looks: Sequence[int]) -> list[dict[str, Any]]:
+    """The quality after so many verdicts, for one crowd of users."""
+    world = place.world
+    collection = await platform.collection(world.task.collection)
     users = Users(world.asked, world.qrels, crowd.seed, noise=crowd.noise, wrong=crowd.wrong)
-    points = [await _point(collection, world, given=0, searches=0)]
-    given, due = 0, EVERY
-    for searches, query in enumerate(users, 1):
-        result = await collection.search(query.text, where=world.where(query), syntax=False)
-        said = users.verdicts(query, result)
-        events = [
-            Feedback(retrieval_id=result.retrieval_id, item_id=item, helpful=helped) for item, helped in said.items()
-        ]
-        if events:
-            given += (await platform.feedback_each(events)).recorded
-        if given >= due:
-            due += EVERY
-            outcome = await _learn(platform, collection)
-            points.append(await _point(collection, world, given=given, searches=searches) | outcome)
-            print(f"{world.name}, {crowd}: {points[-1]}", file=sys.stderr, flush=True)
-        if given >= feedback:
-            return points
+    points: list[dict[str, Any]] = [{"look": 0, "feedback": 0, "searches": 0, "ndcg_at_10": place.start}]
+    given, searches, asked = 0, 0, iter(users)
+    for due in looks:
+        while given < due:
+            queries = list(itertools.islice(asked, AT_ONCE))
+            results = await asyncio.gather(*(_searched(collection, world, query) for query in queries))
+            events = [
+                Feedback(retrieval_id=result.retrieval_id, item_id=item, helpful=helped)
+                for query, result in zip(queries, results, strict=True)
+                for item, helped in users.verdicts(query, result).items()
+            ]
+            given, searches = given + (await platform.feedback_each(events)).recorded, searches + len(queries)
+        outcome = await _learn(platform, collection)
+        # Without a model a search ranks as at the start.
+        quality = await _quality(collection, world) if (await collection.info()).model_version else place.start
+        points.append({"look": due, "feedback": given, "searches": searches, "ndcg_at_10": quality} | outcome)
+        print(f"{world.name}, {crowd}: {points[-1]}", file=sys.stderr, flush=True)
     return points
 
 
@@ -172,58 +194,96 @@ async def _learn(platform: Platform, collection: Collection) -> dict[str, Any]:
     }
 
 
-async def _point(collection: Collection, world: World, *, given: int, searches: int) -> dict[str, Any]:
+async def _quality(collection: Collection, world: World) -> float:
     unrecorded, run = collection.unrecorded(), {}
-    for query in world.held_out:
-        hits = await unrecorded.search(query.text, where=world.where(query), limit=10, syntax=False)
-        run[query.query_id] = [hit.item_id for hit in hits]
+    held_out = iter(world.held_out)
+    while queries := list(itertools.islice(held_out, AT_ONCE)):
+        results = await asyncio.gather(*(_searched(unrecorded, world, query) for query in queries))
+        for query, result in zip(queries, results, strict=True):
+            run[query.query_id] = [hit.item_id for hit in result]
     judged = {query.query_id: world.qrels[query.query_id] for query in world.held_out}
-    ndcg = score(run, judged, parse_metrics("nDCG@10")).means["nDCG@10"]
-    return {"feedback": given, "searches": searches, "ndcg_at_10": round(ndcg, 4)}
+    return round(score(run, judged, parse_metrics("nDCG@10")).means["nDCG@10"], 4)
 
 
-async def run(given: argparse.Namespace, url: str) -> dict[str, Any]:
-    """Every crowd's curve."""
-    curves = []
-    learned = Learned(combination=Combination(given.combination))
-    async with connect(url, embedder=Remembering()) as platform:
-        for name in given.tasks:
-            world = WORLDS[name](given.data)
-            for crowd in itertools.starmap(Crowd, itertools.product(range(given.seeds), given.noise, given.wrong)):
-                points = await curve(platform, given.data, world, crowd, feedback=given.feedback, learned=learned)
-                curves.append({"collection": world.name, **asdict(crowd), "points": points})
-    return {"combination": given.combination, "curves": curves, "summary": summary(curves)}
+async def _searched(collection: Collection, world: World, query: JudgedQuery) -> SearchResult:
+    result = await collection.search(query.text, where=world.where(query), syntax=False)
+    if result.notes:  # one without its vector, say, would be judged by what no user would see
+        raise RuntimeError(f"{query.text!r}: {result.notes}")
+    return result
+
+
+async def run(given: argparse.Namespace, server: Server) -> dict[str, Any]:
+    """Every crowd's curve, all collections with the first seed first."""
+    curves: list[dict[str, Any]] = []
+    learned, embedder = Learned(combination=Combination(given.combination)), Remembering()
+    places = [await filled(server, given.data, WORLDS[name](given.data), learned, embedder) for name in given.tasks]
+    result: dict[str, Any] = {}
+    for seed, place, noise, wrong in itertools.product(range(given.seeds), places, given.noise, given.wrong):
+        crowd = Crowd(seed, noise, wrong)
+        copied = server.copy("learning_crowd", place.database)
+        async with connect(copied, settings=PATIENT, embedder=embedder) as platform:
+            points = await curve(platform, place, crowd, LOOKS[:1] if given.quick else LOOKS)
+        curves.append({"collection": place.world.name, **asdict(crowd), "points": points})
+        result = {
+            "combination": given.combination,
+            "curves": curves,
+            "summary": (rows := summary(curves)),
+            "means": means(rows),
+        }
+        if not given.quick:
+            (RESULTS / "learning_curve.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+            (RESULTS / "learning_curve.md").write_text(written(result), encoding="utf-8")
+    return result
 
 
 def summary(curves: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The gain after 500 verdicts and at the end, and the worst moment on the way, by collection and kind of crowd."""
+    """The gain early and at the end, and the worst moment on the way, by collection and kind of crowd."""
+    alike: dict[tuple[str, float, float], list[list[dict[str, Any]]]] = defaultdict(list)
+    for curve in curves:
+        alike[curve["collection"], curve["noise"], curve["wrong"]].append(curve["points"])
     rows = []
-    kinds = [(one["collection"], one["noise"], one["wrong"]) for one in curves]
-    for collection, noise, wrong in dict.fromkeys(kinds):
-        alike = zip(curves, kinds, strict=True)
-        chosen = [one["points"] for one, kind in alike if kind == (collection, noise, wrong)]
-        start = chosen[0][0]["ndcg_at_10"]
-        gains = [[point["ndcg_at_10"] / start - 1 for point in points] for points in chosen]
+    for (collection, noise, wrong), crowds in alike.items():
+        gains = [[point["ndcg_at_10"] / points[0]["ndcg_at_10"] - 1 for point in points] for points in crowds]
         early = [
-            gain[max(place for place, point in enumerate(points) if point["feedback"] < 500 + EVERY)]
-            for gain, points in zip(gains, chosen, strict=True)
+            [gain for gain, point in zip(gained, points, strict=True) if point["look"] <= EARLY][-1]
+            for gained, points in zip(gains, crowds, strict=True)
         ]
-        published = [next((p["feedback"] for p in points if p.get("published")), None) for points in chosen]
         rows.append(
             {
                 "collection": collection,
                 "stray_clicks": noise,
                 "wrong_verdicts": wrong,
-                "seeds": len(chosen),
-                "start": start,
+                "seeds": len(crowds),
+                "start": crowds[0][0]["ndcg_at_10"],
                 "gain_early": round(fmean(early), 4),
-                "gain_mean": round(fmean(gain[-1] for gain in gains), 4),
-                "gain_least": round(min(gain[-1] for gain in gains), 4),
+                "gain_mean": round(fmean(gained[-1] for gained in gains), 4),
+                "gain_least": round(min(gained[-1] for gained in gains), 4),
                 "worst_on_the_way": round(min(map(min, gains)), 4),
-                "published_after": published,
+                "published_after": [
+                    next((point["look"] for point in points if point.get("published")), None) for points in crowds
+                ],
             }
         )
     return rows
+
+
+def means(summary: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The mean over collections by kind of crowd, each collection weighing the same; the worst moment of any."""
+    kinds: dict[tuple[float, float], list[Mapping[str, Any]]] = defaultdict(list)
+    for row in summary:
+        kinds[row["stray_clicks"], row["wrong_verdicts"]].append(row)
+    return [
+        {
+            "stray_clicks": noise,
+            "wrong_verdicts": wrong,
+            "collections": len(rows),
+            "crowds": sum(row["seeds"] for row in rows),
+            "gain_early": round(fmean(row["gain_early"] for row in rows), 4),
+            "gain_mean": round(fmean(row["gain_mean"] for row in rows), 4),
+            "worst_on_the_way": min(row["worst_on_the_way"] for row in rows),
+        }
+        for (noise, wrong), rows in kinds.items()
+    ]
 
 
 def written(result: Mapping[str, Any]) -> str:
@@ -235,6 +295,7 @@ def written(result: Mapping[str, Any]) -> str:
         "relevance, and say whether what they clicked on helped. A share of the clicks goes astray, and a share of the",
         "verdicts is wrong.",
         f"The gain of nDCG@10 on questions that nobody asks, with the combination `{result['combination']}`.",
+        f"A model is tried after {', '.join(map(str, LOOKS))} verdicts; `model from` is the first of these with one.",
         "",
         "| collection | stray clicks | wrong verdicts | seeds | start | at 500 | end | least | worst | model from |",
         "|---|---|---|---|---|---|---|---|---|---|",
@@ -242,8 +303,20 @@ def written(result: Mapping[str, Any]) -> str:
     lines += [
         f"| {row['collection']} | {row['stray_clicks']:.0%} | {row['wrong_verdicts']:.0%} | {row['seeds']} "
         f"| {row['start']:.4f} | {row['gain_early']:+.1%} | {row['gain_mean']:+.1%} | {row['gain_least']:+.1%} "
-        f"| {row['worst_on_the_way']:+.1%} | {', '.join(str(one or '–') for one in row['published_after'])} |"
+        f"| {row['worst_on_the_way']:+.1%} | {', '.join(str(look or '–') for look in row['published_after'])} |"
         for row in result["summary"]
+    ]
+    lines += [
+        "",
+        "The mean over the collections, each weighing the same, and the worst moment of any crowd:",
+        "",
+        "| stray clicks | wrong verdicts | collections | crowds | at 500 | end | worst |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    lines += [
+        f"| {row['stray_clicks']:.0%} | {row['wrong_verdicts']:.0%} | {row['collections']} | {row['crowds']} "
+        f"| {row['gain_early']:+.1%} | {row['gain_mean']:+.1%} | {row['worst_on_the_way']:+.1%} |"
+        for row in result["means"]
     ]
     return "\n".join(lines) + "\n"
 
@@ -254,24 +327,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("data", type=Path)
     parser.add_argument("--tasks", nargs="+", choices=tuple(WORLDS), default=list(WORLDS))
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--feedback", type=int, default=2000)
     parser.add_argument("--combination", choices=tuple(Combination), default=Combination.LOGIT_STACK)
     parser.add_argument("--wrong", nargs="+", type=float, default=[0.0, 0.1, 0.3], help="share of wrong verdicts")
     parser.add_argument("--noise", nargs="+", type=float, default=[0.3], help="share of clicks that go astray")
-    parser.add_argument("--quick", action="store_true", help="one crowd and 300 verdicts; nothing is written")
+    parser.add_argument("--quick", action="store_true", help="one crowd and 250 verdicts; nothing is written")
     given = parser.parse_args(arguments)
     missing = [name for name in ("scifact", "cranfield") if not (given.data / name).is_dir()]
     if missing:
         print(f"error: {given.data} holds no {missing[0]}; name the folder of the test collections", file=sys.stderr)
         return 1
     if given.quick:
-        given.seeds, given.feedback, given.wrong, given.noise = 1, 300, [0.0], [0.3]
+        given.seeds, given.wrong, given.noise = 1, [0.0], [0.3]
     with running() as server:
-        result = asyncio.run(run(given, server.database("learning_curve", platform=True)))
-    if not given.quick:
-        (RESULTS / "learning_curve.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-        (RESULTS / "learning_curve.md").write_text(written(result), encoding="utf-8")
-    print(written(result))
+        print(written(asyncio.run(run(given, server))))
     return 0
 
 

@@ -207,7 +207,7 @@ def _learning_curve(result: Mapping[str, Any], folder: Path) -> None:
     collections = list(dict.fromkeys(curve["collection"] for curve in result["curves"]))
     named: set[str] = set()
     for curve in result["curves"]:
-        name = f"{curve['collection']}, {curve['noise']:.0%} stray clicks, {curve['wrong']:.0%} wrong verdicts"
+        name = curve["collection"]
         points = curve["points"]
         axis.plot(
             [point["feedback"] for point in points],
@@ -218,9 +218,9 @@ def _learning_curve(result: Mapping[str, Any], folder: Path) -> None:
         )
         named.add(name)
     axis.set_xlabel("verdicts given by simulated users")
-    axis.set_ylabel("gain of nDCG@10 on questions nobody asked, %")
-    axis.set_title("One line a crowd of users", fontsize=10)
-    axis.legend(frameon=False, fontsize=6)
+    axis.set_ylabel("gain of nDCG@10, %")
+    axis.set_title("One line a crowd of users; dotted: a share of the verdicts is wrong", fontsize=10)
+    axis.legend(frameon=False, fontsize=7, loc="center left", bbox_to_anchor=(1.0, 0.5))
     _finish(figure, None, folder / "learning_curve.png")
 
 

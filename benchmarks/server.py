@@ -54,6 +54,10 @@ class Server:
             upgrade(self._made(_PLATFORM, "template1"), "retrieval")
         return self._made(name, _PLATFORM if platform else "template1")
 
+    def copy(self, name: str, of: str) -> str:
+        """The URL of a new database with everything that another one holds, to which nobody is connected."""
+        return self._made(name, of)
+
     def _made(self, name: str, template: str) -> str:
         self.drop(name)
         self.made.append(name)

@@ -1,4 +1,4 @@
-"""Search that gets better by feedback: forty questions are judged, a model is fitted and tried, a new one is asked.
+"""Search that gets better by feedback: sixty questions are judged, a model is fitted and tried, a new one is asked.
 
 In production ``retrieval worker`` fits the model, every hour; here the job runs once.
 """
@@ -32,8 +32,8 @@ def helps(item_id: str) -> bool:
 
 
 async def judge(platform: Platform, guides: Collection) -> None:
-    """Forty questions, each with a verdict on what was shown."""
-    for number in range(40):
+    """Sixty questions, each with a verdict on what was shown."""
+    for number in range(60):
         topic, other = TOPICS[number % 5], TOPICS[(number + 1 + number // 5) % 5]
         hits = await guides.search(f"{topic} or {other} {number}", context=Context(domain="help desk"))
         await platform.feedback_each(

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from itertools import count
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,7 +24,7 @@ from retrieval.domain.learning.context import Context
 from retrieval.domain.records.slate import Placed
 from retrieval.domain.search.fusion import Fused
 from retrieval.domain.search.profile import Profile
-from retrieval.domain.search.profile_parts import Exploration
+from retrieval.domain.search.profile_parts import Combination, Exploration
 from retrieval.engine.ranking import leg_features, relevances
 from retrieval.engine.record import Decided
 
@@ -95,12 +96,17 @@ class Decider:
     tenant_id: int
     models: Models
 
-    async def decide(self, collection: StoredCollection, each: Sequence[Undecided], now: datetime) -> list[Decision]:
-        """The final order of each search's candidates; their arms come in one round trip for all of them."""
+    async def decide(
+        self, collection: StoredCollection, each: Sequence[Undecided], now: datetime, settings: Mapping[str, str]
+    ) -> list[Decision]:
+        """The final order of each search's candidates; what is read of these comes in one round trip for all of them.
+
+        ``settings``: those of the search that found them, so that none has to change in between.
+        """
         known = [await self._known(collection, found) for found in each]
         asked = [self._statements(collection, *pair, now) for pair in zip(each, known, strict=True)]
         statements = [statement for own in asked for statement in own]
-        answers = iter(await self.database.read_each(self.tenant_id, statements) if statements else [])
+        answers = iter(await self.database.read_each(self.tenant_id, statements, settings) if statements else [])
         return await aside(
             lambda: [
                 _decided_by([next(answers) for _ in own], found, facts, now)
@@ -117,20 +123,24 @@ class Decider:
     def _statements(
         self, collection: StoredCollection, undecided: Undecided, facts: _Known, now: datetime
     ) -> list[Compiled]:
-        """The statements that read the candidates' arms, and the query's likeness to those they were rewarded for."""
-        if not undecided.ranked or (facts.model is None and undecided.profile.exploration.is_off):
+        """The statements that read what the decision needs: the candidates' arms, and what a stack asks of items."""
+        learned, exploration = undecided.profile.learned, undecided.profile.exploration
+        if not undecided.ranked or (facts.model is None and exploration.is_off):
             return []
         from retrieval.adapters.store.learning.arms import arms_statement
-        from retrieval.adapters.store.learning.models import affinities_statement
+        from retrieval.adapters.store.learning.models import stack_statement
+        from retrieval.engine.scoring import reads_arms
 
         item_ids = [candidate.item_id for candidate in undecided.ranked]
-        statements = [arms_statement(collection.collection_id, item_ids=item_ids, buckets=facts.buckets, now=now)]
-        space_id = collection.space.space_id if collection.space else None
-        if facts.model is not None and undecided.vector is not None and facts.model.space_id == space_id:
+        statements = []
+        if reads_arms(facts.model, learned, exploration):
+            statements = [arms_statement(collection.collection_id, item_ids=item_ids, buckets=facts.buckets, now=now)]
+        if facts.model is not None and learned.combination is Combination.LOGIT_STACK:
+            space_id = collection.space.space_id if collection.space else None
+            vector = undecided.vector if facts.model.space_id == space_id else None
+            version = facts.model.version
             statements.append(
-                affinities_statement(
-                    collection.collection_id, version=facts.model.version, item_ids=item_ids, vector=undecided.vector
-                )
+                stack_statement(collection.collection_id, version=version, item_ids=item_ids, vector=vector)
             )
         return statements
 
@@ -163,20 +173,28 @@ def _decided_by(rows: Sequence[Sequence[Row]], undecided: Undecided, facts: _Kno
         decided = Decided(cluster=facts.cluster)
         return Decision(ranked=undecided.ranked, candidates=(), decided=decided, explained=_as_it_is(undecided.ranked))
     from retrieval.adapters.store.learning.arms import arms_from
+    from retrieval.engine.scoring import reads_arms
 
-    cosines: dict[str, float | None] = dict(rows[1]) if len(rows) > 1 else {}
-    return _decision(undecided, facts, arms_from(rows[0]), cosines, now)
+    learned, exploration = undecided.profile.learned, undecided.profile.exploration
+    answers = iter(rows)
+    arms = arms_from(next(answers)) if reads_arms(facts.model, learned, exploration) else {}
+    return _decision(undecided, facts, arms, next(answers, None), now)
 
 
 def _decision(
     undecided: Undecided,
     facts: _Known,
     arms: Mapping[str, ItemArms],
-    cosines: Mapping[str, float | None],
+    asked_by_stack: Sequence[Row] | None,
     now: datetime,
 ) -> Decision:
     from retrieval.engine.scoring import Pool, combined, learned_signals, predictions, scored, unlearned
+    from retrieval.learning.stack import AFFINITY, LENGTH, affinity_signal, length_signal
 
+    beside = {}
+    if asked_by_stack is not None:
+        [(octets, cosines)] = asked_by_stack
+        beside = {AFFINITY: affinity_signal(cosines), LENGTH: length_signal(octets)}
     pool = Pool(
         ranked=undecided.ranked,
         relevance=(
@@ -185,8 +203,8 @@ def _decision(
             else relevances(undecided.ranked, undecided.found, undecided.profile)
         ),
         legs=leg_features(undecided.ranked, undecided.found),
-        arms=[arms[candidate.item_id] for candidate in undecided.ranked],
-        cosines=[cosines.get(candidate.item_id) for candidate in undecided.ranked],
+        arms=[arms[candidate.item_id] for candidate in undecided.ranked] if arms else (),
+        beside=beside,
         buckets=facts.buckets,
     )
     if facts.model is None:
@@ -204,15 +222,17 @@ def _decision(
         [] if exploration.is_off else scored(pool, facts.model, learned, predicted, exploration=exploration, now=now)
     )
     decided = _decided(facts, pool, exploration, now)
+    item_ids = [candidate.item_id for candidate in pool.ranked]
+    own = {name: dict(zip(item_ids, values, strict=True)) for name, values in learned_signals(pool, predicted).items()}
     decided = replace(
         decided,
         model_version=facts.model.version,
-        scores={item.item_id: score for item, score in zip(pool.arms, rescored.scores, strict=True)},
-        signals={**decided.signals, **learned_signals(pool, predicted)},
+        scores=dict(zip(item_ids, rescored.scores, strict=True)),
+        signals={**decided.signals, **own},
     )
-    places = {pool.ranked[place].item_id: place for place in order}
+    places = dict(zip(item_ids, count(), strict=False))
     return Decision(
-        ranked=[Fused(pool.ranked[place].item_id, rescored.scores[place], ()) for place in order],
+        ranked=[Fused(item_ids[place], rescored.scores[place], ()) for place in order],
         candidates=[contenders[place] for place in order] if contenders else (),
         decided=decided,
         explained=lambda item_id: rescored.fused(pool, places[item_id]),
@@ -227,6 +247,8 @@ def _as_it_is(ranked: Sequence[Fused]) -> Callable[[str], Fused]:
 def _decided(facts: _Known, pool: Pool, exploration: Exploration, now: datetime) -> Decided:
     from retrieval.learning.ranked import is_eligible
 
+    if not pool.arms:
+        return Decided(cluster=facts.cluster)
     eligible = {
         item.item_id: float(is_eligible(item.anywhere, item.created_at, now, exploration)) for item in pool.arms
     }

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 async def standings_where(handle: CollectionHandle, where: Where | Filter) -> list[Standing]:
-    """How each item that the filter lets through has fared so far, by item id; archived ones are left out.
+    """The standing of each item that the filter lets through, ordered by item id; archived items are left out.
 
     One statement, which reads neither texts nor attributes. Raises ``InvalidFilterError``, ``UnknownFieldError``,
     and ``InvalidRequestError`` for no filter.
@@ -72,7 +72,7 @@ async def model_in_use(handle: CollectionHandle, stored: StoredCollection) -> Le
 
 
 async def is_trained(handle: CollectionHandle) -> bool:
-    """Whether a model of the learned reward is in use in the searches of the collection's profile."""
+    """True if a model of the learned reward is in use in the searches of the collection's profile."""
     return await model_in_use(handle, await handle.fresh()) is not None
 
 

@@ -26,7 +26,7 @@ from retrieval.domain.search.fusion import (
     on_unit_scale,
     refined,
     scaled_parts,
-    share_of,
+    shares_of,
 )
 from retrieval.domain.search.hit import Contribution, Explanation, Hit
 from retrieval.domain.search.profile import PREFERRED, LegName, Profile, leg_of
@@ -38,7 +38,8 @@ from retrieval.engine.plan import SearchPlan
 from retrieval.engine.request import SearchRequest
 
 SIGNAL_BEST = 1.0
-_SCORE = itemgetter(3)
+_FUSED, _CANDIDATE, _SCORE = itemgetter(0), itemgetter(1), itemgetter(3)
+"""The item id of either, and the score of a candidate."""
 
 
 def relevances(ranked: Sequence[Fused], found: Found, profile: Profile) -> list[float]:
@@ -70,8 +71,8 @@ def leg_features(ranked: Sequence[Fused], found: Found) -> dict[str, list[float]
     bests = bests_of(found)
     for name, candidates in found.rankings.items():
         if leg_of(name) == name != REFINING:
-            raw: Mapping[str, float] = {candidate.item_id: candidate.score for candidate in candidates}
-            features[name] = [share_of(raw.get(candidate.item_id), bests[name]) for candidate in ranked]
+            raw = dict(zip(map(_CANDIDATE, candidates), map(_SCORE, candidates), strict=True))
+            features[name] = shares_of(map(raw.get, map(_FUSED, ranked)), bests[name])
     return features
 
 
@@ -92,11 +93,12 @@ def with_refining(found: Found, profile: Profile) -> Found:
     return replace(found, rankings=refined(found.rankings, weights, profile.fusion, profile.depth, found.vectors))
 
 
-def ranking(found: Found, profile: Profile, limit: int | None = None) -> list[Fused]:
-    """The candidates, best first, each score with its parts; at most ``limit`` of them."""
+def ranking(found: Found, profile: Profile, limit: int | None = None, explained: int | None = None) -> list[Fused]:
+    """The candidates, best first, at most ``limit`` of them; the first ``explained`` (None: all) with their parts."""
     if len(found.rankings) > 1 or profile.signals:
         weights = profile.weights_of(found.rankings)
-        return _good_enough(fuse(found.rankings, weights, profile.fusion, limit=limit), profile)
+        fused = fuse(found.rankings, weights, profile.fusion, limit=limit, explained=explained)
+        return _good_enough(fused, profile)
     return [candidate for candidates in found.rankings.values() for candidate in _alone(candidates[:limit])]
 
 

@@ -26,6 +26,7 @@ from retrieval.engine.scoring import Pool, predictions, stack_signals
 from retrieval.engine.target import TargetCandidate, by_relevance, with_learned
 from retrieval.learning.learned_model import LearnedModel
 from retrieval.learning.slate import policy_for
+from retrieval.learning.stack import AFFINITY, LEARNED, LENGTH
 
 _EQUAL = 1e-9
 """Scores and probabilities that differ by less, relative to the larger, count as equal."""
@@ -77,7 +78,7 @@ def drawn_otherwise(recorded: RecordedSearch, profile: Profile, model: LearnedMo
 def _drawn(
     recorded: RecordedSearch, profile: Profile, candidates: Sequence[TargetCandidate]
 ) -> tuple[list[Placed], Mapping[str, float | None]]:
-    signals, is_learned = recorded.pool_signals, "learned" in recorded.pool_signals
+    signals, is_learned = recorded.pool_signals, recorded.model_version > 0
     known = [candidate for candidate in candidates if signals["eligible"][candidate.place] is not None]
     if is_learned:
         known.sort(key=lambda candidate: (-signals["score"][candidate.place], candidate.item_id))
@@ -161,7 +162,6 @@ def _scoring_pool(recorded: RecordedSearch, places: Mapping[str, int], arms: Map
             for leg, values in leg_features_again(signals["legs"], signals["bests"]).items()
         },
         arms=[arms[item_id] for item_id in places],
-        cosines=[signals["cosine"][place] for place in places.values()],
         buckets=buckets_of(recorded),
     )
 
@@ -245,15 +245,16 @@ def rescored(
     ``relevances`` are those of legs and fusion. Of an item of which nothing learned is on record, the score is its
     relevance.
     """
-    learned = recorded.pool_signals.get("learned")
     scaled = on_unit_scale(relevances, bests_of(recorded), profile)
     if RERANK in recorded.pool_signals and profile.rerank is not None:
         relevances = scaled = reranked_scores(scaled, recorded.pool_signals[RERANK], profile.rerank.weight)
-    if learned is None:
-        return relevances if recorded.model_version == 0 else None
+    if recorded.model_version == 0:
+        return relevances
     if profile.learned.combination is Combination.LOGIT_STACK:
         return None if model is None else _stacked(recorded, relevances, scaled, model)
-    share = profile.learned.share
+    learned, share = recorded.pool_signals.get("learned"), profile.learned.share
+    if learned is None:
+        return None
     return [
         alone if mean is None else (1 - share) * relevant + share * mean
         for alone, relevant, mean in zip(relevances, scaled, learned, strict=True)
@@ -262,19 +263,15 @@ def rescored(
 
 def _stacked(
     recorded: RecordedSearch, relevances: Sequence[float], scaled: Sequence[float], model: LearnedModel
-) -> Sequence[float]:
+) -> Sequence[float] | None:
     signals, bests = recorded.pool_signals, bests_of(recorded)
-    scores = model.stack.score(
-        stack_signals(
-            relevance=scaled,
-            legs=leg_features_again(signals["legs"], bests),
-            logits=[mean or 0.0 for mean in signals["logit_mean"]],
-            cosines=signals["cosine"],
-            lengths=signals.get("length") or [None] * len(relevances),
-        )
-    ).tolist()
-    told = zip(relevances, scores, signals["logit_mean"], strict=True)
-    return [alone if logit is None else score for alone, score, logit in told]
+    columns = {LEARNED: signals.get("logit_mean"), AFFINITY: signals.get(AFFINITY), LENGTH: signals.get(LENGTH)}
+    known = {name: [value or 0.0 for value in column] for name, column in columns.items() if column}
+    if LENGTH not in known:
+        return None
+    scores = model.stack.score(stack_signals(scaled, leg_features_again(signals["legs"], bests), known)).tolist()
+    told = zip(relevances, scores, signals[LENGTH], strict=True)
+    return [alone if length is None else score for alone, score, length in told]
 
 
 def bests_of(recorded: RecordedSearch) -> Mapping[str, float]:
@@ -455,8 +452,9 @@ def _passed_over(recorded: RecordedSearch, profile: Profile, scores: Mapping[str
     shown = {impression.item_id for impression in recorded.impressions}
     lowest = min((impression.score for impression in recorded.impressions), default=math.inf)
     # What was learned chose among the most relevant; the rest of the pool was no candidate.
-    learned = recorded.pool_signals.get("learned") or [0.0] * len(recorded.pool_items)
-    chosen_from = [item for item, mean in zip(recorded.pool_items, learned, strict=True) if mean is not None]
+    signals = recorded.pool_signals
+    told = signals.get(LENGTH) or signals.get("learned") or [0.0] * len(recorded.pool_items)
+    chosen_from = [item for item, value in zip(recorded.pool_items, told, strict=True) if value is not None]
     better = [
         item_id
         for item_id in chosen_from

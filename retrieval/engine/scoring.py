@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import count
+from operator import itemgetter, neg
 
 import numpy as np
 
@@ -21,7 +23,9 @@ from retrieval.learning.arm_table import Floats
 from retrieval.learning.learned_model import LearnedModel
 from retrieval.learning.ranked import Ranked, is_eligible
 from retrieval.learning.shrinkage import Prediction
-from retrieval.learning.stack import AFFINITY, LEARNED, LENGTH, RELEVANCE, LogitStack, affinity_signal, length_signal
+from retrieval.learning.stack import LEARNED, RELEVANCE, LogitStack
+
+_ITEM_ID = itemgetter(0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,15 +37,23 @@ class Pool:
     """0 to 1."""
     legs: Mapping[str, Sequence[float]]
     """Scores from 0 to 1 by leg; empty where there is one leg, whose score relevance is."""
-    arms: Sequence[ItemArms]
-    cosines: Sequence[float | None]
-    """Cosines of the query and the queries that each item was rewarded for; None: the item never was."""
     buckets: tuple[str, ...]
     """The context buckets of the search."""
+    arms: Sequence[ItemArms] = ()
+    """Empty: nothing asks for what single items earned."""
+    beside: Mapping[str, Floats] = field(default_factory=dict)
+    """Affinity and length, where a stack is in use: arrays of shape (candidates,)."""
+
+
+def reads_arms(model: LearnedModel | None, learned: Learned, exploration: Exploration) -> bool:
+    """True if something asks for what single items earned: exploration, a sum, or a stack that weighs it."""
+    if model is None or not exploration.is_off:
+        return not exploration.is_off
+    return learned.combination is Combination.SUM or model.stack.weighs_items
 
 
 def predictions(pool: Pool, model: LearnedModel, combination: Combination) -> list[Prediction]:
-    """Predicts the reward of each candidate, as the combination needs it."""
+    """Predicts the reward of each candidate, as the combination needs it; none without arms."""
     if combination is Combination.SUM:
         return model.reward.predict(pool.buckets, pool.arms, pool.relevance, signals=pool.legs)
     return model.by_item.predict(pool.buckets, pool.arms)
@@ -58,13 +70,12 @@ class PoolScores:
 
     def order(self, pool: Pool) -> list[int]:
         """The places of the candidates, the best first; equal scores are ordered by item id."""
-        places = range(len(self.scores))
-        return sorted(places, key=lambda place: (-self.scores[place], pool.ranked[place].item_id))
+        keys = zip(map(neg, self.scores), map(_ITEM_ID, pool.ranked), count(), strict=False)
+        return [place for _, _, place in sorted(keys)]
 
     def fused(self, pool: Pool, place: int) -> Fused:
         """The candidate at a place, explained."""
-        parts = self.parts(place)
-        return Fused(pool.ranked[place].item_id, sum(part.value for part in parts), parts)
+        return Fused(pool.ranked[place].item_id, self.scores[place], self.parts(place))
 
 
 def combined(pool: Pool, model: LearnedModel, learned: Learned, predicted: Sequence[Prediction]) -> PoolScores:
@@ -77,39 +88,27 @@ def combined(pool: Pool, model: LearnedModel, learned: Learned, predicted: Seque
 def pool_signals(pool: Pool, predicted: Sequence[Prediction]) -> dict[str, Floats]:
     """The stack's signals of the pool, by name."""
     logits = [prediction.logit_mean for prediction in predicted]
-    lengths = _lengths(pool)
-    return stack_signals(relevance=pool.relevance, legs=pool.legs, logits=logits, cosines=pool.cosines, lengths=lengths)
+    return stack_signals(pool.relevance, pool.legs, {LEARNED: logits, **pool.beside} if logits else pool.beside)
 
 
-def _lengths(pool: Pool) -> Sequence[float]:
-    lengths: list[float] = length_signal([item.octets for item in pool.arms]).tolist()
-    return lengths
-
-
-def learned_signals(pool: Pool, predicted: Sequence[Prediction]) -> dict[str, dict[str, float | None]]:
-    """The learned signals of the candidates, by name and item id, as they are recorded."""
-    return {
-        "learned": {prediction.item_id: prediction.mean for prediction in predicted},
-        "effective_sample_size": {prediction.item_id: prediction.effective_sample_size for prediction in predicted},
-        "logit_mean": {prediction.item_id: prediction.logit_mean for prediction in predicted},
-        "cosine": {candidate.item_id: cosine for candidate, cosine in zip(pool.ranked, pool.cosines, strict=True)},
-        LENGTH: {candidate.item_id: length for candidate, length in zip(pool.ranked, _lengths(pool), strict=True)},
-    }
+def learned_signals(pool: Pool, predicted: Sequence[Prediction]) -> dict[str, Sequence[float]]:
+    """The learned signals of the candidates, by name, as they are recorded."""
+    signals: dict[str, Sequence[float]] = {name: values.tolist() for name, values in pool.beside.items()}
+    if predicted:
+        signals |= {
+            "learned": [prediction.mean for prediction in predicted],
+            "effective_sample_size": [prediction.effective_sample_size for prediction in predicted],
+            "logit_mean": [prediction.logit_mean for prediction in predicted],
+        }
+    return signals
 
 
 def stack_signals(
-    *,
-    relevance: Sequence[float],
-    legs: Mapping[str, Sequence[float]],
-    logits: Sequence[float],
-    cosines: Sequence[float | None],
-    lengths: Sequence[float | None],
+    relevance: Sequence[float], legs: Mapping[str, Sequence[float]], others: Mapping[str, Sequence[float] | Floats]
 ) -> dict[str, Floats]:
-    """The signals of the stack by name, each of shape (candidates,); a length that is not known counts 0."""
-    named = {RELEVANCE: np.array(relevance, dtype=np.float64), LEARNED: np.array(logits, dtype=np.float64)}
-    named[AFFINITY] = affinity_signal(cosines)
-    named[LENGTH] = np.array([length or 0.0 for length in lengths], dtype=np.float64)
-    return named | {leg: np.array(scores, dtype=np.float64) for leg, scores in legs.items()}
+    """The signals of the stack by name, each of shape (candidates,)."""
+    named = {RELEVANCE: relevance, **others, **legs}
+    return {name: np.asarray(values, dtype=np.float64) for name, values in named.items()}
 
 
 def _summed(pool: Pool, share: float, predicted: Sequence[Prediction]) -> PoolScores:
@@ -125,19 +124,15 @@ def _summed(pool: Pool, share: float, predicted: Sequence[Prediction]) -> PoolSc
 
 
 def _stacked(stack: LogitStack, signals: Mapping[str, Floats]) -> PoolScores:
-    added = stack.parts(signals)
-    ranks = {name: _ranks(values) for name, values in signals.items()}
+    told = [
+        (name, _ranks(signals[name]), signals[name].tolist(), stack.weights[name], own.tolist())
+        for name, own in stack.parts(signals).items()
+    ]
 
     def parts(place: int) -> tuple[Contribution, ...]:
         return tuple(
-            Contribution(
-                name,
-                ranks[name][place],
-                float(values[place]),
-                stack.weights.get(name, 0.0),
-                float(added[name][place]),
-            )
-            for name, values in signals.items()
+            Contribution(name, ranks[place], values[place], weight, own[place])
+            for name, ranks, values, weight, own in told
         )
 
     return PoolScores(stack.score(signals).tolist(), parts)
@@ -195,7 +190,7 @@ def scored(
             )
             for item, relevance, prediction in zip(pool.arms, pool.relevance, predicted, strict=True)
         ]
-    chances = model.stack.probability(pool_signals(pool, predicted), np.ones(len(pool.arms)))
+    chances = model.stack.probability(pool_signals(pool, predicted), np.ones(len(pool.ranked)))
     means, sizes = (
         np.array([(prediction.mean, prediction.effective_sample_size) for prediction in predicted]).reshape(-1, 2).T
     )

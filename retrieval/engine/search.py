@@ -33,7 +33,7 @@ from retrieval.domain.search.filters import extent, is_small
 from retrieval.domain.search.fusion import Candidate, Fused
 from retrieval.domain.search.hit import Hit, SearchResult
 from retrieval.domain.search.profile import MAX_DEPTH, LegName, Profile, leg_of
-from retrieval.domain.search.profile_parts import Exploration, Recording
+from retrieval.domain.search.profile_parts import Combination, Exploration, Recording
 from retrieval.domain.search.reranking import Rerank, Reranking, Scored, text_for_reranker
 from retrieval.domain.search.synonyms import with_synonyms
 from retrieval.engine.decide import Decider, Decision, Undecided, may_decide, moment, slate
@@ -471,7 +471,8 @@ class Searcher:
             )
             for search, ranked in zip(asked, rankings, strict=True)
         ]
-        decisions = await self.decider.decide(self.collection, undecided, moment(self.wall_clock()))
+        set_already = settings(asked[0].plan.request)
+        decisions = await self.decider.decide(self.collection, undecided, moment(self.wall_clock()), set_already)
         return [_final(*one) for one in zip(asked, rankings, decisions, strict=True)]
 
     def _sure(self, one: PlannedSearch, final: Final) -> Final:
@@ -617,9 +618,9 @@ def _final(one: PlannedSearch, ranked: RankedSearch, decision: Decision) -> Fina
     names = {candidate.item_id for candidate in first}
     # A diverse page may be short on purpose: what was passed over is not explored either.
     rest = (
-        []
-        if not profile.diversity.is_off
-        else [candidate for candidate in decision.ranked if candidate.item_id not in names]
+        [candidate for candidate in decision.ranked if candidate.item_id not in names]
+        if decision.candidates and profile.diversity.is_off
+        else []
     )
     placed, decided = slate(decision, [*first, *rest], profile, limit, one.seed)
     return Final(ranked, placed, decided, [decision.explained(candidate.item_id) for candidate in placed])
@@ -642,10 +643,18 @@ def _diverse_of(wanted: Diversity, found: Found, pool: Sequence[Fused], limit: i
 
 def _in_order(one: PlannedSearch, found: Found, wanted: int | None) -> list[Fused]:
     """The candidates, best first; of each group its best, where groups were asked for."""
-    ranked = ranking(found, one.plan.profile, wanted)
+    ranked = ranking(found, one.plan.profile, wanted, _explained(one))
     if one.request.group_by is None:
         return ranked
     return best_of_groups(ranked, {item_id: row[0] for item_id, row in found.rows.items()})
+
+
+def _explained(one: PlannedSearch) -> int | None:
+    """The number of candidates whose scores need their parts: a stack explains its hits by parts of its own."""
+    profile = one.plan.profile
+    may_be_hits = profile.diversity.is_off and profile.exploration.is_off and one.request.group_by is None
+    is_stack = profile.learned.combination is Combination.LOGIT_STACK and profile.rerank is None
+    return one.request.limit if is_stack and may_be_hits else None
 
 
 def _query(request: SearchRequest, vector: Vector | None, now: datetime, profile: Profile) -> Query:

@@ -20,6 +20,7 @@ from retrieval.engine.scoring import stack_signals
 from retrieval.learning.learned_model import LearnedModel
 from retrieval.learning.ranked import Ranked
 from retrieval.learning.slate import slate_probabilities
+from retrieval.learning.stack import AFFINITY, LEARNED, LENGTH
 
 
 class TargetCandidate(NamedTuple):
@@ -97,15 +98,17 @@ def with_learned(
     Where nothing learned counted in that search, nothing does, nor where its model was not good enough for the
     profile's combination. ``model`` is the one of the recorded version; without it only a sum can be worked out.
     """
-    if learned.is_off or not pool.learned:
+    if learned.is_off or not (pool.learned or pool.length):
         return candidates
     if model is not None and learned.combination not in model.passed and not model.is_trusted(learned):
         return candidates
-    if not _is_about_the_same(pool, learned, model):
+    is_sum = learned.combination is Combination.SUM
+    told = pool.learned if is_sum else pool.length
+    if not told or not _is_about_the_same(pool, learned, model):
         return None
     # Only the most relevant were reordered by what was learned; the rest of the pool was never a candidate.
-    candidates = [candidate for candidate in candidates if _at(pool.learned, candidate.place) is not None]
-    if learned.combination is Combination.SUM:
+    candidates = [candidate for candidate in candidates if told[candidate.place] is not None]
+    if is_sum:
         return [_summed(candidate, pool, learned.share) for candidate in candidates]
     return None if model is None else _stacked(candidates, pool, model)
 
@@ -159,18 +162,17 @@ def _stacked(
     candidates: list[TargetCandidate], pool: RecordedPool, model: LearnedModel
 ) -> list[TargetCandidate] | None:
     """The scores as ``retrieval.engine.scoring.scored`` computes them; None: a signal was not recorded."""
-    logits = [_at(pool.logit_mean, candidate.place) for candidate in candidates]
-    known = [logit for logit in logits if logit is not None]
-    if len(known) < len(candidates):
+    if model.stack.weighs_items and not pool.logit_mean:
         return None
+    columns = {LEARNED: pool.logit_mean, AFFINITY: pool.affinity, LENGTH: pool.length}
     signals = stack_signals(
-        relevance=[candidate.relevance for candidate in candidates],
-        legs={
-            leg: [candidate.legs[leg] for candidate in candidates] for leg in (candidates[0].legs if candidates else ())
+        [candidate.relevance for candidate in candidates],
+        {leg: [candidate.legs[leg] for candidate in candidates] for leg in (candidates[0].legs if candidates else ())},
+        {
+            name: [column[candidate.place] or 0.0 for candidate in candidates]
+            for name, column in columns.items()
+            if column
         },
-        logits=known,
-        cosines=[_at(pool.cosine, candidate.place) for candidate in candidates],
-        lengths=[_at(pool.length, candidate.place) for candidate in candidates],
     )
     scores = model.stack.score(signals).tolist()
     chances = model.stack.probability(signals, np.ones(len(candidates)))

@@ -78,7 +78,7 @@ async def read_examples(workplace: Workplace, target: JobTarget, *, until: datet
     rated, space = _items_by_search(verdicts), target.collection.space
     space_id = None if space is None else space.space_id
     async for page in read_rated_searches(database, tenant_id, collection_id, ids):
-        searches |= {one.retrieval_id: _reduced(one, rated[one.retrieval_id], space_id) for one in page}
+        searches |= {search.retrieval_id: _reduced(search, rated[search.retrieval_id], space_id) for search in page}
     vectors = await _vectors(workplace, target, searches)
     half_life = timedelta(days=(await read_decay(database, tenant_id, collection_id)).half_life_days)
     seen = sorted(
@@ -133,10 +133,10 @@ def _reduced(search: RatedSearch, rated: set[str], space_id: int | None) -> _Sea
 
 async def _vectors(workplace: Workplace, target: JobTarget, searches: Mapping[UUID, _Search]) -> dict[UUID, Vector]:
     """The vectors of the searches: those given, and those of the words, most of which are cached."""
-    found = {key: unit(one.vector) for key, one in searches.items() if one.vector is not None}
+    found = {key: unit(search.vector) for key, search in searches.items() if search.vector is not None}
     space = target.collection.space
     embedder = workplace.embedder_of(target.tenant_id, space) if space else None
-    asked = {key: one.query for key, one in searches.items() if one.vector is None and one.query}
+    asked = {key: search.query for key, search in searches.items() if search.vector is None and search.query}
     if embedder is None or not asked:
         return found
     by_text = await _embedded(embedder, list(dict.fromkeys(asked.values())))
@@ -176,21 +176,21 @@ def _rated(
     ]
 
 
-def _event(one: Rated, search: _Search | None) -> Event:
+def _event(verdict: Rated, search: _Search | None) -> Event:
     event = Event(
-        item_id=one.item_id,
-        buckets=one.contexts,
-        reward=one.reward,
-        weight=one.weight,
-        occurred_at=one.occurred_at,
+        item_id=verdict.item_id,
+        buckets=verdict.contexts,
+        reward=verdict.reward,
+        weight=verdict.weight,
+        occurred_at=verdict.occurred_at,
     )
-    if search is None or one.item_id not in search.relevance:
+    if search is None or verdict.item_id not in search.relevance:
         return event
     return replace(
         event,
-        relevance=search.relevance[one.item_id],
-        signals={leg: scores[one.item_id] for leg, scores in search.legs.items()},
-        rank=search.shown.index(one.item_id) + 1 if one.item_id in search.shown else None,
+        relevance=search.relevance[verdict.item_id],
+        signals={leg: scores[verdict.item_id] for leg, scores in search.legs.items()},
+        rank=search.shown.index(verdict.item_id) + 1 if verdict.item_id in search.shown else None,
     )
 
 
@@ -353,9 +353,9 @@ async def _stored(
             connection,
             target.collection.collection_id,
             kind=fitted.reward.kind,
-            # One that is refused is never used; why it was is what is worth keeping.
+            # A refused model is never used: the reason alone is worth keeping.
             definition=made.as_dict() if is_published else {},
-            metrics={combination.value: one.as_dict() for combination, one in tried.outcomes.items()},
+            metrics={combination.value: result.as_dict() for combination, result in tried.outcomes.items()},
             events=tried.verdicts,
             statistics_at=tried.until,
             is_published=is_published,
@@ -376,9 +376,9 @@ def _reason(outcome: TrialOutcome | None, made: LearnedModel, learned: Learned) 
 
 def _queries(directions: Mapping[str, Direction]) -> list[RewardedQueries]:
     return [
-        RewardedQueries(item, unit(one.total), one.rewards)
-        for item, one in sorted(directions.items())
-        if np.linalg.norm(one.total) > 1e-6
+        RewardedQueries(item, unit(direction.total), direction.rewards)
+        for item, direction in sorted(directions.items())
+        if np.linalg.norm(direction.total) > 1e-6
     ]
 
 

@@ -183,15 +183,15 @@ def directions(rated: Sequence[Example], until: datetime | None = None) -> dict[
     return {item_id: Direction(total, rewards[item_id]) for item_id, total in totals.items()}
 
 
-def cosine(query: Vector | None, total: Vector | None) -> float | None:
-    """The cosine of a unit vector and a sum; None where one is missing or the sum is zero."""
+def cosine(query: Vector | None, total: Vector | None) -> float:
+    """The cosine of a unit vector and a sum; 0 where one is missing or the sum is zero."""
     if query is None or total is None:
-        return None
+        return 0.0
     length = float(np.linalg.norm(total))
-    return float(query @ total) / length if length > 1e-6 else None
+    return float(query @ total) / length if length > 1e-6 else 0.0
 
 
-def without_own(rated: Sequence[Example], known: Mapping[str, Direction]) -> list[float | None]:
+def without_own(rated: Sequence[Example], known: Mapping[str, Direction]) -> list[float]:
     """Gives, for each example, the cosine of its question and the others that its item was rewarded for."""
     own: dict[tuple[str | None, str], Vector] = {}
     for example in rated:
@@ -199,13 +199,12 @@ def without_own(rated: Sequence[Example], known: Mapping[str, Direction]) -> lis
         if example.vector is not None and earned > 0:
             key = (example.question, example.event.item_id)
             own[key] = own.get(key, np.zeros_like(example.vector)) + np.float32(earned) * example.vector
-    found: list[float | None] = []
-    for one in rated:
-        direction, its_own = known.get(one.event.item_id), own.get((one.question, one.event.item_id))
-        if direction is None:
-            found.append(None)
-            continue
-        found.append(cosine(one.vector, direction.total if its_own is None else direction.total - its_own))
+    found: list[float] = []
+    for example in rated:
+        item_id = example.event.item_id
+        direction, its_own = known.get(item_id), own.get((example.question, item_id))
+        total = direction.total if direction else None
+        found.append(cosine(example.vector, total if total is None or its_own is None else total - its_own))
     return found
 
 

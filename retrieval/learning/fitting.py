@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -35,16 +35,16 @@ class Fitted:
     by_item: LearnedReward
     stack: LogitStack
     shared: LogitStack
-    """The stack of the signals that all items have alone."""
+    """The stack without what single items earned."""
     arms: Mapping[str, ItemArms]
-    """The arms of the examples alone, by item; and every item of a known cluster or length."""
+    """The arms of the examples alone, by item; and every item of a known cluster."""
     directions: Mapping[str, Direction]
 
 
 def fit(examples: Examples) -> Fitted:
     """Learn from the examples."""
     events = [example.event for example in examples.rated]
-    arms = [replace(item, octets=examples.octets.get(item.item_id)) for item in arms_of(events, examples.clusters)]
+    arms = arms_of(events, examples.clusters)
     known = directions(examples.rated)
     by_item = learn(events, arms, kind=shrinkage.KIND)
     shown = [example for example in examples.rated if example.event.relevance is not None]
@@ -56,10 +56,7 @@ def fit(examples: Examples) -> Fitted:
         stack=fit_stack(signals, *said) if shown else LogitStack(),
         shared=fit_stack(shared, *said) if shown else LogitStack(),
         arms={
-            **{
-                item: ItemArms(item_id=item, cluster=examples.clusters.get(item), octets=examples.octets.get(item))
-                for item in {**examples.clusters, **examples.octets}
-            },
+            **{item_id: ItemArms(item_id=item_id, cluster=cluster) for item_id, cluster in examples.clusters.items()},
             **{item.item_id: item for item in arms},
         },
         directions=known,
@@ -75,7 +72,7 @@ def _signals(
         RELEVANCE: np.array([example.event.relevance or 0.0 for example in shown]),
         LEARNED: _logits_without_own(examples, shown, by_item),
         AFFINITY: affinity_signal(without_own(shown, known)),
-        LENGTH: length_signal([examples.octets.get(example.event.item_id) for example in shown]),
+        LENGTH: length_signal([examples.octets.get(example.event.item_id, 0) for example in shown]),
     }
     return signals | {leg: np.array([example.event.signals.get(leg, 0.0) for example in shown]) for leg in legs}
 
@@ -89,14 +86,14 @@ def _logits_without_own(examples: Examples, shown: Sequence[Example], by_item: L
     for buckets, places in groups.items():
         items = []
         for place in places:
-            one = shown[place]
-            item_id = one.event.item_id
+            example = shown[place]
+            item_id = example.event.item_id
             left = {
-                bucket: _minus(all_sums["", item_id, bucket], own_sums[one.question, item_id, bucket])
+                bucket: _minus(all_sums["", item_id, bucket], own_sums[example.question, item_id, bucket])
                 for bucket in (ANYWHERE, *buckets)
             }
             items.append(ItemArms(item_id=item_id, arms=left, cluster=examples.clusters.get(item_id)))
-        logits[places] = [one.logit_mean for one in by_item.predict((ANYWHERE, *buckets), items)]
+        logits[places] = [reward.logit_mean for reward in by_item.predict((ANYWHERE, *buckets), items)]
     return logits
 
 

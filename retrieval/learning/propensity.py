@@ -96,13 +96,13 @@ def beta_draws(successes: Floats, failures: Floats, rows: int, rng: np.random.Ge
     return rng.beta(successes + 1, failures + 1, (rows, *successes.shape))
 
 
-def _learned(one: Ranked) -> tuple[float, float]:
-    mean, size = one.reward_mean, one.effective_sample_size
+def _learned(candidate: Ranked) -> tuple[float, float]:
+    mean, size = candidate.reward_mean, candidate.effective_sample_size
     if mean is None:
-        return _counted(one)
+        return _counted(candidate)
     return max(mean * size, LEAST), max((1 - mean) * size, LEAST)
 
 
-def _counted(one: Ranked) -> tuple[float, float]:
+def _counted(candidate: Ranked) -> tuple[float, float]:
     # Counters that have drifted are for their alarm to tell; a search must not fail of them.
-    return one.arm.raw_successes + 1.0, max(one.arm.uses - one.arm.raw_successes, 0) + 1.0
+    return candidate.arm.raw_successes + 1.0, max(candidate.arm.uses - candidate.arm.raw_successes, 0) + 1.0

@@ -57,7 +57,7 @@ class Bin(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Honesty(Told):
-    """How well probabilities tell what is relevant."""
+    """The quality of probabilities of relevance."""
 
     hits: int
     relevant: float
@@ -84,32 +84,34 @@ def fit_calibration(hits: JudgedHits, *, space: str, fitted_on: str, start: Cali
 
 
 def fewest(start: Calibration | Sequence[float] | None) -> int:
-    """How many hits of both kinds a fit needs that begins at that calibration, or at those coefficients of one."""
+    """The number of hits of each kind that a fit needs, by what it starts from: nothing, or another calibration."""
     return FEWEST_FROM_START if start else FEWEST
 
 
 def can_fit(hits: Sequence[JudgedHit], fewest: int = FEWEST) -> bool:
-    """Whether there are enough hits of both kinds."""
-    relevant = sum(one.is_relevant for one in hits)
+    """True if there are enough hits of both kinds."""
+    relevant = sum(hit.is_relevant for hit in hits)
     return min(relevant, len(hits) - relevant) >= fewest
 
 
 def held_out(name: str, hits: Sequence[JudgedHit], start: Calibration | None = None) -> Honesty | None:
-    """How honest the model is, each fifth of the queries told by a fit on the others; None: too few for that."""
+    """The honesty of the model on each fifth of the queries, fitted on the others; None: too few hits for that."""
     told, judged = list[float](), list[bool]()
     for fold in range(FOLDS):
-        others = [one for one in hits if one.query % FOLDS != fold]
-        own = [one for one in hits if one.query % FOLDS == fold]
+        others = [hit for hit in hits if hit.query % FOLDS != fold]
+        own = [hit for hit in hits if hit.query % FOLDS == fold]
         if not own or not can_fit(others, fewest(start)):
             return None
         fitted = fit_calibration({name: others}, space="", fitted_on="", start=start)
-        told += [one for one in fitted.relevances([hit.evidence for hit in own]) if one is not None]
+        told += [
+            probability for probability in fitted.relevances([hit.evidence for hit in own]) if probability is not None
+        ]
         judged += [hit.is_relevant for hit in own]
     return honesty(told, judged)
 
 
 def honesty(told: Sequence[float], judged: Sequence[bool]) -> Honesty:
-    """How honest the probabilities are. Raises ``InvalidRequestError`` for none."""
+    """The honesty of the probabilities. Raises ``InvalidRequestError`` for none."""
     probabilities, relevant = np.asarray(told, dtype=np.float64), np.asarray(judged, dtype=np.float64)
     tenths = np.minimum((probabilities * 10).astype(int), 9)
     bins = [tenths == tenth for tenth in range(10)]
@@ -120,9 +122,9 @@ def honesty(told: Sequence[float], judged: Sequence[bool]) -> Honesty:
         error=calibration_error(probabilities, relevant),
         told_apart=_told_apart(probabilities, relevant > 0),
         bins=tuple(
-            Bin(int(one.sum()), float(probabilities[one].mean()), float(relevant[one].mean()))
-            for one in bins
-            if one.any()
+            Bin(int(own.sum()), float(probabilities[own].mean()), float(relevant[own].mean()))
+            for own in bins
+            if own.any()
         ),
     )
 
@@ -139,12 +141,12 @@ def _told_apart(probabilities: Floats, is_relevant: np.ndarray[Any, np.dtype[np.
 def _fitted(name: str, hits: Sequence[JudgedHit], start: tuple[float, ...]) -> tuple[float, ...]:
     """Intercept and coefficients by Newton's method on standardised numbers; an empty ``start`` pulls to none."""
     columns = _NUMBERS[name]
-    known = [one for one in hits if one.evidence.tells(name)]
+    known = [hit for hit in hits if hit.evidence.tells(name)]
     if not can_fit(known, fewest(start)):
         return start
-    numbers = np.array([[one.evidence[column] for column in columns] for one in known], dtype=np.float64)
-    judged = np.array([one.is_relevant for one in known], dtype=np.float64)
-    weights = np.array([one.weight for one in known], dtype=np.float64)
+    numbers = np.array([[hit.evidence[column] for column in columns] for hit in known], dtype=np.float64)
+    judged = np.array([hit.is_relevant for hit in known], dtype=np.float64)
+    weights = np.array([hit.weight for hit in known], dtype=np.float64)
     weights *= len(known) / weights.sum()
     middle, spread = numbers.mean(axis=0), numbers.std(axis=0) + _SMALL
     design = np.column_stack([np.ones(len(known)), (numbers - middle) / spread])
@@ -164,4 +166,4 @@ def _fitted(name: str, hits: Sequence[JudgedHit], start: tuple[float, ...]) -> t
         if np.abs(step).max() < _SMALL:
             break
     slopes = found[1:] / spread
-    return (round(float(found[0] - slopes @ middle), 4), *(round(float(one), 4) for one in slopes))
+    return (round(float(found[0] - slopes @ middle), 4), *(round(float(slope), 4) for slope in slopes))

@@ -355,8 +355,8 @@ def drawn_slate(
     """The slate of candidates none of which comes twice, and the probability of each of them to be in it, by item."""
     pull = policy_for(exploration).pull(candidates, max(limit, 0), rng)
     placed = [
-        Placed(candidates[one].item_id, slot, float(pull.propensities[one]), float(stood))
-        for one, slot, stood in zip(pull.drawn.picked, pull.drawn.slots, pull.rank_propensities, strict=True)
+        Placed(candidates[place].item_id, slot, float(pull.propensities[place]), float(stood))
+        for place, slot, stood in zip(pull.drawn.picked, pull.drawn.slots, pull.rank_propensities, strict=True)
     ]
     return placed, {
         candidate.item_id: float(chance) for candidate, chance in zip(candidates, pull.propensities, strict=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Self
@@ -15,14 +14,14 @@ from retrieval.learning.logit import EDGE, sigmoid
 
 RELEVANCE, LEARNED, AFFINITY, LENGTH = "relevance", "learned", "affinity", "length"
 """An item's own relevance (0 to 1); the logit of its expected reward; the likeness of the query to those that it was
-rewarded for (cosine above 0.3); the logarithm of its length."""
+rewarded for (cosine above 0.5); the logarithm of its length."""
 
-OF_ITEMS = frozenset({LEARNED, AFFINITY})
-"""Signals of what single items earned; the others are properties that all items have, known of one never shown too."""
+OF_ITEMS = frozenset({LEARNED})
+"""Signals of what single items earned, whatever was asked. The others say something about the question, or are
+properties that all items have."""
 
-AFFINITY_FROM = 0.3
+AFFINITY_FROM = 0.5
 """Cosines up to here say nothing: two questions of one collection are that alike by chance."""
-
 
 MOST_WRONG = 0.4
 """The largest share of wrong verdicts that is believed: where half are wrong, nothing is said."""
@@ -67,17 +66,22 @@ class LogitStack(Told):
     wrong: float = 0.0
     """The share of verdicts that say the opposite of what is true, 0 to 0.4."""
 
+    @property
+    def weighs_items(self) -> bool:
+        """True if what single items earned is a part of the score."""
+        return any(self.weights.get(name) for name in OF_ITEMS)
+
     def parts(self, signals: Mapping[str, Floats]) -> dict[str, Floats]:
-        """Gives each signal's part of the score, by name; arrays of shape (items,). Without a weight a part is zero."""
-        return {name: self.weights.get(name, 0.0) * values for name, values in signals.items()}
+        """Gives the part of each weighed signal in the score, by name; arrays of shape (items,)."""
+        return {name: self.weights[name] * values for name, values in signals.items() if name in self.weights}
 
     def score(self, signals: Mapping[str, Floats]) -> Floats:
         """The score to rank by, shape (items,): the sum of the parts."""
-        total: Floats = np.sum(list(self.parts(signals).values()), axis=0)
-        return total
+        parts = self.parts(signals)
+        return np.sum(list(parts.values()), axis=0) if parts else np.zeros(len(next(iter(signals.values()))))
 
     def probability(self, signals: Mapping[str, Floats], ranks: Floats) -> Floats:
-        """How probably items shown at those ranks help, shape (items,)."""
+        """The probabilities that items shown at those ranks help, shape (items,)."""
         logits = self.intercept + self.score(signals) + self.position * np.log(ranks)
         return sigmoid(logits)
 
@@ -143,11 +147,12 @@ def fit_stack(signals: Mapping[str, Floats], rewards: Floats, weights: Floats, r
     )
 
 
-def affinity_signal(cosines: Sequence[float | None]) -> Floats:
-    """The excess of each cosine over chance, shape (items,); None: the item was never rewarded."""
-    return np.array([max(0.0, cosine - AFFINITY_FROM) if cosine is not None else 0.0 for cosine in cosines])
+def affinity_signal(cosines: Sequence[float]) -> Floats:
+    """The excess of each cosine over chance, shape (items,); it is 0 of an item that was never rewarded."""
+    return np.maximum(np.array(cosines, dtype=np.float64) - AFFINITY_FROM, 0.0)
 
 
-def length_signal(octets: Sequence[int | None]) -> Floats:
+def length_signal(octets: Sequence[int]) -> Floats:
     """ln(octets / 1000) of each item's text, shape (items,); 0 where its length is not known, or it has no text."""
-    return np.array([math.log(one / 1000) if one else 0.0 for one in octets])
+    known = np.array(octets, dtype=np.float64)
+    return np.log(np.where(known > 0, known, 1000.0) / 1000.0)

@@ -31,7 +31,7 @@ from retrieval.learning.stack import (
 )
 
 FOLDS = 5
-LEAST_QUESTIONS = 30
+LEAST_QUESTIONS = 50
 """Questions with a verdict; fewer say too little."""
 
 ONE_SIDED_975, ONE_SIDED_995 = 1.96, 2.58
@@ -105,7 +105,7 @@ def trial(
         known, unseen = examples.of(questions, wanted=False), examples.of(questions, wanted=True)
         fitted, by_relevance = fit(known), partial(_by_relevance, relevance_alone(known))
         by_sum = _sum_way(fitted.reward, fitted.arms, share)
-        signals_of = partial(_signals, fitted.by_item, fitted.arms, fitted.directions)
+        signals_of = partial(_signals, fitted.by_item, fitted.arms, fitted.directions, known.octets)
         before_sum, before_stack = (
             _before(incumbent, combination, known, fitted.arms, share) or by_relevance
             for combination in (Combination.SUM, Combination.LOGIT_STACK)
@@ -151,7 +151,7 @@ def _before(
     if combination is Combination.SUM:
         return _sum_way(incumbent.model.reward, arms, share)
     model, rewarded = incumbent.model, directions(known.rated, incumbent.statistics_at)
-    return lambda slate: _stacked(model.stack, _signals(model.by_item, arms, rewarded, slate))
+    return lambda slate: _stacked(model.stack, _signals(model.by_item, arms, rewarded, known.octets, slate))
 
 
 def _by_relevance(alone: LogitStack, slate: Slate) -> _Ranked:
@@ -180,16 +180,19 @@ def _stacked(stack: LogitStack, signals: Mapping[str, Floats]) -> _Ranked:
 
 
 def _signals(
-    by_item: LearnedReward, arms: Mapping[str, ItemArms], known: Mapping[str, Direction], slate: Slate
+    by_item: LearnedReward,
+    arms: Mapping[str, ItemArms],
+    known: Mapping[str, Direction],
+    octets: Mapping[str, int],
+    slate: Slate,
 ) -> dict[str, Floats]:
-    items = _items(slate, arms)
-    predicted = by_item.predict(slate.buckets, items)
+    predicted = by_item.predict(slate.buckets, _items(slate, arms))
     totals = [known[item].total if item in known else None for item in slate.item_ids]
     return {
         RELEVANCE: np.array(slate.relevance),
         LEARNED: np.array([prediction.logit_mean for prediction in predicted]),
         AFFINITY: affinity_signal([cosine(slate.vector, total) for total in totals]),
-        LENGTH: length_signal([item.octets for item in items]),
+        LENGTH: length_signal([octets.get(item_id, 0) for item_id in slate.item_ids]),
     } | {leg: np.array(scores) for leg, scores in slate.legs.items()}
 
 

@@ -54,8 +54,6 @@ class ItemArms:
     """The embedding cluster of the item; None: not known."""
     created_at: datetime | None = None
     """The time when the item was stored first."""
-    octets: int | None = None
-    """The length of the item's title and body in UTF-8; None: not known."""
 
     @property
     def anywhere(self) -> Arm:

@@ -55,15 +55,15 @@ class RecordedPool:
     reranker: str = ""
     """The reranker's name; empty: no reranker answered."""
     learned: Optional = ()
-    """The learned rewards; empty: nothing learned counted."""
+    """The learned rewards; empty: none counted."""
     effective_sample_size: Optional = ()
     """Events that what was learned is worth."""
     logit_mean: Optional = ()
     """The learned rewards on the logit scale."""
-    cosine: Optional = ()
-    """The cosine of the query and those that each item was rewarded for."""
+    affinity: Optional = ()
+    """The likeness of the query to those that each item was rewarded for; empty: no logit stack counted."""
     length: Optional = ()
-    """The logarithm of each item's length, as the logit stack weighs it; empty: it was not recorded."""
+    """The logarithm of each item's length; empty: no logit stack counted."""
     model_version: int = 0
     """0: nothing learned counted."""
     combination: Combination | None = None
@@ -84,7 +84,7 @@ class RecordedPool:
 
 def columns_of(signals: Mapping[str, Any]) -> dict[str, Any]:
     """The columns of a pool, by the names of their fields, from the ``pool_signals`` of a record."""
-    learned = ("learned", "effective_sample_size", "logit_mean", "cosine", "length")
+    learned = ("learned", "effective_sample_size", "logit_mean", "affinity", "length")
     names = (RERANK, *learned, "eligible", "uses", "raw_successes")
     return {
         "scores": signals.get("legs", {}),

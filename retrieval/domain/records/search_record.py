@@ -121,9 +121,9 @@ class SearchRecord:
     """Each candidate's likeness to the best, by ``retrieval.domain.search.refining.in_steps``; None: not refined."""
     measures: Sequence[str] = ()
     """Other facts about the candidates: where a reranker answered ``rerank`` (its score; None: it was not sent the
-    candidate) and ``score``; where arms were read ``eligible`` (1 or 0), ``uses``, ``raw_successes``; where something
-    was learned ``learned``, ``effective_sample_size``, ``logit_mean``, ``cosine`` (of the query and those that the item
-    was rewarded for), ``length`` (ln(octets / 1000)) and ``score``; where a policy drew ``propensity``. Of an answer
+    candidate) and ``score``; where arms were read ``eligible`` (1 or 0), ``uses``, ``raw_successes``; where a model
+    counted ``score``, of a logit stack ``affinity`` and ``length``, and where the model asked what items earned
+    ``learned``, ``effective_sample_size``, ``logit_mean``; where a policy drew ``propensity``. Of an answer
     that an application put together ``relevance`` and ``score``."""
     pool_values: Matrix = ()
     """The values of the pool's candidates, by measure."""

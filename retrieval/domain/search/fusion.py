@@ -44,8 +44,17 @@ _Values = Callable[[Sequence[Candidate], float], list[float]]
 _Valued = tuple[str, Sequence[Candidate], list[float]]
 
 
-def fuse(rankings: Rankings, weights: Mapping[str, float], fusion: Fusion, *, limit: int | None = None) -> list[Fused]:
-    """Merge the rankings, best first; equal scores are ordered by item id. ``limit``: how many are wanted (None: all).
+def fuse(
+    rankings: Rankings,
+    weights: Mapping[str, float],
+    fusion: Fusion,
+    *,
+    limit: int | None = None,
+    explained: int | None = None,
+) -> list[Fused]:
+    """Merge the rankings, best first; equal scores are ordered by item id.
+
+    ``limit``: how many are wanted, and ``explained``: how many of them need the parts of their scores (None: all).
 
     RRF: score(d) = Σ over legs of weight / (k + rank of d in the leg) (Cormack, Clarke, Büttcher, SIGIR 2009).
     Weighted sum: score(d) = Σ over legs of weight / Σ weights × max(s, 0) / best, with s the leg's own score and best
@@ -57,13 +66,13 @@ def fuse(rankings: Rankings, weights: Mapping[str, float], fusion: Fusion, *, li
     """
     valued = _valued(rankings, weights, fusion)
     best = _summed(valued)[:limit]
-    # Only what is wanted is explained: that costs more than finding out which it is.
-    parts: dict[str, list[Contribution]] = {item_id: [] for item_id, _ in best}
+    # Only what has to be is explained: that costs more than finding out which it is.
+    parts: dict[str, list[Contribution]] = {item_id: [] for item_id, _ in best[:explained]}
     for leg, candidates, values in valued:
         weight, is_wanted = weights.get(leg, 0.0), map(parts.__contains__, map(_ITEM_ID, candidates))
         for (_, item_id, rank, score), value in compress(zip(candidates, values, strict=True), is_wanted):
             parts[item_id].append(Contribution(leg, rank, score, weight, value))
-    return [Fused(item_id, score, tuple(parts[item_id])) for item_id, score in best]
+    return [Fused(item_id, score, tuple(parts.get(item_id, ()))) for item_id, score in best]
 
 
 def fused_scores(rankings: Rankings, weights: Mapping[str, float], fusion: Fusion) -> list[tuple[str, float]]:
@@ -217,15 +226,13 @@ def on_unit_scale(scores: Sequence[float], bests: Mapping[str, float], profile: 
     See ``retrieval.engine.ranking.relevances``.
     """
     if profile.signals:
-        most = sum(profile.weights.values())
-        return [share_of(score, most) for score in scores]
+        return shares_of(scores, sum(profile.weights.values()))
     if len(bests) == 1:
         (alone,) = bests.values()
-        return [share_of(score, alone) for score in scores]
+        return shares_of(scores, alone)
     if profile.fusion.kind is FusionKind.RRF:
-        best = sum(profile.weights_of(bests).values()) / (profile.fusion.k + 1)
-        return [share_of(score, best) for score in scores]
-    return [share_of(score, 1.0) for score in scores]
+        return shares_of(scores, sum(profile.weights_of(bests).values()) / (profile.fusion.k + 1))
+    return shares_of(scores, 1.0)
 
 
 def leg_features_again(
@@ -237,13 +244,11 @@ def leg_features_again(
     """
     if len(legs) == 1:
         return {}
-    return {
-        leg: [share_of(score, bests[leg]) for score in scores]
-        for leg, scores in legs.items()
-        if leg_of(leg) == leg != REFINING
-    }
+    return {leg: shares_of(scores, bests[leg]) for leg, scores in legs.items() if leg_of(leg) == leg != REFINING}
 
 
-def share_of(score: float | None, best: float) -> float:
-    """The score's share of the best; what is not known, or not above 0, has none."""
-    return min(1.0, score / best) if score is not None and score > 0 and best > 0 else 0.0
+def shares_of(scores: Iterable[float | None], best: float) -> list[float]:
+    """Each score's share of the best, 1 at most; what is not known, or not above 0, has none."""
+    if best <= 0:
+        return [0.0 for _ in scores]
+    return [(1.0 if score > best else score / best) if score is not None and score > 0 else 0.0 for score in scores]

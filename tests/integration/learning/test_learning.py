@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
-from retrieval import Collection, Context, Feedback, Platform, Settings, connect
+from retrieval import Collection, Context, Feedback, Platform, SearchResult, Settings, connect
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Connection, Database
 from retrieval.adapters.store.learning.feedback import record_feedback
+from retrieval.adapters.store.learning.models import add_model
 from retrieval.adapters.store.records.recordings import find_recorded
 from retrieval.adapters.store.round_trip import Row, run_together
 from retrieval.domain.errors import InvalidRequestError
@@ -20,6 +23,8 @@ from retrieval.domain.search.profile_parts import Combination, Exploration, Lear
 from retrieval.engine.target import NamedProfile
 from retrieval.jobs.registry import job_named
 from retrieval.jobs.run import run_job
+from retrieval.learning.learned_model import LearnedModel, LearnedReward
+from retrieval.learning.stack import LogitStack
 from retrieval.services.compare import compare_profiles
 from retrieval.services.workplace import JobTarget
 from tests.support.cluster import not_on_a_cluster
@@ -27,7 +32,7 @@ from tests.support.cluster import not_on_a_cluster
 GOOD = {f"i{number:02}" for number in range(0, 24, 2)}
 """What helps, whatever is asked; nothing in the texts tells."""
 
-QUESTIONS = [f"common word{number}" for number in range(40)]
+QUESTIONS = [f"common word{number}" for number in range(60) if number != 39]
 
 
 async def _filled(platform: Platform, items: int = 24) -> Collection:
@@ -71,7 +76,7 @@ async def test_what_helped_comes_first_after_learning(platform: Platform, combin
     collection = await _filled(platform)
     await collection.set_profile(replace(collection.profile, learned=Learned(combination=combination)))
     before = await collection.search("common word39", limit=6)
-    await _use(platform, collection, QUESTIONS[:36])
+    await _use(platform, collection, QUESTIONS)
     details = await _learn(platform, collection)
     after = await collection.search("common word39", limit=6, context=Context(domain="shop"))
 
@@ -89,11 +94,72 @@ async def test_what_helped_comes_first_after_learning(platform: Platform, combin
     assert {shown.pulls > 0 for shown in record.impressions} == {True}
 
 
+async def _searched_by_stack(
+    platform: Platform, collection: Collection, monkeypatch: pytest.MonkeyPatch, **weights: float
+) -> tuple[SearchResult, list[str]]:
+    """A search with a published stack of these weights, and the texts of the statements that it sent."""
+    model = LearnedModel(
+        version=0,
+        reward=LearnedReward(),
+        by_item=LearnedReward(),
+        stack=LogitStack(weights=weights),
+        passed=frozenset(Combination),
+    )
+    learned = Learned(combination=Combination.LOGIT_STACK)
+    await collection.set_profile(replace(collection.profile, learned=learned))
+    collection_id = (await collection.refresh()).collection_id
+    async with platform.database.transaction(platform.tenant_id) as connection:
+        await add_model(
+            connection,
+            collection_id,
+            kind="shrinkage",
+            definition=model.as_dict(),
+            metrics={},
+            events=0,
+            statistics_at=platform.now,
+            is_published=True,
+            reason="",
+            queries=[],
+        )
+    await collection.refresh()
+    await collection.search("common")  # which reads the model
+    sent: list[str] = []
+    read_each = Database.read_each
+
+    async def spied(self: Database, tenant: int, each: Sequence[Compiled], *rest: Any, **named: Any) -> Any:
+        sent.extend(statement.text for statement in each)
+        return await read_each(self, tenant, each, *rest, **named)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Database, "read_each", spied)
+        # Every second a search looks at the collection again, which is not what is counted.
+        patched.setattr("retrieval.engine.collection_handle.FRESH_SECONDS", math.inf)
+        found = await collection.search("common", limit=3)
+    return found, sent
+
+
+async def test_a_search_reads_of_items_what_its_stack_weighs(
+    platform: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their lengths and likeness in one statement; their statistics only where the stack weighs what they earned."""
+    collection = await platform.collection("docs")
+    await collection.add([{"_id": f"i{number}", "text": "common" + " text" * number} for number in range(1, 8)])
+    found, sent = await _searched_by_stack(platform, collection, monkeypatch, relevance=0.1, length=1.0)
+    assert [hit.item_id for hit in found] == ["i7", "i6", "i5"]
+    assert {part.leg for part in found[0].explanation.contributions} == {"relevance", "length"}
+    assert found[0].score == pytest.approx(found[0].explanation.score)
+    assert [("rewarded_queries" in text, "FROM arms" in text) for text in sent].count((True, False)) == 1
+    assert not any("FROM arms" in text for text in sent)
+    _, also = await _searched_by_stack(platform, collection, monkeypatch, relevance=1.0, learned=0.1)
+    assert sum("FROM arms" in text for text in also) == 1
+    assert len(also) == len(sent) + 1
+
+
 async def test_a_model_that_is_not_better_is_kept_and_not_used(platform: Platform) -> None:
     """Verdicts by chance teach nothing: the version is stored with its reason, and searches are as they were."""
     collection = await _filled(platform)
     before = await collection.search("common word39")
-    results = await collection.search_each(QUESTIONS[:36], limit=4)
+    results = await collection.search_each(QUESTIONS, limit=4)
     events = [
         Feedback(retrieval_id=result.retrieval_id, item_id=hit.item_id, helpful=(number * 7 + place * 3) % 4 < 2)
         for number, result in enumerate(results)
@@ -116,7 +182,7 @@ async def test_a_model_can_be_taken_out_of_use(platform: Platform) -> None:
     """Version 0 is relevance alone; a version that was never good enough cannot be chosen."""
     collection = await _filled(platform)
     before = await collection.search("common word39", limit=6)
-    await _use(platform, collection, QUESTIONS[:36])
+    await _use(platform, collection, QUESTIONS)
     assert (await _learn(platform, collection))["published"]
     await collection.use_model(0)
     after = await collection.search("common word39", limit=6)

@@ -28,7 +28,7 @@ from retrieval.domain.records.retrieval_id import time_of
 from retrieval.domain.records.search_record import Impression
 from retrieval.domain.search.filters import Contains, Or
 from retrieval.domain.search.profile import Fusion, FusionKind
-from retrieval.domain.search.profile_parts import Exploration, PolicyName, Recording
+from retrieval.domain.search.profile_parts import Combination, Exploration, Learned, PolicyName, Recording
 from retrieval.domain.search.refining import Refining
 from retrieval.engine import recorder as sampling
 from retrieval.engine.record import Answered, record
@@ -81,7 +81,7 @@ async def _learned(platform: Platform) -> list[SearchResult]:
     collection = await platform.collection("learning")
     await collection.add([{"_id": f"i{n:02}", "text": f"common text word{n % 9} word{n % 7}"} for n in range(100)])
     searches = await collection.search_each(
-        [f"common word{n % 9} q{n}" for n in range(36)], context=Context(domain="shop")
+        [f"common word{n % 9} q{n}" for n in range(60)], context=Context(domain="shop")
     )
     events = [
         Feedback(retrieval_id=one.retrieval_id, item_id=hit.item_id, helpful=int(hit.item_id[1:]) % 2 == 0)
@@ -95,7 +95,9 @@ async def _learned(platform: Platform) -> list[SearchResult]:
     await collection.refresh()
     explored = Exploration(policy=PolicyName.THOMPSON_SLOTS, slots=2, swaps=1.0)
     exploring = replace(collection.profile, exploration=explored)
+    stacked = replace(collection.profile, learned=Learned(combination=Combination.LOGIT_STACK))
     later = [await collection.search(f"common word{n}", profile=exploring) for n in range(2)]
+    later.append(await collection.search("common word3", profile=stacked))
     return [searches[0], await collection.search("common word3"), *later]
 
 
@@ -111,7 +113,7 @@ async def test_every_column_is_filled_and_tells_searches_apart(platform: Platfor
     assert {name for name in names if len(_values(shown, name)) == 1} == set()
     assert set().union(*(one.pool_signals for one in found)) == {
         *("legs", "ranks", "bests", "relevance", "scaled", "score", "eligible", "uses", "raw_successes"),
-        *("learned", "effective_sample_size", "logit_mean", "cosine", "length", "propensity"),
+        *("learned", "effective_sample_size", "logit_mean", "affinity", "length", "propensity"),
     }
 
 

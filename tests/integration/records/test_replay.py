@@ -114,7 +114,7 @@ async def _learned(platform: Platform, combination: Combination) -> Collection:
     await collection.set_profile(replace(SUM, learned=learned, exploration=exploration))
     shop = Context(domain="shop")
     searches = await collection.search_each(
-        [f"common word{number % 9} q{number}" for number in range(36)], context=shop
+        [f"common word{number % 9} q{number}" for number in range(60)], context=shop
     )
     await platform.recorded()
     events = [

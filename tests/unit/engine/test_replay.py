@@ -108,7 +108,8 @@ def test_a_stack_needs_its_model() -> None:
     relevant = dict(zip(*(_recorded(SUM).pool_items, _recorded(SUM).pool_signals["scaled"]), strict=True))
     scores = {one: 3 * relevant[one] + 0.5 * logits[one] + 2 * (0.5 if one == "b" else 0) for one in logits}
     signals: dict[str, dict[str, float | None]] = {
-        "learned": dict.fromkeys(logits, 0.5), "logit_mean": {**logits}, "cosine": {**dict.fromkeys(logits), "b": 0.8}
+        "learned": dict.fromkeys(logits, 0.5), "logit_mean": {**logits},
+        "affinity": {**dict.fromkeys(logits, 0.0), "b": 0.5}, "length": dict.fromkeys(logits, 0.0),
     }  # fmt: skip
     made = _recorded(profile, decided=Decided(model_version=4, scores=scores, signals=signals))
     ordered = sorted(scores, key=lambda one: -scores[one])[:3]

@@ -13,7 +13,7 @@ from retrieval.domain.search.profile_parts import Combination, Learned
 from retrieval.engine.ranking import leg_features, relevances
 from retrieval.engine.scoring import Pool, combined, predictions
 from retrieval.learning.learned_model import LearnedModel, learn
-from retrieval.learning.stack import LogitStack
+from retrieval.learning.stack import AFFINITY, LogitStack, affinity_signal
 
 RANKINGS = {
     "dense": [Candidate("dense", "a", 1, 0.9), Candidate("dense", "b", 2, 0.6), Candidate("dense", "c", 3, 0.3)],
@@ -66,8 +66,8 @@ def _pool() -> Pool:
         ranked=ranked,
         relevance=relevances(ranked, FOUND, profile),
         legs=leg_features(ranked, FOUND),
-        arms=[ItemArms(item_id=one.item_id, arms={"": Arm(9.0, 1.0)} if one.item_id == "d" else {}) for one in ranked],
-        cosines=[0.9 if one.item_id == "c" else None for one in ranked],
+        arms=[ItemArms(item_id=hit.item_id, arms={"": Arm(9.0, 1.0)} if hit.item_id == "d" else {}) for hit in ranked],
+        beside={AFFINITY: affinity_signal([0.9 if hit.item_id == "c" else 0.0 for hit in ranked])},
         buckets=("",),
     )
 
@@ -108,9 +108,9 @@ def test_the_stack_counts_how_near_a_query_is_to_those_that_were_rewarded() -> N
     predicted = predictions(pool, model, Combination.LOGIT_STACK)
     scored = combined(pool, model, Learned(combination=Combination.LOGIT_STACK), predicted)
     affinity = {
-        one.item_id: part.value
-        for place, one in enumerate(pool.ranked)
+        hit.item_id: part.value
+        for place, hit in enumerate(pool.ranked)
         for part in scored.parts(place)
         if part.leg == "affinity"
     }
-    assert affinity == pytest.approx({"a": 0.0, "b": 0.0, "c": 5.0 * 0.6, "d": 0.0})
+    assert affinity == pytest.approx({"a": 0.0, "b": 0.0, "c": 5.0 * 0.4, "d": 0.0})

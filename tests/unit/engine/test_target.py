@@ -133,18 +133,35 @@ def test_who_is_eligible_by_other_numbers_is_told_where_the_record_tells_it(
 
 
 def test_a_stack_is_summed_by_the_model_of_the_search() -> None:
-    """Where that passed its trial; recorded rewards of a sum serve it only if they are the same for both."""
+    """Where that passed its trial; a sum is served by the rewards of a stack only if they are the same for both."""
     stack = Profile(legs={"dense": 1.0}, learned=Learned(combination=Combination.LOGIT_STACK))
     weights = LogitStack(weights={"relevance": 0.1, "learned": 1.0})
     model = LearnedModel(
         version=1, reward=LearnedReward(), by_item=LearnedReward(), stack=weights, passed=frozenset(Combination)
     )
-    pool = pool_of(LEGS, **LOGITS, cosine=[None] * 4, combination=Combination.SUM, model_version=1)
+    beside: dict[str, Any] = {"affinity": [0.0] * 4, "length": [0.0] * 4}
+    pool = pool_of(LEGS, **LOGITS, **beside, combination=Combination.LOGIT_STACK, model_version=1)
     assert target_slate(pool, asked(stack), model) == {"d": 1.0, "a": 1.0}
     assert target_slate(pool, asked(stack)) is Unanswerable.LEARNED
-    other = replace(model, reward=LearnedReward(events=5))
-    assert target_slate(pool, asked(stack), other) is Unanswerable.LEARNED
+    summed, other = Profile(legs={"dense": 1.0}), replace(model, reward=LearnedReward(events=5))
+    assert target_slate(pool, asked(summed), model) == {"d": 1.0, "a": 1.0}
+    assert target_slate(pool, asked(summed), other) is Unanswerable.LEARNED
     assert target_slate(pool, asked(stack), replace(model, passed=frozenset())) == {"a": 1.0, "b": 1.0}
+
+
+def test_a_stack_needs_only_what_it_weighs() -> None:
+    """One that does not weigh what items earned is summed without that, and cannot tell what a sum would show."""
+    profile = Profile(legs={"dense": 1.0}, learned=Learned(combination=Combination.LOGIT_STACK))
+    weights = LogitStack(weights={"relevance": 1.0, "length": 1.0})
+    model = LearnedModel(
+        version=1, reward=LearnedReward(), by_item=LearnedReward(), stack=weights, passed=frozenset(Combination)
+    )
+    beside: dict[str, Any] = {"affinity": [0.0] * 4, "length": [0.0, 0.0, 2.0, 1.0]}
+    pool = pool_of(LEGS, **beside, combination=Combination.LOGIT_STACK, model_version=1)
+    assert target_slate(pool, asked(profile), model) == {"c": 1.0, "d": 1.0}
+    assert target_slate(pool, asked(Profile(legs={"dense": 1.0})), model) is Unanswerable.LEARNED
+    items = replace(model, stack=replace(weights, weights={**weights.weights, "learned": 1.0}))
+    assert target_slate(pool, asked(profile), items) is Unanswerable.LEARNED
 
 
 def ranked(pool: RecordedPool, profile: Profile) -> dict[str, float]:

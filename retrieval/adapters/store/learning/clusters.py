@@ -81,7 +81,7 @@ async def settle_centroids(connection: Connection, collection_id: int, space_id:
 async def cluster_state(
     database: Database, tenant_id: int, collection_id: int, space: StoredSpace
 ) -> tuple[int, bool, bool]:
-    """How many items the centroids are of, whether there is feedback, and whether items wait for their cluster.
+    """The number of items that the centroids are of; True for feedback; and True for items without a cluster.
 
     0 items: there are no centroids, or not every item has its cluster by them yet.
     """

@@ -60,7 +60,7 @@ _CAP = """
 
 
 class Stored(NamedTuple):
-    """What became of events."""
+    """The outcome of storing events."""
 
     recorded: int
     """Stored now, whether they count or not."""
@@ -71,7 +71,7 @@ class Stored(NamedTuple):
     discounted: Sequence[str]
     """Of each recorded event that does not count, why."""
     refused: Mapping[int, str]
-    """Why events were not stored, by their number from 0."""
+    """The reasons why events were not stored, by their number from 0."""
 
 
 async def record_feedback(
@@ -199,10 +199,10 @@ async def standings_matching(
     mine = mine.where(anywhere(owner), arms.c.item_id == keys.c.item_id).limit(1)
     known = mine.lateral("known")
     is_it = sa.and_(items.c.collection_id == sa.literal_column(str(int(owner))), items.c.item_id == keys.c.item_id)
-    one = sa.select(items.c.created_at).where(is_it).limit(1).lateral("stored")
+    stored = sa.select(items.c.created_at).where(is_it).limit(1).lateral("stored")
     statement = (
-        sa.select(keys.c.item_id, one.c.created_at, *(known.c[name] for name in _COLUMNS))
-        .select_from(keys.join(one, sa.true()).outerjoin(known, sa.true()))
+        sa.select(keys.c.item_id, stored.c.created_at, *(known.c[name] for name in _COLUMNS))
+        .select_from(keys.join(stored, sa.true()).outerjoin(known, sa.true()))
         .order_by(keys.c.item_id)
     )
     return [_standing(row) for row in await database.read(tenant_id, compiled(statement))]
@@ -218,7 +218,7 @@ def _standing(row: Row) -> Standing:
 async def count_verdicts(
     database: Database, tenant_id: int, collection_id: int, *, bucket: str, at_most: int | None = None
 ) -> int:
-    """How many verdicts count in a context bucket; ``at_most`` so many are counted, in as many arms."""
+    """The number of verdicts that count in a context bucket; counting stops at ``at_most``, in as many arms."""
     statement = _COUNT_ALL if bucket == ANYWHERE else _COUNT_IN.bind(bucket=bucket)
     rows = await database.read(tenant_id, statement.bind(collection_id=collection_id, most=at_most))
     return int(rows[0][0]) if at_most is None else min(int(rows[0][0]), at_most)

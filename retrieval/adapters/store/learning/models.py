@@ -9,7 +9,7 @@ from typing import Any
 
 from psycopg.types.json import Jsonb
 
-from retrieval.adapters.store.arrays import half_vector, half_vectors
+from retrieval.adapters.store.arrays import half_vector, half_vectors, texts
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Connection, Database
 from retrieval.domain.errors import InvalidRequestError
@@ -80,13 +80,26 @@ _FORGET = """
         ) AS p
     )
 """
-_AFFINITIES = Compiled("""
-    SELECT w.item_id, (
-        SELECT -(q.vector <#> %(vector)s) FROM rewarded_queries AS q
-        WHERE q.collection_id = %(collection_id)s AND q.item_id = w.item_id AND q.version = %(version)s
-        LIMIT 1
-    ) FROM unnest(%(item_ids)s::text[]) AS w (item_id)
-""")
+# One row for all items, because a row for each would cost more to send and to read than to find. Each item is looked up
+# by itself, also before the tables are analyzed.
+_BESIDE = Compiled(
+    """
+    SELECT array_agg(w.octets ORDER BY w.place), array_agg(w.cosine ORDER BY w.place)
+    FROM (
+        SELECT o.place,
+               coalesce((
+                   SELECT octet_length(i.title) + octet_length(i.body) FROM items AS i
+                   WHERE i.collection_id = %(collection_id)s AND i.item_id = o.item_id
+               ), 0),
+               coalesce((
+                   SELECT -(q.vector <#> %(vector)s) FROM rewarded_queries AS q
+                   WHERE q.collection_id = %(collection_id)s AND q.item_id = o.item_id AND q.version = %(version)s
+               ), 0)
+        FROM unnest(%(item_ids)s::text[]) WITH ORDINALITY AS o (item_id, place)
+    ) AS w (place, octets, cosine)
+""",
+    keep=0,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +115,7 @@ class StoredModel:
     """The moment as of which they were read."""
     is_published: bool
     reason: str
-    """Why it was published, or was not."""
+    """The reason why it was published, or was not."""
     created_at: datetime
 
     def as_dict(self) -> dict[str, Any]:
@@ -206,19 +219,25 @@ async def use_model(connection: Connection, collection_id: int, version: int | N
 
 
 async def withdraw_model(connection: Connection, collection_id: int, version: int) -> bool:
-    """Search without that version from now on, and whether that was done: not where somebody chose what is used."""
+    """Search without that version from now on; True if that was done, False if somebody chose what is used."""
     values = {"collection_id": collection_id, "version": version}
     return await (await connection.execute(_WITHDRAW, values)).fetchone() is not None
 
 
 async def is_model_chosen(database: Database, tenant_id: int, collection_id: int) -> bool:
-    """Whether somebody chose the version that is used, or that none is."""
+    """True if somebody chose the version that is used, or that none is."""
     rows = await database.read(tenant_id, _IS_CHOSEN.bind(collection_id=collection_id))
     return bool(rows and rows[0][0])
 
 
-def affinities_statement(collection_id: int, *, version: int, item_ids: Sequence[str], vector: Vector) -> Compiled:
-    """How near the query lies to those that each item was rewarded for: rows of item id and cosine, or NULL."""
-    return _AFFINITIES.bind(
-        collection_id=collection_id, version=version, item_ids=list(item_ids), vector=half_vector(vector)
+def stack_statement(collection_id: int, *, version: int, item_ids: Sequence[str], vector: Vector | None) -> Compiled:
+    """The statement of what a stack asks of items: one row of octets, and of cosines of the query and those rewarded.
+
+    Both are arrays in the order of the items, with 0 for what is not known; all cosines are 0 without a vector.
+    """
+    return _BESIDE.bind(
+        collection_id=collection_id,
+        version=version,
+        item_ids=texts(item_ids),
+        vector=None if vector is None else half_vector(vector),
     )

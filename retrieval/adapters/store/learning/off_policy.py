@@ -69,7 +69,7 @@ class Compared:
 
 
 async def read_weighing(connection: Connection, traffic: RecordedTraffic, target: TargetPolicy) -> Weighing:
-    """How far the traffic can speak for the target. The transaction acts as the tenant."""
+    """The weighing of the traffic for the target. The transaction acts as the tenant."""
     cursor = await connection.execute(_WEIGHING, {**traffic.parameters(), **_columns(target)})
     row = await cursor.fetchone()
     counts_and_figures = row or (0, 0, 0, 0.0, None, None, None, None, 0)

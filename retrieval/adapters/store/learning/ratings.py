@@ -28,18 +28,18 @@ def rating(table: sa.FromClause) -> sa.ColumnElement[Any]:
 
 
 def anywhere(collection_id: int, table: sa.FromClause = arms) -> sa.ColumnElement[bool]:
-    """Whether a row of ``arms`` is of the collection, and of all contexts together."""
+    """The condition that a row of ``arms`` is of the collection, and of all contexts together."""
     owner = sa.literal_column(str(int(collection_id)), sa.BigInteger)
     return sa.and_(table.c.collection_id == owner, table.c.context == sa.literal_column(f"'{ANYWHERE}'"))
 
 
 def is_of_verdicts(field: Field) -> bool:
-    """Whether the field is told by the verdicts on an item."""
+    """True if the verdicts on an item tell the field."""
     return not field.is_attribute and field.name in NUMBER_FIELDS
 
 
 def lets_unrated_through(wanted: Filter) -> bool | None:
-    """Whether items without verdicts pass a filter on them; None for any other filter."""
+    """True if items without verdicts pass a filter on verdicts; None for any other filter."""
     match wanted:
         case OneOf(field, values) if is_of_verdicts(field):
             return _OF_NONE[field.name] in values
@@ -70,7 +70,7 @@ def no_verdicts_against(
 def rated_condition(
     wanted: OneOf | Compare, collection_id: int, item_id: sa.ColumnElement[str]
 ) -> sa.ColumnElement[bool]:
-    """Whether the item passes, looked up by its key; one without verdicts too."""
+    """The condition that an item passes, looked up by its key; an item without verdicts too."""
     table = arms.alias()
     mine = sa.select(_value(wanted.field, table)).where(anywhere(collection_id, table), table.c.item_id == item_id)
     none = sa.literal_column(str(_OF_NONE[wanted.field.name]), sa.Double)

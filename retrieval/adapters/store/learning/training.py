@@ -99,7 +99,7 @@ class RatedSearch:
 
 
 async def count_new_verdicts(database: Database, tenant_id: int, collection_id: int, *, most: int) -> int:
-    """How many verdicts came since a model was fitted last; at most so many are counted."""
+    """The number of verdicts since a model was fitted last; counting stops at ``most``."""
     since = (await database.read(tenant_id, _LAST.bind(collection_id=collection_id)))[0][0]
     return int((await database.read(tenant_id, _NEW.bind(collection_id=collection_id, since=since, most=most)))[0][0])
 
@@ -111,7 +111,7 @@ async def space_fitted_in(database: Database, tenant_id: int, collection_id: int
 
 
 async def count_learnable(database: Database, tenant_id: int, collection_id: int, *, most: int) -> int:
-    """How many verdicts there are to learn from; at most so many are counted."""
+    """The number of verdicts to learn from; counting stops at ``most``."""
     return int((await database.read(tenant_id, _NEW.bind(collection_id=collection_id, since=None, most=most)))[0][0])
 
 
