@@ -35,7 +35,7 @@ async def filled(platform: Platform, name: str = "docs", neighbours: Neighbours 
     exploring = Exploration(policy=PolicyName.UNCERTAINTY_BONUS)
     await made.set_profile(replace(made.profile, exploration=exploring), note="explores")
     good = {f"i{number:02}" for number in range(0, ITEMS, 2)}
-    questions = [f"common word{number}" for number in range(30)]
+    questions = [f"common word{number}" for number in range(50)]
     results = await made.search_each(questions, context=Context(domain="shop", complexity=0.2, actor="ann"))
     await platform.recorded()
     events = [
