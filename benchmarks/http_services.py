@@ -25,10 +25,12 @@ from fastapi import FastAPI
 from peers.ours import COLLECTION, TENANT, platform_at
 from pgvector import HalfVector
 from pgvector.psycopg import register_vector_async
+from psycopg.types import TypeInfo
 from psycopg_pool import AsyncConnectionPool
 from pydantic import BaseModel, SecretStr
 
 from retrieval import Settings
+from retrieval.adapters.store.arrays import register_arrays, texts
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.surfaces.http.app import run_service
 from retrieval.surfaces.http.json_bodies import JSONAnswer
@@ -98,6 +100,10 @@ def bare(url: str, statements: Statements) -> FastAPI:
         for name, value in statements.session.items():
             await connection.execute("SELECT set_config(%s, %s, false)", (name, value))
         await register_vector_async(connection)
+        halfvec = await TypeInfo.fetch(connection, "halfvec")
+        if halfvec is None:
+            raise RuntimeError("the database has no pgvector")
+        register_arrays(connection.adapters, halfvec)
 
     options = {"autocommit": True, "prepare_threshold": None}
     pool: AsyncConnectionPool[Any] = AsyncConnectionPool(
@@ -120,9 +126,9 @@ def bare(url: str, statements: Statements) -> FastAPI:
             await cursor.execute(candidates.text.encode(), candidates.parameters)
             best = fused(await cursor.fetchall(), statements.weights)[: asked.limit]
             halfway = time.perf_counter()
-            items = statements.items.bind(item_ids=[item_id for _, item_id, _ in best])
+            items = statements.items.bind(item_ids=texts(item_id for _, item_id, _ in best))
             await cursor.execute(items.text.encode(), items.parameters)
-            rows = {row[0]: row[1:] for row in await cursor.fetchall()}
+            rows = {row[0]: row[1:-1] for row in await cursor.fetchall()}  # the last: whether it has a vector
         timings = _timings(began, halfway, time.perf_counter())
         return JSONAnswer(_answer(best, rows, statements.why, timings))
 

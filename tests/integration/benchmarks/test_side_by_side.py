@@ -7,6 +7,7 @@ from pathlib import Path
 
 import analytics
 import growth
+import http_load
 import pytest
 import side_by_side
 import writes
@@ -46,6 +47,14 @@ def test_growth_writes_figures_and_a_page(server_url: str, tmp_path: Path) -> No
     assert {row["search"] for row in result["searches"]} >= {"dense", "hybrid", "2 % filter"}
     assert [row["tenants"] for row in result["tenants"]] == list(growth.QUICK.tenants)
     assert "## With tenants" in (tmp_path / "growth.md").read_text()
+
+
+def test_the_service_and_the_bare_route_are_pressed_in_turns(server_url: str, tmp_path: Path) -> None:
+    """Both answer, and without errors; the exit code tells of targets, which so short a run may miss."""
+    assert http_load.main(["--quick", "--server", server_url, "--out", str(tmp_path)]) in {0, 1}
+
+    result = json.loads((tmp_path / "http_load.json").read_text())
+    assert {row["service"] for row in result["rows"] if row["searches"] > 0 and not row["errors"]} == {"ours", "bare"}
 
 
 def test_writes_are_measured_beside_those_by_hand(server_url: str, tmp_path: Path) -> None:
