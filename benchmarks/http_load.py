@@ -122,6 +122,8 @@ def _started(name: str, url: str) -> Iterator[Service]:
     finally:
         process.terminate()
         process.wait(timeout=60)
+        if process.stdout:
+            process.stdout.close()
 
 
 async def _in_turns(

@@ -50,8 +50,8 @@ def test_growth_writes_figures_and_a_page(server_url: str, tmp_path: Path) -> No
 
 
 def test_the_service_and_the_bare_route_are_pressed_in_turns(server_url: str, tmp_path: Path) -> None:
-    """Both answer, and without errors; the exit code tells of targets, which so short a run may miss."""
-    assert http_load.main(["--quick", "--server", server_url, "--out", str(tmp_path)]) in {0, 1}
+    """Both answer, and without errors."""
+    assert http_load.main(["--quick", "--server", server_url, "--out", str(tmp_path)]) == 0
 
     result = json.loads((tmp_path / "http_load.json").read_text())
     assert {row["service"] for row in result["rows"] if row["searches"] > 0 and not row["errors"]} == {"ours", "bare"}
