@@ -49,9 +49,9 @@ async def _holders(connection: psycopg.AsyncConnection[Any], *traces: str) -> se
     found = set()
     for (table,) in await tables.fetchall():
         for trace in traces:
-            query = sql.SQL("SELECT EXISTS (SELECT FROM {} AS row WHERE strpos(row::text, %s) > 0)")
+            query = sql.SQL("SELECT 1 FROM {} AS entry WHERE strpos(entry::text, %s) > 0 LIMIT 1")
             row = await (await connection.execute(query.format(sql.Identifier(SCHEMA, table)), (trace,))).fetchone()
-            if row is not None and row[0]:
+            if row is not None:
                 found.add((table, trace))
     return found
 
