@@ -251,12 +251,14 @@ async def parsed_filter(where: Where | Filter | None, bounds: SearchBounds) -> F
     key = _written(where, most)
     if key is None:
         return await _parsed(where, most)
-    if key not in _PARSED:
-        wanted = await _parsed(where, most)
-        if len(_PARSED) >= _MOST_PARSED:
-            _PARSED.clear()
-        _PARSED[key] = wanted
-    return _PARSED[key]
+    known = _PARSED.get(key)
+    if known is None:
+        known = await _parsed(where, most)
+        if known is not None:
+            if len(_PARSED) >= _MOST_PARSED:
+                _PARSED.clear()
+            _PARSED[key] = known
+    return known
 
 
 def _written(where: Where | Filter, most: int) -> bytes | None:
@@ -283,7 +285,7 @@ def _is_few(values: Collection[object], depth: int = 2) -> bool:
 _FEW, _FEW_BYTES = 8, 1024
 _PLAIN = frozenset({str, int, float, bool, type(None)})
 _MOST_PARSED = 1000
-_PARSED: dict[bytes, Filter | None] = {}
+_PARSED: dict[bytes, Filter] = {}
 """Applications filter by the same few values again and again, and a plan is kept by its filter's identity."""
 
 

@@ -295,7 +295,8 @@ def relevance_by_id(
     item_ids = [hit.item_id for hit in shown]
     brought = found.rankings.get(LegName.LEXICAL, ())
     knows_all_words = plan.request.with_both_scores or len(brought) < plan.request.depth
-    most = most_by_words(query, collection.documents)
+    # Another process may have added items since the collection was read: of fewer than were found it never has.
+    most = most_by_words(query, max([collection.documents, *map(len, found.rankings.values())]))
     evidence = evidence_of(item_ids, found.rankings, most, knows_all_words=knows_all_words)
     return dict(zip(item_ids, calibration.relevances(evidence), strict=True))
 

@@ -341,7 +341,7 @@ class Searcher:
         if key is not None and is_small(request.condition):
             if len(self._plans) >= _MOST_PLANS:
                 self._plans.clear()
-            self._plans[key] = plan  # which holds profile and filter: no others get their identity
+            self._plans[key] = plan  # which keeps profile and filter alive, so that no others get their id()
         return plan
 
     def _planned_preferred(

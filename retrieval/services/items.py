@@ -65,7 +65,7 @@ async def add_each(
     """Store the valid items, in one transaction; returns the outcome of each item.
 
     The outcome of an item that is refused has its ``InvalidItemError``; the other items are stored. ``more`` says that
-    another call follows at once: indexes are left to the last call, which may have no items.
+    another call follows at once: ``finished`` is left to the caller then.
     """
     added = await adding.add_each(await writer_of(handle), checked_items(items))
     if more:

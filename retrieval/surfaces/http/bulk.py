@@ -27,7 +27,7 @@ from retrieval.domain.errors import ConfigurationError, InvalidItemError, Invali
 from retrieval.domain.items.item import Became, Item
 from retrieval.services.add import AddReport, ItemOutcome
 from retrieval.services.ingest import SeenIds, WithoutText
-from retrieval.services.items import add_each
+from retrieval.services.items import add_each, finished
 from retrieval.surfaces.http.caller import STILL_ALLOWED
 from retrieval.surfaces.http.json_bodies import sent_item, with_ticket_hours
 from retrieval.surfaces.http.problems import (
@@ -383,7 +383,7 @@ class BulkAnswer(Response):
             if intake.is_cut_off:
                 # The indexes are then left to the jobs.
                 raise BrokenStreamError
-            done += (await add_each(handle_of(self._collection), [])).report
+            done += await finished(handle_of(self._collection), done)
         except RetrievalError as broken:
             error = broken
         except asyncio.CancelledError:

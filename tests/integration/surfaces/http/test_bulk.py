@@ -58,6 +58,18 @@ async def test_a_csv_is_stored_by_its_columns(client: AsyncClient) -> None:
     assert "no column 'id'" in last["error"]["detail"]
 
 
+async def test_a_search_right_after_it_knows_how_many_items_there_are(client: AsyncClient) -> None:
+    """What is told of relevance goes by that."""
+    await client.put("/v1/collections/fresh")
+    body = lines({"id": str(number), "text": f"entry {number}"} for number in range(12))
+    headers = {"Content-Type": "application/x-ndjson"}
+    await client.post("/v1/collections/fresh/items/bulk", content=body, headers=headers)
+
+    found = await client.post("/v1/collections/fresh/search", json={"query": "entry"})
+
+    assert "12 items" in found.json()["why"]
+
+
 async def test_each_line_is_told_what_became_of_it(client: AsyncClient) -> None:
     """In order; blank lines are none, bad ones cost no other, and the last line sums up."""
     body = lines([{"_id": "a", "text": "one"}, {"title": "no id"}, {"_id": "b"}, {"_id": "a", "text": "two"}])
