@@ -49,7 +49,7 @@ beside the median."""
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """What is measured."""
+    """The extent of a run."""
 
     items: int = 20_000
     dimensions: int = 384
@@ -192,7 +192,7 @@ def row_of(service: Service) -> dict[str, Any]:
 
 
 def ratios_of(ours: Service, bare: Service) -> dict[str, float]:
-    """Of ours to the bare route's: throughput by pairs of rounds, and by processor's time of service and PostgreSQL."""
+    """Compare ours with the bare route: throughput by pairs of rounds, and processor time of service and PostgreSQL."""
     pairs = [one.a_second / other.a_second for one, other in zip(ours.rounds, bare.rounds, strict=True)]
     each = [
         sum(service + postgres for service, postgres, _ in one.worked) / sum(taken.answered for taken in one.rounds)
@@ -231,7 +231,7 @@ def _about(extent: Extent, server: Server, load: float) -> dict[str, Any]:
 
 
 def targets_of(result: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """What is aimed at, with what was reached."""
+    """List each target with the value that was reached."""
     ours, ratios, crowd = result["rows"][0], result["ratios"], result["crowd"]
     return [
         _target("errors", ours["errors"], 0, "at most"),

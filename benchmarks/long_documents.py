@@ -61,7 +61,7 @@ class Shown:
 
     @classmethod
     def of(cls, items: Iterable[Item]) -> Shown:
-        """Of those abstracts."""
+        """Make it of the abstracts."""
         passages = {item.item_id: runs(item.body) for item in items if item.body.strip()}
         owners: dict[tuple[str, ...], list[str]] = {}
         for name, found in passages.items():

@@ -5,11 +5,13 @@ Models and clusters are read once for each version.
 
 from __future__ import annotations
 
+import logging
+from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -19,12 +21,13 @@ from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.round_trip import Row
 from retrieval.adapters.store.search.candidates import Found
-from retrieval.domain.items.embedding import Vector
+from retrieval.domain.errors import InvalidRequestError
+from retrieval.domain.items.embedding import Vector, Vectors
 from retrieval.domain.learning.context import Context
 from retrieval.domain.records.slate import Placed
 from retrieval.domain.search.fusion import Fused
 from retrieval.domain.search.profile import Profile
-from retrieval.domain.search.profile_parts import Combination, Exploration
+from retrieval.domain.search.profile_parts import Combination, Exploration, Learned
 from retrieval.engine.ranking import leg_features, relevances
 from retrieval.engine.record import Decided
 
@@ -33,19 +36,6 @@ if TYPE_CHECKING:
     from retrieval.engine.scoring import Pool
     from retrieval.learning.learned_model import LearnedModel
     from retrieval.learning.ranked import Ranked
-
-
-import logging
-from collections import OrderedDict
-from dataclasses import field
-from typing import TYPE_CHECKING, Any, TypeVar
-
-from retrieval.domain.errors import InvalidRequestError
-from retrieval.domain.items.embedding import Vectors
-from retrieval.domain.search.profile_parts import Learned
-
-if TYPE_CHECKING:
-    from retrieval.learning.learned_model import LearnedModel
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -169,7 +169,7 @@ class Place:
 
     @property
     def notes(self) -> Path:
-        """What was acknowledged, a line a step."""
+        """The file with a line for each acknowledged step."""
         return self.home / NOTES
 
     def start_server(self) -> None:

@@ -99,7 +99,7 @@ def content(url: str) -> dict[str, list[Any]]:
 
 
 def rights(url: str) -> list[Any]:
-    """Who owns and may do what, and which policies hold, of every table and function of the schema."""
+    """The owners, grants and policies of every table and function of the schema."""
     tables = (
         "SELECT relname, relowner::regrole::text, relacl::text, relrowsecurity, relforcerowsecurity FROM pg_class "
         "WHERE relnamespace = %s::regnamespace"

@@ -92,7 +92,7 @@ async def test_a_node_shows_nobody_the_rows_of_another_tenant(platform: Platform
 
 @on_a_cluster
 async def test_collections_are_moved_between_nodes(platform: Platform) -> None:
-    """What was there is there afterwards, and is searched there."""
+    """All items are there afterwards, and searches find them on their new node."""
     await fill(platform)
     assert rebalance(platform.database.url) >= 0
     collection = await platform.collection("c0")

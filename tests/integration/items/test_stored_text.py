@@ -1,4 +1,4 @@
-"""What is stored is data: through every door that feeds a prompt, it neither hides nor passes for a line of ours."""
+"""Stored text is data: in every prompt it is visible, and cannot be taken for a line of the platform."""
 
 from __future__ import annotations
 

@@ -114,8 +114,8 @@ async def find_candidates_of_each(
 
 
 async def _find(database: Database, tenant_id: int, request: CandidateRequest, queries: Sequence[Query]) -> list[Found]:
-    ready = _READY.get(id(request))
-    if ready is None or ready.request is not request:
+    ready = _kept(request)
+    if ready is None:
         ready = await aside(partial(_made_ready, request), is_long=_is_large(request.condition))
     answers = await database.read_each(tenant_id, [ready.bound(query) for query in queries], ready.settings)
     if len(answers) == 1 and len(answers[0]) < LONG:
@@ -166,6 +166,11 @@ _READY: dict[int, _Ready] = {}
 """By the identity of the request, which is held there: a collection's plans bring the same ones again and again."""
 
 
+def _kept(request: CandidateRequest) -> _Ready | None:
+    known = _READY.get(id(request))
+    return known if known is not None and known.request is request else None
+
+
 def _made_ready(request: CandidateRequest) -> _Ready:
     statement = candidates_statement(request)
     values = {
@@ -193,7 +198,7 @@ def _made_ready(request: CandidateRequest) -> _Ready:
 
 def bound(request: CandidateRequest, query: Query) -> Compiled:
     """The request's statement with the query's values."""
-    return _made_ready(request).bound(query)
+    return (_kept(request) or _made_ready(request)).bound(query)
 
 
 def _values(request: CandidateRequest, query: Query) -> dict[str, Any]:
@@ -217,8 +222,7 @@ def settings(request: CandidateRequest) -> Mapping[str, str]:
     Without a filter no value changes the plan, nor where facets answer it: to plan each time would take as long as to
     search.
     """
-    known = _READY.get(id(request))
-    if known is not None and known.request is request:
+    if (known := _kept(request)) is not None:
         return known.settings
     dense = dense_settings(request) if LegName.DENSE in request.legs else {}
     planned_once = {"plan_cache_mode": "force_generic_plan"} if _has_one_plan(request) else {}

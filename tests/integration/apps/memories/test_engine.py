@@ -236,7 +236,7 @@ async def test_relevant_memories_and_contexts_count_accesses_and_timelines_do_no
 
 
 async def test_a_context_prefers_entities_and_knows_related_types(open_platform: Platform) -> None:
-    """What is linked comes first and the rest after it; other types do not come at all."""
+    """Linked memories come first, then the others; memories of other types do not come at all."""
     store = MemoryStore(open_platform)
     await store.store_memory("p", "insights", "not linked", memory_id="far")
     await store.store_memory("p", "summary", "linked", memory_id="near", linked_question_ids=["q1"])
@@ -251,7 +251,7 @@ async def test_a_context_prefers_entities_and_knows_related_types(open_platform:
 
 
 async def test_a_timeline_is_the_latest_first(open_platform: Platform) -> None:
-    """Of the last hours, whatever it is worth; what is still to come is not among it."""
+    """The timeline has all memories of the last hours, whatever their relevance, and none of the future."""
     store, engine = MemoryStore(open_platform), RetrievalEngine(open_platform)
     for hours in (-1, 1, 5, 23, 25):
         moment = NOW - timedelta(hours=hours)

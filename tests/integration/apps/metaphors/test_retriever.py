@@ -43,7 +43,7 @@ async def cosines(corpus: MetaphorCorpus, problem: Problem) -> dict[str, float]:
 
 
 async def test_scores_are_cosines_best_first(retriever: MetaphorRetriever, corpus: MetaphorCorpus) -> None:
-    """Of the whole corpus, each metaphor as it was given."""
+    """The whole corpus is ranked, and each metaphor comes back as it was given."""
     found = await retriever.retrieve(FLOW, limit=6)
     expected = await cosines(corpus, FLOW)
     assert {metaphor.id: score for metaphor, score in found} == pytest.approx(expected, abs=1e-3)

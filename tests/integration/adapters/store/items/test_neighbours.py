@@ -361,7 +361,7 @@ async def test_the_index_of_places_finds_neighbours_under_the_policies(platform:
 
 
 async def test_a_setting_and_who_removes_an_item_do_not_wait_for_each_other_crosswise(platform: Platform) -> None:
-    """Who forgets holds its items and then the totals; the setting waits for it before it holds anything."""
+    """A removal locks its items and then the totals; the setting waits for the removal before it locks anything."""
     collection = await platform.collection("talks")
     await collection.add([turn(number, f"{WORDS[number]} omega") for number in range(3)])
     number = await _number(collection)

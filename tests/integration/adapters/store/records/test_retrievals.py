@@ -47,7 +47,7 @@ class _Explaining:
 
 @not_on_a_cluster("a node weighs its indexes otherwise, under a policy that is a function")
 async def test_an_old_session_is_not_looked_for_among_all_that_came_since(platform: Platform) -> None:
-    """Of all that was recorded, its own answers are read by the index, and no other."""
+    """The index finds the session's own answers, and no other record is read."""
     collection = await platform.collection("docs")
     await collection.add([{"_id": "a", "text": "timeout"}])
     shown = [ShownItem(item_id="a", score=1.0)]

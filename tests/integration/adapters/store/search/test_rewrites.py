@@ -20,7 +20,7 @@ LATER = NOW + timedelta(days=30)
 
 
 async def kept(platform: Platform, query: str, *, model: str = "m", instructions: str = "") -> list[str] | None:
-    """What is kept of the query at ``NOW``."""
+    """The cached rewrites of the query at ``NOW``."""
     return await cached_rewrites(platform.database, platform.tenant_id, model, query, NOW, instructions=instructions)
 
 
