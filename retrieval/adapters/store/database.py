@@ -204,6 +204,8 @@ class Database:
         self._pool = pool
         self._spare: Connection | None = None
         """The connection that was used last, apart from the pool: the next call finds its caches warm."""
+        self._asking = 0
+        """Calls that ask the pool for a connection, also before the pool has them in its queue."""
         self._wanted: dict[tuple[int | None, tuple[tuple[str, str], ...]], tuple[_Values, _Values]] = {}
         """What ``_settings_of`` gave: tenants and searches come again."""
         self._taken = 0
@@ -405,6 +407,7 @@ class Database:
             await put_back(self._pool, spare)
         if self._pool.closed:
             raise InvalidRequestError("the platform is closed; use it within its: async with connect() as platform")
+        self._asking += 1
         try:
             connection = await wait_for_connection(self._pool, self._check_reachable, RECONNECT_SECONDS)
             while _was_closed(connection):
@@ -415,6 +418,8 @@ class Database:
         except (PoolTimeout, TooManyRequests):
             await self._check_reachable_lately()
             raise
+        finally:
+            self._asking -= 1
         self._taken += 1
         return connection
 
@@ -434,7 +439,7 @@ class Database:
     def _may_be_spare(self, connection: Connection) -> bool:
         """Whether nobody waits for a connection, and this one has nothing to end and is to live on."""
         pool = self._pool
-        if pool._waiting or pool.closed or connection._expire_at <= time.monotonic():  # noqa: SLF001 - the pool's own count comes with all of its others
+        if self._asking or pool.closed or connection._expire_at <= time.monotonic():  # noqa: SLF001 - nobody else tells when the pool would end it
             return False
         return connection.pgconn.transaction_status == TransactionStatus.IDLE and not connection.pgconn.pipeline_status
 

@@ -273,3 +273,18 @@ async def test_a_connection_that_a_cancelled_call_gives_back_is_not_lost(databas
         both = [await platform.database.take() for _ in range(2)]
         for connection in both:
             await platform.database.give_back(connection)
+
+
+async def test_a_call_that_begins_to_wait_gets_the_connection_that_is_given_back_meanwhile(
+    database_url: str, settings: Settings
+) -> None:
+    """Kept apart as the spare one it would be nobody's, and the call would wait until its time is over."""
+    async with connect(database_url, settings=settings.changed(pool_size=1, pool_timeout_seconds=5)) as platform:
+        first = await platform.database.take()
+        for steps in range(4):
+            waits = asyncio.create_task(platform.database.take())
+            for _ in range(steps + 1):
+                await asyncio.sleep(0)
+            await platform.database.give_back(first)
+            first = await asyncio.wait_for(waits, 1)
+        await platform.database.give_back(first)
