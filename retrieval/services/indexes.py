@@ -43,6 +43,7 @@ from retrieval.adapters.store.search.indexes import (
     hnsw_definition,
     hnsw_indexes,
     hnsw_name,
+    is_built_now,
     keep_common_facets,
     keep_measured,
     rebuild_statement,
@@ -68,6 +69,8 @@ _NEAR_EFFORT = 100
 _QUERIES = {10: 64, 100: 24, 200: 24}
 """The number of queries that determine the effort of a depth; at a greater depth each query tells more."""
 _PART = 8
+_ORPHAN_LOOKS, _ORPHAN_PAUSE = 50, 0.1
+"""How often a killed process's build is looked for, seconds apart; the server looks for its client each second."""
 _LEAST_AWAY, _MOST_AWAY = 0.3, 1.0
 _COMPARED, _WALKED, _TIMES = 1000, 1000, 5
 
@@ -354,7 +357,7 @@ async def drop_indexes(
         if space is not None and not index.name.startswith(f"{space.table_name}_"):
             continue
         # The same lock as that of a build, which would make it again.
-        async with database.only_one(f"indexes of {'_'.join(index.name.split('_')[:2])}") as alone:
+        async with _only_one(database, "_".join(index.name.split("_")[:2])) as alone:
             try:
                 dropped &= alone
                 if alone:
@@ -430,14 +433,34 @@ def _within(
     return IndexIs(sum(part.bytes for part in parts), all(part.is_valid for part in parts))
 
 
+@asynccontextmanager
+async def _only_one(database: Database, table: str) -> AsyncIterator[bool]:
+    """True, and nobody else builds or drops indexes of that table of vectors meanwhile; or False.
+
+    Two concurrent builds on one table wait for each other until the server ends one of them. The build of a process
+    that was killed outlives its lock: the server ends it soon, which is waited for.
+    """
+    async with database.only_one(f"indexes of {table}") as alone:
+        yield alone and await _has_no_orphan(database, table)
+
+
+async def _has_no_orphan(database: Database, table: str) -> bool:
+    """Whether no killed process's build is left of the table's indexes, after a while."""
+    async with database.maintenance() as connection:
+        for _ in range(_ORPHAN_LOOKS):
+            if not await is_built_now(connection, database.names.schema, table):
+                return True
+            await asyncio.sleep(_ORPHAN_PAUSE)
+    return False
+
+
 async def _alone(
     database: Database,
     collection: StoredCollection,
     space: StoredSpace,
     work: Callable[[], Awaitable[IndexOutcome]],
 ) -> IndexOutcome:
-    # Two concurrent builds on one table wait for each other until the server ends one of them.
-    async with database.only_one(f"indexes of {space.table_name}") as alone:
+    async with _only_one(database, space.table_name) as alone:
         if not alone:
             return IndexOutcome.BEING_BUILT
         try:

@@ -93,6 +93,8 @@ async def put_back(pool: _Pool, connection: SessionConnection) -> None:
         raise
 
 
+_UNTIL_THE_CLIENT_DIES = {"statement_timeout": "0", "client_connection_check_interval": "1s"}
+
 _GIVING_BACK: set[asyncio.Task[None]] = set()
 """Nobody else holds them."""
 
@@ -365,13 +367,14 @@ class Database:
     async def maintenance(self, settings: Mapping[str, str] | None = None) -> AsyncIterator[Connection]:
         """A connection of the login's own role, outside any transaction: for building indexes concurrently.
 
-        It is not the pool's: a build takes long, and searches go on. It has no time limit, and the ``settings``, unless
-        a pooler stands in between, where what is set on a session would be somebody else's next.
+        It is not the pool's: a build takes long, and searches go on. It has no time limit but the life of this process,
+        and the ``settings``, unless a pooler stands in between, where what is set on a session would be somebody else's
+        next.
         """
         with translated(self.url):
             async with await _connect(self.url) as connection:
                 if await _is_direct(connection):
-                    for name, value in {"statement_timeout": "0", **(settings or {})}.items():
+                    for name, value in {**_UNTIL_THE_CLIENT_DIES, **(settings or {})}.items():
                         await connection.execute("SELECT set_config(%s, %s, false)", (name, value))
                 yield connection
 

@@ -30,6 +30,11 @@ _FAILED = """
     ORDER BY c.relname
 """
 
+_BUILT_NOW = """
+    SELECT count(*) FROM pg_stat_progress_create_index
+    WHERE datname = current_database() AND relid = to_regclass(format('%%I.%%I', %(schema)s::text, %(table)s::text))
+"""
+
 
 def build_statement(name: str, schema: str, table: str, definition: str) -> str:
     """The statement that builds an index concurrently, if it is missing. It must run outside a transaction."""
@@ -45,6 +50,12 @@ def rebuild_statement(name: str, schema: str) -> str:
 def drop_statement(name: str, schema: str) -> str:
     """The statement that drops an index concurrently. It must run outside a transaction."""
     return f"DROP INDEX CONCURRENTLY IF EXISTS {quote_identifier(schema)}.{quote_identifier(name)}"
+
+
+async def is_built_now(connection: Connection, schema: str, table: str) -> bool:
+    """Whether a process of this connection's login builds an index on that table of vectors."""
+    row = await (await connection.execute(_BUILT_NOW, {"schema": schema, "table": table})).fetchone()
+    return row is not None and row[0] > 0
 
 
 async def failed_builds(database: Database, name: str) -> list[str]:
