@@ -258,17 +258,10 @@ BEGIN
 END
 $$;
 
-ALTER FUNCTION write_items(bigint, bigint, boolean, boolean, text[], text[], text[], text[], text[], text[], text[], text[],
-                           text[], bytea[], bytea[], halfvec[]) OWNER TO @definer@;
-ALTER FUNCTION archive_items(bigint, text[]) OWNER TO @definer@;
-ALTER FUNCTION remove_items(bigint, text[]) OWNER TO @definer@;
-REVOKE ALL ON FUNCTION writers_lock(bigint), hold_totals(bigint), are_windowed(bigint), hold_items(bigint, text[]),
-    write_items(bigint, bigint, boolean, boolean, text[], text[], text[], text[], text[], text[], text[], text[], text[],
-                bytea[], bytea[], halfvec[]),
-    know_attributes(bigint, text[]), archive_items(bigint, text[]), remove_items(bigint, text[]) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION
-    write_items(bigint, bigint, boolean, boolean, text[], text[], text[], text[], text[], text[], text[], text[], text[],
-                bytea[], bytea[], halfvec[]),
-    archive_items(bigint, text[]), remove_items(bigint, text[]) TO @app@;
-GRANT EXECUTE ON FUNCTION writers_lock(bigint), hold_totals(bigint), are_windowed(bigint), hold_items(bigint, text[]),
-    know_attributes(bigint, text[]) TO @app@, @definer@;
+ALTER FUNCTION write_items OWNER TO @definer@;
+ALTER FUNCTION archive_items OWNER TO @definer@;
+ALTER FUNCTION remove_items OWNER TO @definer@;
+REVOKE ALL ON FUNCTION writers_lock, hold_totals, are_windowed, hold_items, write_items, know_attributes, archive_items,
+    remove_items FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION write_items, archive_items, remove_items TO @app@;
+GRANT EXECUTE ON FUNCTION writers_lock, hold_totals, are_windowed, hold_items, know_attributes TO @app@, @definer@;
