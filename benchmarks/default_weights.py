@@ -21,8 +21,8 @@ from tasks import CRANFIELD, LOCOMO, SCIFACT, SCIFACT_TRAIN, TICKETS, VASWANI, T
 
 from retrieval import Platform, connect
 from retrieval.collection import handle_of
+from retrieval.domain.search.diversity import PoolVectors, Refining
 from retrieval.domain.search.profile import Fusion, FusionKind
-from retrieval.domain.search.refining import PoolVectors, Refining
 from retrieval.engine.collection_search import leg_rankings
 from retrieval.services.evaluate import Ndcg
 from retrieval.services.judgements import Qrels, where_for, without_item

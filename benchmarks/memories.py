@@ -28,7 +28,7 @@ from server import Server, running, settle
 
 from retrieval import Platform, Settings
 from retrieval.apps.memories.engine import RetrievalEngine
-from retrieval.apps.memories.ranking import MIN_SCORE
+from retrieval.apps.memories.requests import MIN_SCORE
 from retrieval.apps.memories.store import memories_collection
 
 RESULTS = Path(__file__).parent / "results"
