@@ -1,4 +1,4 @@
-"""How the default profile of an embedding space was found: tuned on SciFact's train queries, checked on other sets.
+"""The default profile of an embedding space: tuned on SciFact's train queries, checked on other sets.
 
     python benchmarks/default_weights.py DATA [--embedder minilm]
 

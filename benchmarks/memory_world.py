@@ -54,7 +54,7 @@ class World:
         return len(self.texts)
 
     def happened_at(self, number: int) -> datetime:
-        """When a memory happened."""
+        """The time when a memory happened."""
         return NOW - timedelta(days=float(self.days[number]))
 
 
