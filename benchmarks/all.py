@@ -18,7 +18,7 @@ FOLDER = Path(__file__).parent
 
 
 def commands(data: Path | None, peers_python: str | None, *, full: bool) -> list[list[str]]:
-    """What to run, in order."""
+    """The benchmarks to run, in order."""
     found: list[list[str]] = []
     if data is not None:
         found += [

@@ -126,7 +126,7 @@ FILL = (
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """How much is stored."""
+    """The number of rows stored."""
 
     searches: int
     items: int
@@ -152,7 +152,7 @@ def question(view: AnalyticsView) -> Compiled:
 
 
 def plan_of(connection: psycopg.Connection[Any], asked: Compiled) -> dict[str, Any]:
-    """How it is read: the plan as JSON, run and timed."""
+    """The plan as JSON, run and timed."""
     row = connection.execute(b"EXPLAIN (ANALYZE, FORMAT JSON) " + asked.text.encode(), asked.parameters).fetchone()
     return row[0][0]["Plan"] if row else {}
 

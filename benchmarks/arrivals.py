@@ -49,7 +49,7 @@ class Collection:
     base_logit: float = -1.0
     relevance_sd: float = 1.0
     stack: bool = False
-    """Whether the score is the users' own model and not the default combination."""
+    """True if the score is the users' own model and not the default combination."""
 
     def looked_at(self) -> Floats:
         """Shape (places,): the probability that a user looks there, 1 / log2(rank + 1)."""
@@ -58,7 +58,7 @@ class Collection:
 
 @dataclass(frozen=True)
 class Way:
-    """How the slate is filled."""
+    """The way in which the slate is filled."""
 
     policy: PolicyName = PolicyName.OFF
     slots: int = 1
@@ -77,7 +77,7 @@ class Items:
     arrives: NDArray[np.int64]
     """The search before which it arrives."""
     mean: Floats
-    """What is believed of the quality."""
+    """The belief about the quality."""
     variance: Floats
     """Of that."""
     prior_size: Floats

@@ -21,12 +21,12 @@ Picks = NDArray[np.intp]
 
 @dataclass
 class Counts:
-    """What has been observed of each arm."""
+    """The observations of each arm."""
 
     successes: Floats
     failures: Floats
     decay: float = 1.0
-    """What remains of all evidence after one pull."""
+    """The share of all evidence that remains after one pull."""
 
     @classmethod
     def nothing(cls, runs: int, arms: int, half_life: float | None) -> Counts:

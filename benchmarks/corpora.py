@@ -68,12 +68,12 @@ class Corpus:
 
     @classmethod
     def read(cls, folder: Path) -> Corpus:
-        """What ``save`` wrote."""
+        """Read the corpus that ``save`` wrote."""
         content = json.loads((folder / "items.json").read_text(encoding="utf-8"))
         return cls(content["ids"], content["texts"], np.load(folder / "vectors.npy"), content["attributes"])
 
     def matching(self, where: Where) -> NDArray[np.bool_]:
-        """Which items the filter lets through, shape (n,)."""
+        """The items that the filter lets through, shape (n,)."""
         return np.array([all(row[name] == value for name, value in where.items()) for row in self.attributes])
 
     def nearest(self, vector: Vectors, k: int, allowed: NDArray[np.bool_] | None = None) -> list[str]:

@@ -1,4 +1,4 @@
-"""How the default profile of an embedding space was found: tuned on SciFact's train queries, checked on other sets.
+"""The default profile of an embedding space: tuned on SciFact's train queries, checked on other sets.
 
     python benchmarks/default_weights.py DATA [--embedder minilm]
 
@@ -21,8 +21,8 @@ from tasks import CRANFIELD, LOCOMO, SCIFACT, SCIFACT_TRAIN, TICKETS, VASWANI, T
 
 from retrieval import Platform, connect
 from retrieval.collection import handle_of
+from retrieval.domain.search.diversity import PoolVectors, Refining
 from retrieval.domain.search.profile import Fusion, FusionKind
-from retrieval.domain.search.refining import PoolVectors, Refining
 from retrieval.engine.collection_search import leg_rankings
 from retrieval.services.evaluate import Ndcg
 from retrieval.services.judgements import Qrels, where_for, without_item

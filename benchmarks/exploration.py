@@ -43,7 +43,7 @@ DEFAULT, BETA, UCB1 = "Thompson, shrunk", "Thompson, Beta(1, 1)", "UCB1"
 
 @dataclass(frozen=True)
 class Extent:
-    """How much is simulated."""
+    """The size of the simulation."""
 
     runs: int = 300
     many_runs: int = 1200

@@ -1,4 +1,4 @@
-"""How fast feedback is taken, durably, beside the upsert that one would write by hand; and whether all of it is right.
+"""The rate of durable feedback beside the upsert that one would write by hand; and whether all of it is right.
 
     python benchmarks/feedback_rate.py [--quick] [--server URL]
 
@@ -57,7 +57,7 @@ BY_HAND_ONE = """
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """What is measured."""
+    """The settings of the measurement."""
 
     writers: int = 8
     rounds: int = 6
@@ -207,7 +207,7 @@ async def _stored_arms(url: str) -> list[tuple[Any, ...]]:
 
 
 def targets(result: dict[str, Any]) -> list[dict[str, Any]]:
-    """What was to be reached, and whether it was."""
+    """The target, and the result compared with it."""
     ways = result["ways"]
     failures = [error for way in ways.values() for error in way["failures"]]
     found = [

@@ -31,7 +31,7 @@ ITEMS, QUICK = 20_000, 600
 
 
 def of_the_peer(python: str, url: str, items: int) -> Mapping[str, Any]:
-    """What LangGraph's own store answers."""
+    """Measure the answers of LangGraph's own store."""
     command = [python, "-m", "peers.langgraph_made", url, str(items)]
     ended = subprocess.run(
         command, env={**os.environ, "PYTHONPATH": str(FOLDER)}, check=True, stdout=subprocess.PIPE, text=True
@@ -41,7 +41,7 @@ def of_the_peer(python: str, url: str, items: int) -> Mapping[str, Any]:
 
 
 def of_ours(url: str, items: int) -> Mapping[str, Any]:
-    """What the store on a collection answers."""
+    """Measure the answers of the store on a collection."""
     settings = Settings(database_url=SecretStr(url), embedder="none")
     with connect(settings=settings, embedder=LangChainEmbedder.of(MadeUp())) as platform:
         store = RetrievalStore(platform.collection("memory"), index={"fields": ["text"]})

@@ -1,4 +1,4 @@
-"""How the platform's cost grows: with the items of a collection, and with the tenants of an installation.
+"""The growth of the platform's cost: with the items of a collection, and with the tenants of an installation.
 
     python benchmarks/growth.py [--full] [--quick]
 
@@ -42,7 +42,7 @@ _SIZES_OF = """
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """How much is measured."""
+    """The size of the measurement."""
 
     sizes: tuple[int, ...]
     tenants: tuple[int, ...]

@@ -21,7 +21,7 @@ COME_AGAIN_SECONDS = 0.5
 
 @dataclass(slots=True)
 class Taken:
-    """What one stretch of load came to."""
+    """The results of one stretch of load."""
 
     seconds: float = 0.0
     latencies: list[float] = field(default_factory=list)

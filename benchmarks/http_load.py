@@ -172,7 +172,7 @@ def _seconds(process: psutil.Process) -> float:
 
 
 def row_of(service: Service) -> dict[str, Any]:
-    """What a service's rounds came to."""
+    """The results of a service's rounds."""
     latencies = np.array([one for taken in service.rounds for one in taken.latencies]) * 1e3
     answered = len(latencies)
     p50, p99 = np.percentile(latencies, (50, 99))

@@ -47,7 +47,7 @@ _K = 60
 
 
 class Asked(BaseModel):
-    """What a client sends."""
+    """The requests of a client."""
 
     query: str
     vector: list[float]
@@ -61,10 +61,10 @@ class Statements:
     candidates: Compiled
     items: Compiled
     session: Mapping[str, str]
-    """What our search sets for each transaction, to be set once a connection."""
+    """The settings of our search's transactions, to be set once per connection."""
     weights: Mapping[str, float]
     why: str
-    """What our search says of the path it took."""
+    """The path that our search reports."""
 
 
 async def statements_of(url: str) -> Statements:

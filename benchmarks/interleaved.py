@@ -22,14 +22,14 @@ class Call:
 
     method: str
     arguments: tuple[Any, ...]
-    """What follows the variant's name."""
+    """The text after the variant's name."""
     truth: Sequence[str] = ()
     """The ids of a perfect answer; empty: the answer is only timed."""
 
 
 @dataclass(slots=True)
 class Measured:
-    """What one variant of one system did."""
+    """The figures of one variant of one system."""
 
     peer: str
     variant: str

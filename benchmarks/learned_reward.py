@@ -53,7 +53,7 @@ FULL_SIZE = Shape()
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """What is measured."""
+    """The settings of the measurement."""
 
     seeds: int = 20
     sizes: tuple[int, ...] = (0, 10, 100, 500, 2_000, 5_000, 20_000, 100_000)
@@ -103,7 +103,7 @@ def one(seed: int, size: int, extent: Extent, spread: Spread) -> dict[str, dict[
 
 
 def models(log: Log, world: World, extent: Extent) -> list[tuple[str, LearnedReward | Callable[[], Answer]]]:
-    """What is compared, by name."""
+    """The compared models, by name."""
     arms = arms_of_log(log, world)
     shrunk = learn([], arms)
     found: list[tuple[str, LearnedReward | Callable[[], Answer]]] = [
@@ -219,7 +219,7 @@ def median_ms(model: LearnedReward, items: Sequence[ItemArms]) -> float:
 
 
 def targets(rows: Sequence[Mapping[str, Any]], cost: Mapping[str, float]) -> list[dict[str, Any]]:
-    """What is wanted, and what this run says about it."""
+    """The targets, and this run's results."""
     found: list[dict[str, Any]] = []
     for row in rows:
         size, model = row["feedbacks"], row["model"]

@@ -177,7 +177,7 @@ def means(scores: Scores, queries: Sequence[JudgedQuery]) -> dict[str, float]:
 
 
 def category(query: JudgedQuery) -> str:
-    """What sort of question it is."""
+    """The kind of the question."""
     return str(query.metadata["category_name"])
 
 
@@ -194,7 +194,7 @@ def by_category(scores: Scores, queries: Sequence[JudgedQuery]) -> list[dict[str
 
 
 def merit(scores: Scores, queries: Sequence[JudgedQuery]) -> float:
-    """What a setting is chosen by."""
+    """The measure by which a setting is chosen."""
     return fmean(means(scores, queries).values())
 
 

@@ -53,7 +53,7 @@ def runs(text: str) -> set[tuple[str, ...]]:
 
 @dataclass(frozen=True)
 class Shown:
-    """Which abstracts a chunk shows."""
+    """The abstracts that a chunk shows."""
 
     passages: dict[str, set[tuple[str, ...]]]
     """The runs of each abstract."""

@@ -28,7 +28,7 @@ from server import Server, running, settle
 
 from retrieval import Platform, Settings
 from retrieval.apps.memories.engine import RetrievalEngine
-from retrieval.apps.memories.ranking import MIN_SCORE
+from retrieval.apps.memories.requests import MIN_SCORE
 from retrieval.apps.memories.store import memories_collection
 
 RESULTS = Path(__file__).parent / "results"
@@ -39,7 +39,7 @@ _BATCH = 2000
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """What is measured."""
+    """The settings of the measurement."""
 
     memories: int
     questions: int
@@ -116,7 +116,7 @@ def overlap(found: Sequence[int], scores: memory_world.Floats, limit: int = 10) 
 
 
 def row(kind: str, milliseconds: list[float], overlaps: list[float]) -> dict[str, Any]:
-    """What the tables show of one kind."""
+    """The figures of one kind in the tables."""
     p50, p95 = np.percentile(milliseconds, [50, 95])
     return {
         "questions": kind,

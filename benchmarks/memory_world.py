@@ -22,8 +22,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from retrieval.domain.search.signal import Entity
-from retrieval.domain.search.signals import tokens
+from retrieval.domain.search.signals import Entity, tokens
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
 TYPES = ("insights", "summary", "triage", "protocols", "plans")
@@ -55,7 +54,7 @@ class World:
         return len(self.texts)
 
     def happened_at(self, number: int) -> datetime:
-        """When a memory happened."""
+        """The time when a memory happened."""
         return NOW - timedelta(days=float(self.days[number]))
 
 

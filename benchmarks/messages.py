@@ -155,7 +155,7 @@ async def measure(settings: Settings, data: Path) -> dict[str, Any]:
 
 
 def sizes(talks: Talks) -> dict[str, int]:
-    """How much there is."""
+    """The number of messages."""
     return {"questions": len(talks.queries), "turns": len(talks.plain)}
 
 

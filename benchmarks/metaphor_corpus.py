@@ -56,7 +56,7 @@ TEXTS: Mapping[str, Text] = {
     f"{CHOSEN}, names of operations": lambda one: f"{embedded_text(one)}\n{_names(one)}",
     f"{CHOSEN}, operations with effects": lambda one: f"{embedded_text(one)}\n{_effects(one)}",
 }
-"""What is embedded, by what it consists of."""
+"""The embedded texts, by their parts."""
 
 
 def found_shares(cosines: Vectors, fitting: Sequence[Sequence[str]]) -> tuple[float, float]:

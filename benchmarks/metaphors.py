@@ -170,7 +170,7 @@ def uses_until_right(attempts: Sequence[int], tried: int = 3) -> int | None:
 
 
 def until_rows(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """How many worlds came so far, and after how many outcomes."""
+    """The number of worlds that came so far, and of outcomes before."""
     found = []
     for name, kind in (("learned", "learning"), ("plain Thompson sampling by domain", "thompson")):
         uses = sorted(row["uses"][kind] for row in rows if row["uses"][kind] is not None)

@@ -38,7 +38,7 @@ STORES = {"PGVector": LangChainStore(name="articles"), "PGVectorStore": LangChai
 
 
 def made_by_the_library(python: str, url: str, folder: Path) -> Mapping[str, list[list[str]]]:
-    """What each of its stores finds, by name."""
+    """The finds of each of its stores, by name."""
     command = [python, "-m", "peers.langchain_made", url.replace("postgresql://", "postgresql+psycopg://"), str(folder)]
     ended = subprocess.run(
         command, env={**os.environ, "PYTHONPATH": str(FOLDER)}, check=True, stdout=subprocess.PIPE, text=True
@@ -87,7 +87,7 @@ async def overlap(collection: Collection, questions: Any, reference: Sequence[Se
 
 
 async def faithful(collection: Collection, corpus: Corpus) -> int:
-    """How many documents have their text, their metadata, and a vector within the error of half precision."""
+    """The number of documents with their text, their metadata, and a vector within the error of half precision."""
     count = 0
     for start in range(0, len(corpus), 1000):
         ids = list(corpus.ids[start : start + 1000])

@@ -135,7 +135,7 @@ class Coverage:
 
 @dataclass
 class Result:
-    """What some runs of one scenario came to."""
+    """The results of some runs of one scenario."""
 
     by_estimator: dict[tuple[Estimator, bool], Coverage]
     """By estimator and whether it is clipped."""

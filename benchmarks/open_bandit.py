@@ -34,7 +34,7 @@ with the columns and the targets below."""
 
 
 class Log(NamedTuple):
-    """What one policy showed in one campaign: columns of equal length."""
+    """The impressions of one policy in one campaign: columns of equal length."""
 
     item: Ints
     position: Ints

@@ -28,7 +28,7 @@ class Contest:
 
     rivals: int
     better: float
-    """How probably the better one helps."""
+    """The probability that the better one helps."""
     others: float
     places: int = 3
     uses: int = 1000
@@ -75,7 +75,7 @@ POLICIES: Mapping[str, tuple[Policy, str]] = {
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came out of one contest."""
+    """The result of one contest."""
 
     uses: int | None
     """Verdicts until the better one was on top and stayed there; None: it was not on top at the end."""

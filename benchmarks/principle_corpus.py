@@ -20,7 +20,7 @@ class Lesson:
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """What somebody is about to do, and the tags at hand."""
+    """A task, and its tags."""
 
     words: str
     tags: tuple[str, ...]

@@ -45,7 +45,7 @@ class About:
 
 @dataclass
 class State:
-    """What the store knows, and what is true."""
+    """The store's knowledge and the truth."""
 
     about: About
     known: dict[str, Principle]
@@ -56,7 +56,7 @@ class State:
     rng: random.Random
 
     def helpfulness(self, one: Principle, tags: Collection[str]) -> float:
-        """How probably the principle helps in a session with these tags."""
+        """The probability that the principle helps in a session with these tags."""
         fits = not one.tags or any(tag in tags for tag in one.tags)
         return self.helps[one.id] * (1.0 if fits else self.about.elsewhere)
 
@@ -92,7 +92,7 @@ def with_slots(slots: int) -> Policy:
 
 
 def oracle(state: State, tags: Collection[str], now: datetime) -> list[Chosen]:  # noqa: ARG001 - a policy's signature
-    """Who knows the truth."""
+    """An oracle that knows the truth."""
     ranked = sorted(state.known.values(), key=lambda one: -state.helpfulness(one, tags))
     return [Chosen(one, state.helpfulness(one, tags)) for one in ranked[: state.about.places]]
 
@@ -113,7 +113,7 @@ OLD = "success rate, untested 0"
 
 @dataclass
 class Found:
-    """What came out of one run."""
+    """The result of one run."""
 
     shown: dict[str, int] = field(default_factory=dict)
     """Newcomers, with the session that showed them first."""

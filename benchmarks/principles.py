@@ -29,7 +29,7 @@ RESULTS = Path(__file__).parent / "results"
 
 @dataclass(frozen=True)
 class Extent:
-    """How much is simulated."""
+    """The size of the simulation."""
 
     seeds: int = 40
     contests: int = 100

@@ -53,7 +53,7 @@ Vectors = NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class Data:
-    """What is searched."""
+    """The searched collection."""
 
     name: str
     dimensions: int

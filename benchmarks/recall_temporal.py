@@ -40,7 +40,7 @@ class Asked:
     evidence: frozenset[str]
     asked_at: datetime
     told_at: datetime
-    """When the last of its evidence was told."""
+    """The time when the last of its evidence was told."""
 
     def said(self, now: datetime) -> str:
         """How definite the question is about time: ``dated``, ``relative``, ``vague`` or ``none``."""

@@ -1,4 +1,4 @@
-"""How sure hits are: the local model's calibration is fitted on train queries, and measured on sets it has not seen.
+"""Relevance: the local model's calibration is fitted on train queries, and measured on sets it has not seen.
 
     python benchmarks/relevance.py DATA [--cranqrel FILE]
 
@@ -122,7 +122,7 @@ def together(*sets: Hits) -> dict[str, list[JudgedHit]]:
 
 
 def measured(calibration: Calibration, hits: Hits) -> dict[str, Any]:
-    """How honest the calibration is on the hits, by model."""
+    """The error of the calibration on the hits, by model."""
     return {name: _honest(calibration, some).as_dict() for name, some in hits.items()}
 
 

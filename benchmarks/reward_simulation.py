@@ -23,7 +23,7 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """How large the world is."""
+    """The size of the world."""
 
     domains: int = 12
     complexities: int = 4

@@ -59,7 +59,7 @@ BUSY_SHARE = 0.6
 """How much of its cores a server is given to do: the rest is for peaks, vacuum and index builds."""
 
 _ROUNDING = 1e-5
-"""How far two scores of the same pair may differ."""
+"""The largest difference of two scores of the same pair."""
 
 _ENDED_SECONDS = 0.5
 """The time after which a connection's process has ended, and the postmaster has its processor time and pages."""
@@ -246,7 +246,7 @@ async def _recall(url: str, made_: Made) -> float:
 
 
 def _searched(url: str, meter: Meter, kind: str, questions: Sequence[Question]) -> dict[str, float]:
-    """What one search spends, and the pages that it touches; the opening of the platform is taken off."""
+    """The cost of one search and the pages that it touches, without the opening of the platform."""
     walked = asyncio.run(_search(url, kind, questions))  # what is read for the first time comes into memory
     once: dict[str, float] = {}
     all_of_them: dict[str, float] = {}
@@ -413,7 +413,7 @@ class Model:
         return alike + vectors, alike + vectors - self.bytes_of("items")
 
     def slower(self, dimensions: int) -> float:
-        """How much longer a build takes with so many dimensions than with 64."""
+        """The factor of a build's time with so many dimensions against 64."""
         return self.by_dimensions(dimensions, "build", "server_s") / self.by_dimensions(64, "build", "server_s")
 
 
@@ -473,7 +473,7 @@ WORKED: Sequence[Mapping[str, Any]] = (
 
 
 def checks(model: Model) -> list[dict[str, Any]]:
-    """What the model says of the larger sizes that were measured, beside what they are."""
+    """The model's figures of the larger sizes beside the measured ones."""
     found = []
     for number, row in sorted(model.sizes.items()):
         if number <= FITTED[1]:
@@ -494,7 +494,7 @@ def checks(model: Model) -> list[dict[str, Any]]:
 
 
 def checks_of_parts(model: Model, rows: Rows) -> list[dict[str, Any]]:
-    """What the model says of indexes in parts, beside what was measured of them."""
+    """The model's figures of indexes in parts beside the measured ones."""
     found = []
     for row in rows:
         number, parts = row["items"], row["parts"]

@@ -10,7 +10,7 @@ from scipy.stats import chi2
 
 from retrieval.domain.learning.arm import Arm
 from retrieval.domain.search.profile_parts import Exploration, PolicyName, PosteriorKind
-from retrieval.learning.ranked import Ranked
+from retrieval.learning.propensity import Ranked
 from retrieval.learning.slate import compose, policy_for
 
 CANDIDATES = 50

@@ -44,7 +44,7 @@ class Server:
 
     url: str
     log: Path | None = None
-    """What the server says, if that can be read here."""
+    """The server's settings, if they can be read here."""
     made: list[str] = field(default_factory=list)
     """The databases made for this run."""
 

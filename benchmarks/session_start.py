@@ -1,4 +1,4 @@
-"""How long a session waits for its principles: whole processes, from their start to their end, in turns.
+"""The time that a session waits for its principles: whole processes, from their start to their end, in turns.
 
     python benchmarks/session_start.py [--quick] [--server URL]
 
@@ -45,7 +45,7 @@ WORDS = ("sql", "testing", "react", "python", "security", "performance", "api", 
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """What is measured."""
+    """The settings of the measurement."""
 
     few: int = 200
     many: int = 2_000
@@ -58,7 +58,7 @@ QUICK = Extent(few=20, many=100, commits=8, turns=2)
 
 
 class Taken(NamedTuple):
-    """What a process took, in milliseconds."""
+    """The time of a process, in milliseconds."""
 
     wall: float
     processor: float
@@ -156,7 +156,7 @@ def _programs(extent: Extent) -> dict[str, list[str]]:
 def _in_turns(
     programs: Mapping[str, Sequence[str]], folder: Path, variables: Mapping[str, str], turns: int
 ) -> dict[str, list[Taken]]:
-    """What each program took in each turn; the first turn warms up and does not count."""
+    """The time of each program in each turn; the first turn warms up and does not count."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("RETRIEVAL_")}
     environment |= {
         "PYTHONPATH": str(ROOT),

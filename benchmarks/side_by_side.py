@@ -56,7 +56,7 @@ ALL = "100 %"
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How much is measured."""
+    """The size of the measurement."""
 
     items: int
     dimensions: int
@@ -161,7 +161,7 @@ def hybrid_calls(made: Made, count: int) -> list[Call]:
 
 
 def about(server: Server, size: Size, peers_python: str | None) -> dict[str, Any]:
-    """What was measured, on what."""
+    """The measured figures, and the machine."""
     return {
         "date": f"{datetime.now(UTC):%Y-%m-%d}",
         "items": size.items,

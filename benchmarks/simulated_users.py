@@ -37,7 +37,7 @@ class Users:
             yield from order
 
     def verdicts(self, query: JudgedQuery, shown: SearchResult) -> dict[str, bool]:
-        """Whether it helped, by the id of the items that were clicked on."""
+        """True if an item helped, by the id of the items clicked on."""
         said = {}
         for hit in shown:
             is_relevant = self.relevant[query.query_id].get(hit.item_id, 0) > 0

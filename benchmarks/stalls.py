@@ -51,7 +51,7 @@ DEADLINE_SECONDS = 10
 """Of a request to the service; by default it is 30."""
 
 EVERY_SECONDS = 0.005
-"""How often ``/livez`` is asked."""
+"""The interval of requests to ``/livez``."""
 
 SMALL = "embedded"
 """The collection that the local model embeds."""
@@ -62,7 +62,7 @@ BODY = 2**20 - 1024
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """What is measured."""
+    """The settings of the measurement."""
 
     items: int = 20_000
     dimensions: int = 384
@@ -83,7 +83,7 @@ class Attack:
     """The body of the request of that number: no two are the same, for answers are kept."""
     path: str = "search"
     is_embedded: bool = False
-    """Whether it is about words, which the local model reads too."""
+    """True if it is about words, which the local model reads too."""
 
 
 def _words(number: int, size: int = MAX_QUERY_BYTES) -> str:

@@ -1,4 +1,4 @@
-"""What the platform wants to reach, and what one run says about it."""
+"""The platform's targets, and the results of one run."""
 
 from __future__ import annotations
 

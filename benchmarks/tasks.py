@@ -25,11 +25,11 @@ class Task:
         return list(judged(read_queries(data / self.collection / "queries.jsonl"), qrels)), qrels
 
     def filters(self) -> list[WhereFrom]:
-        """What each query filters by."""
+        """The filter of each query."""
         return [WhereFrom.parse(text) for text in self.where_from]
 
     def self_id(self) -> DropSelf | None:
-        """Where a query says which item it was made from."""
+        """The field of a query that names the item it was made from."""
         return DropSelf.parse(self.drop_self) if self.drop_self else None
 
     async def ingested(self, platform: Platform, data: Path) -> Collection:

@@ -1,4 +1,4 @@
-"""How a search grows with the tenants: the same small collection for each, questions from tenants drawn at random.
+"""Searches with many tenants: the same small collection for each, questions from tenants drawn at random.
 
 An installation of each size lies in a database of its own, and questions go to them in turn, so that noise hits all
 alike. A platform is one tenant's, so a few of them are opened for a round, asked, and closed again.

@@ -28,8 +28,7 @@ from retrieval.apps.tickets import PRESETS, TICKET_FILTERABLE, RetrievalConfig, 
 from retrieval.apps.tickets.answers import weighed
 from retrieval.apps.tickets.config import tickets_profile
 from retrieval.domain.checks import clean_value
-from retrieval.domain.search.signal import Facts, Question
-from retrieval.domain.search.signals import ResolutionTime
+from retrieval.domain.search.signals import Facts, Question, ResolutionTime
 from retrieval.engine.plan import default_profile
 from retrieval.services.evaluate import measure, parse_metrics
 from retrieval.services.judgements import JudgedQuery, Qrels

@@ -1,4 +1,4 @@
-"""What single writes, eight writers at once and a first load cost, beside SQL by hand.
+"""The cost of single writes, eight writers at once and a first load, beside SQL by hand.
 
     python benchmarks/writes.py [--quick] [--server URL] [--beside TREE]
 
@@ -44,7 +44,7 @@ OPERATIONS = ("add", "change", "remove")
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """How much is measured."""
+    """The size of the measurement."""
 
     items: int = 20_000
     dimensions: int = 384
@@ -54,7 +54,7 @@ class Extent:
     """Of each operation in a turn."""
     writers: int = 8
     seconds: float = 4.0
-    """How long they write in a turn."""
+    """The seconds that they write in a turn."""
     fresh: int = 250
     """New items for a writer in a turn: a vector that is stored already would cost an index nothing."""
     loads: int = 2
@@ -66,7 +66,7 @@ QUICK = Extent(items=300, dimensions=32, rounds=1, calls=2, writers=2, seconds=0
 
 
 def _written(extent: Extent) -> int:
-    """How many items are written that are not loaded at first."""
+    """The number of items written after the first load."""
     return extent.rounds * (extent.writers * extent.fresh + 2 * extent.calls)
 
 
@@ -164,7 +164,7 @@ def run(extent: Extent, server_url: str | None, beside: Path | None) -> dict[str
 
 
 def _commit(tree: Path) -> str:
-    """What the rows of another tree are called."""
+    """The name of the rows of another tree."""
     command = ["git", "-C", str(tree), "rev-parse", "--short", "HEAD"]
     return f"commit {subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()}"
 

@@ -65,7 +65,7 @@ from retrieval.engine.recorder import Recorder, RecordingState, Sampler
 from retrieval.engine.request import check_profile
 from retrieval.engine.shared_calls import RewriteCache, SharedCalls
 from retrieval.engine.stages import Clock
-from retrieval.services.opening import find, find_or_make
+from retrieval.services.collections import find, find_or_make
 from retrieval.services.workplace import JobTarget, Workplace
 from retrieval.settings import Settings, refused
 

@@ -1,4 +1,4 @@
-"""What is compared: one system a file, each behind the same contract, each in a process of its own."""
+"""The compared systems: one system a file, each behind the same contract, each in a process of its own."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ PEERS = {
     "LanceDB": "peers.lance_store:LanceStore",
     "Chroma": "peers.chroma_store:ChromaStore",
 }
-"""Where each system's class is."""
+"""The place of each system's class."""
 
 FOREIGN = ("FAISS flat", "langchain-postgres", "llama-index", "LanceDB", "Chroma")
 """Those that run in the peers' environment; the others run in the product's."""

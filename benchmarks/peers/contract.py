@@ -12,7 +12,7 @@ from corpora import Corpus, Vectors, Where
 
 @dataclass(frozen=True, slots=True)
 class Tuning:
-    """How pgvector is told to search; the defaults are pgvector's."""
+    """The search settings of pgvector; the defaults are pgvector's."""
 
     ef_search: int = 40
     iterative_scan: str = "off"

@@ -23,15 +23,13 @@ from retrieval.domain.errors import DatabaseBusyError, InvalidLimitError, Invali
 from retrieval.domain.items.collection import counted_field
 from retrieval.domain.learning.context import Context, checked_context
 from retrieval.domain.search import spelling
-from retrieval.domain.search.cursor import MAX_SHOWN, Cursor, read_cursor
 from retrieval.domain.search.filters import Field, Filter, Where
 from retrieval.domain.search.fusion import Candidate
-from retrieval.domain.search.hit import Hit, SearchResult
+from retrieval.domain.search.hit import MAX_SHOWN, Cursor, Hit, SearchResult, read_cursor
 from retrieval.domain.search.profile import DEPTH, LegName, Profile, leg_name
-from retrieval.domain.search.query import SearchBounds
+from retrieval.domain.search.query import SearchBounds, Synonyms, with_synonyms
 from retrieval.domain.search.snippet import READ, checked_size, snippet_of
 from retrieval.domain.search.spelling import Completions
-from retrieval.domain.search.synonyms import Synonyms, with_synonyms
 from retrieval.engine.collection_handle import CollectionHandle, from_a_replica, parsed_filter, told_if_gone
 from retrieval.engine.reading import with_field
 from retrieval.engine.request import (

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from retrieval.domain.learning.arm import ItemArms
     from retrieval.engine.scoring import Pool
     from retrieval.learning.learned_model import LearnedModel
-    from retrieval.learning.ranked import Ranked
+    from retrieval.learning.propensity import Ranked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -235,7 +235,7 @@ def _as_it_is(ranked: Sequence[Fused]) -> Callable[[str], Fused]:
 
 
 def _decided(facts: _Known, pool: Pool, exploration: Exploration, now: datetime) -> Decided:
-    from retrieval.learning.ranked import is_eligible
+    from retrieval.learning.propensity import is_eligible
 
     if not pool.arms:
         return Decided(cluster=facts.cluster)

@@ -26,11 +26,11 @@ from retrieval.adapters.store.search.indexes import AnnIndex
 from retrieval.adapters.store.search.ordered_legs import ORDERED_LEGS
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.embedding import EmbeddingSpace
+from retrieval.domain.search.diversity import Refining
 from retrieval.domain.search.filters import Filter
 from retrieval.domain.search.hit import Path
 from retrieval.domain.search.profile import MAX_DEPTH, Fusion, FusionKind, LegName, Profile
 from retrieval.domain.search.profile_parts import Combination
-from retrieval.domain.search.refining import Refining
 from retrieval.domain.search.signals import (
     BaseRelevance,
     EntityOverlap,
@@ -99,8 +99,8 @@ def choose_way(
 ) -> Way:
     """The way for ``depth`` candidates of which the first ``limit`` count most.
 
-    ``by_facets``: of a filter that facets answer, the share of the items that surely match; 0: it is not known. Where
-    there are no vectors to compare, ``APPROXIMATE`` says that matches are counted up to ``few`` only.
+    ``by_facets``: the least share of the items that a filter answered by facets lets through; 0: it is not known.
+    Without a dense leg, ``APPROXIMATE`` means that the items that match the filter are counted up to ``few`` only.
     """
     index = collection.ann_index
     if LegName.DENSE not in legs:
@@ -265,7 +265,7 @@ def make_plan(
     """
     profile = request.profile or collection.profile
     legs, notes = _legs(profile, request, why_no_vector)
-    # What one leg brings are the hits already, unless some of them will be passed over.
+    # Candidates of a single leg are the hits, unless grouping, diversity or reranking leaves some of them out.
     is_one_ranking = len(legs) == 1 and not request.rewrites and not request.preferred and not profile.signals
     rerank = profile.rerank
     are_hits = is_final and is_one_ranking and request.group_by is None and profile.diversity.is_off and rerank is None

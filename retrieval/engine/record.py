@@ -21,10 +21,10 @@ from retrieval.domain.records.recorded import RecordedSearch
 from retrieval.domain.records.retrieval_id import time_of
 from retrieval.domain.records.search_record import NO_POLICY, TOTAL, SearchRecord, score_spread, shown_columns, unusual
 from retrieval.domain.records.slate import Placed
+from retrieval.domain.search.diversity import REFINING, in_steps
 from retrieval.domain.search.filters import And, Contains, Filter, Not, as_mapping, field_name, parse_field, parse_where
 from retrieval.domain.search.fusion import Candidate, Fused, on_unit_scale
 from retrieval.domain.search.profile import Profile
-from retrieval.domain.search.refining import REFINING, in_steps
 from retrieval.domain.search.reranking import RERANK, Scored, reranked_scores
 from retrieval.engine.plan import SearchPlan
 from retrieval.engine.ranking import bests_of, ranked_scores, signals_of, top_score

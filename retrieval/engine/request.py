@@ -44,8 +44,7 @@ from retrieval.domain.search.filters import (
 )
 from retrieval.domain.search.profile import LegName, Profile
 from retrieval.domain.search.query import DEFAULT_BOUNDS, ParsedQuery, SearchBounds, parse_query
-from retrieval.domain.search.signal import Entity, check_entity
-from retrieval.domain.search.signals import VectorSimilarity
+from retrieval.domain.search.signals import Entity, VectorSimilarity, check_entity
 
 
 def checked_item_ids(item_ids: Sequence[str]) -> list[str]:

@@ -21,9 +21,10 @@ from retrieval.domain.search.hit import Contribution
 from retrieval.domain.search.profile_parts import Combination, Exploration, Learned
 from retrieval.learning.arm_table import Floats
 from retrieval.learning.learned_model import LearnedModel
-from retrieval.learning.ranked import Ranked, is_eligible
+from retrieval.learning.logistic import RELEVANCE
+from retrieval.learning.propensity import Ranked, is_eligible
 from retrieval.learning.shrinkage import Prediction
-from retrieval.learning.stack import LEARNED, RELEVANCE, LogitStack
+from retrieval.learning.stack import LEARNED, LogitStack
 
 _ITEM_ID = itemgetter(0)
 

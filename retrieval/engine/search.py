@@ -34,12 +34,13 @@ from retrieval.domain.search.fusion import Candidate, Fused
 from retrieval.domain.search.hit import Hit, SearchResult
 from retrieval.domain.search.profile import MAX_DEPTH, LegName, Profile, leg_of
 from retrieval.domain.search.profile_parts import Combination, Exploration, Recording
+from retrieval.domain.search.query import with_synonyms
 from retrieval.domain.search.reranking import Rerank, Reranking, Scored, text_for_reranker
-from retrieval.domain.search.synonyms import with_synonyms
 from retrieval.engine.decide import Decider, Decision, Undecided, may_decide, moment, slate
 from retrieval.engine.plan import SCORED_BOTH_WAYS, SearchPlan, account, diverse_pool, make_plan, plan_preferred
 from retrieval.engine.ranking import (
     Columns,
+    Signaller,
     best_of_groups,
     check_calibrated,
     fusion_name,
@@ -100,9 +101,10 @@ class PlannedSearch:
 
 @dataclass(frozen=True, slots=True)
 class RankedSearch:
-    """The hits to be, and what they were chosen from."""
+    """A search whose candidates are ranked by relevance."""
 
     shown: list[Fused]
+    """The hits, best first."""
     pool: list[Fused]
     """The best candidates by relevance, among them those shown."""
     found: Found
@@ -111,8 +113,8 @@ class RankedSearch:
 
 
 @dataclass(frozen=True, slots=True)
-class Final:
-    """The hits to be, after all that changes their order."""
+class DecidedSearch:
+    """A search whose hits are chosen: by relevance, by what was learned, by exploration, and by the least scores."""
 
     ranked: RankedSearch
     slate: Sequence[Placed]
@@ -272,8 +274,10 @@ class Searcher:
             answers = await aside(answer, is_long=True) if is_long else answer()
             kept = await self._recorded(answers, asked, is_long)
         results = [
-            self._result(*answer, first, is_kept, final, rows=rows)
-            for answer, first, is_kept, final in zip(answers, each, kept, finals, strict=True)
+            self._result(
+                *answer, first, final, rows=rows, is_kept=is_kept, is_missed=search.is_recorded and not is_kept
+            )
+            for search, answer, first, is_kept, final in zip(asked, answers, each, kept, finals, strict=True)
         ]
         if self.observer is not None:
             self.observer.searched(results)
@@ -389,8 +393,6 @@ class Searcher:
     async def _signalled(self, asked: Sequence[PlannedSearch], each: list[Found]) -> list[Found]:
         """The candidates that have not expired, with the profile's signals; the searches of one call have one."""
         profile = asked[0].plan.profile
-        from retrieval.engine.signals import Signaller
-
         signaller, now = Signaller(self.database, self.tenant_id, self.collection), self._now()
         if profile.signals:
             return await signaller.signalled(each, profile, [search.query for search in asked], now)
@@ -400,7 +402,7 @@ class Searcher:
         return moment(self.wall_clock())
 
     async def _ranked(self, one: PlannedSearch, found: Found, is_long: bool) -> RankedSearch:  # noqa: FBT001 - of one call
-        """The hits to be, best first; the legs go deeper until there are enough, or no more candidates."""
+        """Ranks the candidates; the legs go deeper until there are enough hits, or no more candidates."""
         requests, profile, limit = one.requests, one.plan.profile, one.request.limit
         is_diverse, pool = one.plan.is_diverse, one.plan.pool
         # Signals are told of every candidate, one by one.
@@ -451,8 +453,8 @@ class Searcher:
 
     async def _finals(
         self, asked: Sequence[PlannedSearch], rankings: Sequence[RankedSearch], context: Context
-    ) -> list[Final]:
-        """The hits to be, after what was learned and what is explored."""
+    ) -> list[DecidedSearch]:
+        """Chooses the hits by what was learned and by exploration."""
         has_clusters = self.collection.clustered_at is not None
         if self.decider is None or not (
             has_clusters
@@ -475,15 +477,15 @@ class Searcher:
         decisions = await self.decider.decide(self.collection, undecided, moment(self.wall_clock()), set_already)
         return [_final(*one) for one in zip(asked, rankings, decisions, strict=True)]
 
-    def _sure(self, one: PlannedSearch, final: Final) -> Final:
+    def _sure(self, one: PlannedSearch, final: DecidedSearch) -> DecidedSearch:
         """The hits that the request lets through, with how sure they are."""
         found, shown = final.ranked.found, final.shown
         relevance = relevance_by_id(self.collection, one.plan, one.query.words, found, shown)
         places, why_none = good_enough(one.request, shown, relevance)
         kept = shown if places is None else [shown[place] for place in places]
-        return Final(final.ranked, final.slate, final.decided, kept, relevance, why_none)
+        return DecidedSearch(final.ranked, final.slate, final.decided, kept, relevance, why_none)
 
-    async def _rows(self, asked: Sequence[PlannedSearch], finals: Sequence[Final]) -> HitRows:
+    async def _rows(self, asked: Sequence[PlannedSearch], finals: Sequence[DecidedSearch]) -> HitRows:
         """The columns of all hits; read once for all of them, unless they came with the candidates."""
         columns: dict[str, tuple[Any, ...]] = {}
         missing: dict[str, None] = {}
@@ -507,7 +509,7 @@ class Searcher:
     def _answers(
         self,
         asked: Sequence[PlannedSearch],
-        finals: Sequence[Final],
+        finals: Sequence[DecidedSearch],
         columns: Columns,
         context: Context,
         timings: Mapping[str, float],
@@ -515,7 +517,7 @@ class Searcher:
         return [self._answer(*one, columns, context, timings) for one in zip(asked, finals, strict=True)]
 
     def _answer(
-        self, one: PlannedSearch, final: Final, columns: Columns, context: Context, timings: Mapping[str, float]
+        self, one: PlannedSearch, final: DecidedSearch, columns: Columns, context: Context, timings: Mapping[str, float]
     ) -> tuple[Answered, tuple[Hit, ...]]:
         """Gives the record of the search, and its hits without their texts."""
         found, shown = final.ranked.found, present(final.shown, columns)
@@ -532,7 +534,7 @@ class Searcher:
             context=context,
             plan=one.plan,
             query=one.query,
-            found=found,
+            found=replace(found, rows={}),  # a record waits, and texts may be large
             shown=shown,
             slate=final.slate,
             timings_ms=timings,
@@ -540,7 +542,6 @@ class Searcher:
             decided=final.decided,
             reranked=final.ranked.reranked,
         )
-        found.rows.clear()  # texts may be large, and records wait
         return answered, hits(shown, columns, fusion, final.slate, final.relevance)
 
     async def _recorded(
@@ -548,12 +549,12 @@ class Searcher:
         answers: Sequence[tuple[Answered, tuple[Hit, ...]]],
         asked: Sequence[PlannedSearch],
         is_long: bool,  # noqa: FBT001 - of one call
-    ) -> list[bool | None]:
-        """Tells whether each search is recorded, or will be after its answer; None: no record is wanted."""
+    ) -> list[bool]:
+        """Records the searches that are to be recorded; gives True for each that is, or will be after its answer."""
         recorder = self.recorder
         wanted = [answered for (answered, _), search in zip(answers, asked, strict=True) if search.is_recorded]
         if recorder is None or not wanted:
-            return [None] * len(answers)
+            return [False] * len(answers)
         ready: Sequence[Recordable | WrittenDown] = wanted
         if is_long:
             ready = await aside(lambda: [recorder.ready(one) for one in wanted], is_long=True)
@@ -561,7 +562,7 @@ class Searcher:
             kept = iter(await recorder.store(ready))
         else:
             kept = iter([recorder.offer(one) for one in ready])
-        return [next(kept) if search.is_recorded else None for search in asked]
+        return [search.is_recorded and next(kept) for search in asked]
 
     def _is_wanted(self, recording: Recording) -> bool:
         return recording.rate >= 1 or (recording.rate > 0 and self.chance.random() < recording.rate)
@@ -571,15 +572,15 @@ class Searcher:
         one: Answered,
         shown: tuple[Hit, ...],
         first: Found,
-        is_kept: bool | None,  # noqa: FBT001 - one of three
-        final: Final,
+        final: DecidedSearch,
         *,
         rows: HitRows,
+        is_kept: bool,
+        is_missed: bool,
     ) -> SearchResult:
         weighed, why = account(self.collection, first, is_filtered=one.request.condition is not None)
-        is_missed = is_kept is False and one.plan.profile.recording.wait
         notes = one.plan.notes
-        if is_missed:
+        if is_missed and one.plan.profile.recording.wait:
             notes = (*notes, NOT_RECORDED)
         if rows.without_vector and LegName.DENSE in one.plan.request.legs:
             waiting = sum(hit.item_id in rows.without_vector for hit in shown)
@@ -610,7 +611,7 @@ def _after_reranking(
     return one, RankedSearch(_diverse(profile.diversity, found, pool, one.request.limit), pool, found, said)
 
 
-def _final(one: PlannedSearch, ranked: RankedSearch, decision: Decision) -> Final:
+def _final(one: PlannedSearch, ranked: RankedSearch, decision: Decision) -> DecidedSearch:
     if not decision.is_open:
         return replace(_as_ranked(ranked), decided=decision.decided)
     profile, limit = one.profile, one.request.limit
@@ -623,7 +624,7 @@ def _final(one: PlannedSearch, ranked: RankedSearch, decision: Decision) -> Fina
         else []
     )
     placed, decided = slate(decision, [*first, *rest], profile, limit, one.seed)
-    return Final(ranked, placed, decided, [decision.explained(candidate.item_id) for candidate in placed])
+    return DecidedSearch(ranked, placed, decided, [decision.explained(candidate.item_id) for candidate in placed])
 
 
 def _diverse(wanted: Diversity, found: Found, ranked: Sequence[Fused], limit: int) -> list[Fused]:
@@ -665,7 +666,11 @@ def _query(request: SearchRequest, vector: Vector | None, now: datetime, profile
 
 
 def _is_exhausted(one: PlannedSearch, found: Found, depth: int) -> bool:
-    """Whether going deeper could fill the page: what signals put below the least score does not ask for others."""
+    """True if more candidates would not fill the page.
+
+    With signals, a leg that brings as many candidates as the page has hits is enough: hits that are missing then have
+    a score below the least one, and further candidates are no better.
+    """
     legs = {name: some for name, some in found.rankings.items() if leg_of(name) in one.plan.request.legs}
     is_through = all(found.brought.get(name, len(some)) < depth for name, some in legs.items())
     if (
@@ -685,6 +690,6 @@ def _could_rise(one: PlannedSearch, found: Found, shown: Sequence[Fused]) -> boo
     return found.left_out > (shown[-1].score if len(shown) >= one.request.limit else least)
 
 
-def _as_ranked(ranked: RankedSearch) -> Final:
+def _as_ranked(ranked: RankedSearch) -> DecidedSearch:
     """The hits as relevance has them."""
-    return Final(ranked, (), _UNDECIDED, ranked.shown)
+    return DecidedSearch(ranked, (), _UNDECIDED, ranked.shown)

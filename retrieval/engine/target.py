@@ -11,14 +11,14 @@ import numpy as np
 
 from retrieval.domain.learning.arm import Arm, Expectation, uncertainty_of
 from retrieval.domain.records.recorded import Optional, RecordedPool
+from retrieval.domain.search.diversity import REFINING
 from retrieval.domain.search.fusion import fused_again, leg_features_again, on_unit_scale
 from retrieval.domain.search.profile import Profile, leg_of
 from retrieval.domain.search.profile_parts import Combination, Exploration, Learned, PolicyName, PosteriorKind
-from retrieval.domain.search.refining import REFINING
 from retrieval.domain.search.reranking import reranked_scores
 from retrieval.engine.scoring import stack_signals
 from retrieval.learning.learned_model import LearnedModel
-from retrieval.learning.ranked import Ranked
+from retrieval.learning.propensity import Ranked
 from retrieval.learning.slate import slate_probabilities
 from retrieval.learning.stack import AFFINITY, LEARNED, LENGTH
 

@@ -55,8 +55,7 @@ from retrieval.domain.search.fusion import leg_features_again
 from retrieval.domain.search.profile_parts import Combination, Learned
 from retrieval.learning.clusters import LEAST_ITEMS, centroids, nearest, number_of_clusters
 from retrieval.learning.examples import Direction, Event, Example, Examples, Slate, faded, unit
-from retrieval.learning.fitting import Fitted, fit
-from retrieval.learning.learned_model import LearnedModel
+from retrieval.learning.learned_model import Fitted, LearnedModel, fit
 from retrieval.learning.trial import Incumbent, TrialOutcome, trial
 from retrieval.services.doctor.collections import ARM_TOLERANCE
 from retrieval.services.workplace import Advance, JobTarget, Workplace, unheeded

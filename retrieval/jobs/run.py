@@ -14,9 +14,7 @@ from croniter import croniter
 
 from retrieval.adapters.embedders.cached import patiently
 from retrieval.adapters.store.database import Database
-from retrieval.adapters.store.items.collections import StoredCollection
-from retrieval.adapters.store.learning.clusters import read_centroids
-from retrieval.adapters.store.records.job_runs import (
+from retrieval.adapters.store.installation.queue import (
     INTERRUPTED,
     JobRun,
     begin_run,
@@ -24,12 +22,14 @@ from retrieval.adapters.store.records.job_runs import (
     last_runs_of_tenant,
     note_progress,
 )
+from retrieval.adapters.store.items.collections import StoredCollection
+from retrieval.adapters.store.learning.clusters import read_centroids
 from retrieval.adapters.tracing import span
 from retrieval.domain.errors import RetrievalError
-from retrieval.domain.records.schedule import schedule
 from retrieval.domain.told import Told
 from retrieval.jobs.registry import JOBS, Job, job_named
 from retrieval.services.workplace import Advance, JobTarget, StoppedError, Workplace, unheeded
+from retrieval.settings import schedule
 
 _log = logging.getLogger(__name__)
 

@@ -26,16 +26,15 @@ from procrastinate.periodic import PeriodicDeferrer, PeriodicRegistry
 from psycopg_pool import AsyncConnectionPool
 
 from retrieval.adapters.store.database import CONNECT_TIMEOUT_SECONDS, Database
-from retrieval.adapters.store.installation.queue import check_worker, tenants_with_collections
+from retrieval.adapters.store.installation.queue import INTERRUPTED, check_worker, tenants_with_collections
 from retrieval.adapters.store.installed_sql import quote_identifier
 from retrieval.adapters.store.items.collections import all_collections, collection_by_id
-from retrieval.adapters.store.records.job_runs import INTERRUPTED
 from retrieval.adapters.store.translate import translated
 from retrieval.domain.errors import DatabaseError
-from retrieval.domain.records.schedule import schedule
 from retrieval.jobs.registry import Job, job_named, lock_of
 from retrieval.jobs.run import RunReport, run_job
 from retrieval.services.workplace import JobTarget, Workplace
+from retrieval.settings import schedule
 
 _log = logging.getLogger(__name__)
 

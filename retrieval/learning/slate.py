@@ -23,8 +23,7 @@ from retrieval.domain.learning.arm import Arm
 from retrieval.domain.records.slate import Placed, Slot
 from retrieval.domain.search.profile_parts import Exploration, PolicyName, PosteriorKind
 from retrieval.learning.arm_table import updated
-from retrieval.learning.propensity import ROWS, Floats, Lottery, finite_rows, score_draws
-from retrieval.learning.ranked import Ranked
+from retrieval.learning.propensity import ROWS, Floats, Lottery, Ranked, finite_rows, score_draws
 
 
 class SlatePlan(Protocol):

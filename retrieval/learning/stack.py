@@ -10,9 +10,10 @@ import numpy as np
 
 from retrieval.domain.told import Told
 from retrieval.learning.arm_table import Floats
+from retrieval.learning.logistic import RELEVANCE
 from retrieval.learning.logit import EDGE, sigmoid
 
-RELEVANCE, LEARNED, AFFINITY, LENGTH = "relevance", "learned", "affinity", "length"
+LEARNED, AFFINITY, LENGTH = "learned", "affinity", "length"
 """An item's own relevance (0 to 1); the logit of its expected reward; the likeness of the query to those that it was
 rewarded for (cosine above 0.5); the logarithm of its length."""
 

@@ -17,13 +17,12 @@ from retrieval.domain.search.profile_parts import Combination
 from retrieval.learning.arm_table import Floats
 from retrieval.learning.calibration import log_losses
 from retrieval.learning.examples import Direction, Examples, Slate, columns, cosine, directions
-from retrieval.learning.fitting import fit
-from retrieval.learning.learned_model import LearnedModel, LearnedReward
+from retrieval.learning.learned_model import LearnedModel, LearnedReward, fit
+from retrieval.learning.logistic import RELEVANCE
 from retrieval.learning.stack import (
     AFFINITY,
     LEARNED,
     LENGTH,
-    RELEVANCE,
     LogitStack,
     affinity_signal,
     fit_stack,

@@ -1,33 +1,118 @@
-"""The state of a tenant's collections, the attributes and neighbours that they index, and their removal."""
+"""A tenant's collections: finding, making and removing one, its state, and the attributes and neighbours it indexes."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from retrieval.adapters.store.database import Database
-from retrieval.adapters.store.items import indexing
+from retrieval.adapters.store.installation.queue import JobRun
 from retrieval.adapters.store.items.collection_facts import read_facts
-from retrieval.adapters.store.items.collections import StoredCollection, all_collections, set_parts
-from retrieval.adapters.store.items.indexing import are_windows_behind, reindex_windows
+from retrieval.adapters.store.items.collections import (
+    StoredCollection,
+    add_profile,
+    all_collections,
+    are_windows_behind,
+    clear_undeclared,
+    create_collection,
+    declare_attributes,
+    find_collection,
+    reindex_windows,
+    set_parts,
+    set_space,
+    store_neighbours,
+    undeclare_attributes,
+    use_profile,
+)
 from retrieval.adapters.store.items.removal import remove_itself, remove_next_items, remove_records
-from retrieval.adapters.store.records.job_runs import JobRun
 from retrieval.adapters.store.search.indexes import IndexStatus
 from retrieval.adapters.store.search.recall import Measurement
+from retrieval.adapters.store.search.vectors import StoredSpace, register_space
 from retrieval.domain.checks import checked_list
-from retrieval.domain.errors import InvalidRequestError
+from retrieval.domain.errors import Advice, InvalidRequestError, UnknownCollectionError
 from retrieval.domain.items.attribute import checked_filterable, checked_name
-from retrieval.domain.items.collection import CollectionInfo, Neighbours, checked_neighbours, checked_parts
+from retrieval.domain.items.collection import CollectionInfo, IndexKind, Neighbours, checked_neighbours, checked_parts
+from retrieval.domain.items.embedding import EmbeddingSpace
+from retrieval.domain.json_schema import AttributeSchema
+from retrieval.domain.search.profile import Profile
 from retrieval.domain.told import Told
 from retrieval.engine.collection_handle import FRESH_SECONDS, CollectionHandle, told_if_gone
+from retrieval.engine.plan import default_profile
 from retrieval.engine.reading import info
 from retrieval.engine.request import NO_SPACE
 from retrieval.services.indexes import IndexOutcome, drop_indexes, flush_lexical, keep_index
 from retrieval.services.textsearch import DRIFT, TextsearchOutcome, drop_textsearch_index, refresh_weights
 from retrieval.services.workplace import Advance, JobTarget, Workplace, unheeded
+
+SpaceOfNew = Callable[[], Awaitable[EmbeddingSpace | None]]
+"""Returns the embedding space of a new collection; None: no embedder is configured."""
+
+
+async def find(database: Database, tenant_id: int, name: str) -> StoredCollection:
+    """The collection of that name. Raises ``UnknownCollectionError``."""
+    stored = await find_collection(database, tenant_id, name)
+    if stored is not None:
+        return stored
+    known = [collection.name for collection in await all_collections(database, tenant_id)]
+    there_are = f"there are: {', '.join(known[:20])}" if known else "there is none yet"
+    unknown = UnknownCollectionError(f"there is no collection {name!r}; {there_are}")
+    raise unknown.advising(Advice.MAKE_COLLECTION, name=name, file="FILE")
+
+
+async def find_or_make(
+    database: Database,
+    tenant_id: int,
+    name: str,
+    space_of_new: SpaceOfNew,
+    *,
+    language: str,
+    profile: Profile | None,
+    neighbours: Neighbours | None,
+    schema: AttributeSchema | None,
+    index_kind: IndexKind = IndexKind.AUTO,
+) -> StoredCollection:
+    """The collection of that name, made if missing; a collection without a space gets that of new collections.
+
+    Raises ``UnknownCollectionError`` for a collection that is removed meanwhile.
+    """
+    stored = await find_collection(database, tenant_id, name)
+    if stored is not None and stored.space is not None:
+        return stored
+    wanted = await space_of_new()
+    space = None if wanted is None else await register_space(database, wanted)
+    if stored is None:
+        first = profile or default_profile(space.space if space else None)
+        number = space.space_id if space else None
+        async with database.transaction(tenant_id) as connection:
+            whose = (connection, tenant_id, name)
+            await create_collection(
+                *whose,
+                language=language,
+                profile=first,
+                space_id=number,
+                neighbours=neighbours,
+                schema=schema,
+                index_kind=index_kind,
+            )
+    elif space is not None:
+        await _give_space(database, tenant_id, stored, space)
+    stored = await find_collection(database, tenant_id, name)
+    if stored is None:
+        raise UnknownCollectionError(f"collection {name!r} was removed while it was being made; try again")
+    return stored
+
+
+async def _give_space(database: Database, tenant_id: int, stored: StoredCollection, space: StoredSpace) -> None:
+    """Give a collection that was made without an embedder the space, and its default profile the dense leg."""
+    async with database.transaction(tenant_id) as connection:
+        await set_space(connection, stored.collection_id, space.space_id)
+        if stored.profile == default_profile(None):
+            note = f"the default of {space.space.name}"
+            version = await add_profile(connection, stored.collection_id, default_profile(space.space), note)
+            await use_profile(connection, stored.collection_id, version)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,19 +211,19 @@ async def make_filterable(handle: CollectionHandle, attributes: Mapping[str, str
     if set(wanted) <= set(stored.filterable):
         return
     async with handle.database.transaction(handle.tenant_id) as connection:
-        await indexing.declare(connection, stored.collection_id, handle.name, wanted)
+        await declare_attributes(connection, stored.collection_id, handle.name, wanted)
     await handle.refresh()
 
 
 async def _make_unfilterable(handle: CollectionHandle, names: Sequence[str]) -> None:
     collection_id = (await handle.fresh()).collection_id
     async with handle.database.transaction(handle.tenant_id) as connection:
-        await indexing.undeclare(connection, collection_id, names)
+        await undeclare_attributes(connection, collection_id, names)
     await handle.refresh()
     # Other handles use the declaration, and so its index, until they read it again.
     await asyncio.sleep(1.5 * FRESH_SECONDS)
     async with handle.database.transaction(handle.tenant_id) as connection:
-        await indexing.clear_undeclared(connection, collection_id, names)
+        await clear_undeclared(connection, collection_id, names)
 
 
 @told_if_gone
@@ -148,7 +233,7 @@ async def set_neighbours(handle: CollectionHandle, neighbours: Neighbours | None
     place = (handle.database, handle.tenant_id, stored.collection_id)
     if wanted != stored.neighbours:
         async with handle.database.transaction(handle.tenant_id) as connection:
-            await indexing.set_neighbours(connection, stored.collection_id, wanted)
+            await store_neighbours(connection, stored.collection_id, wanted)
     elif not await are_windows_behind(*place):
         return 0
     indexed = await refresh_windows(*place)

@@ -25,11 +25,11 @@ import numpy as np
 
 from retrieval.adapters.readers.lines import STANDARD_INPUT, read_lines
 from retrieval.adapters.store.database import Connection, Database
-from retrieval.adapters.store.items import indexing
 from retrieval.adapters.store.items.collections import (
     StoredCollection,
     check_text_search_config,
     collection_of_snapshot,
+    declare_attributes,
 )
 from retrieval.adapters.store.items.items import ItemIsThereError, ItemWrite, write_items
 from retrieval.adapters.store.items.transfer import (
@@ -249,7 +249,7 @@ async def import_collection(
             connection, tenant_id, wanted, header.fields, space.space_id if space else None
         )
         if filterable := checked_filterable(header.fields["filterable"]):
-            await indexing.declare(connection, collection_id, wanted, filterable)
+            await declare_attributes(connection, collection_id, wanted, filterable)
         batches = _batches(file, lines)
         while batch := await asyncio.to_thread(next, batches, None):
             with _placed(file, batch):

@@ -25,9 +25,9 @@ from retrieval.adapters.store.items.items import read_items
 from retrieval.domain.errors import EmbedderError, InvalidProfileError, InvalidRequestError
 from retrieval.domain.items.embedding import Vector
 from retrieval.domain.items.item import Item
+from retrieval.domain.search.diversity import NO_VECTORS, REFINING, PoolVectors, Refining
 from retrieval.domain.search.fusion import Candidate, fused_ids, refined
 from retrieval.domain.search.profile import DEPTH, MAX_DEPTH, RRF_K, Fusion, FusionKind, LegName, Profile, leg_name
-from retrieval.domain.search.refining import NO_VECTORS, REFINING, PoolVectors, Refining
 from retrieval.domain.told import Told
 from retrieval.engine.collection_handle import CollectionHandle
 from retrieval.engine.collection_search import leg_rankings

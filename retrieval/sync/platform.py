@@ -28,8 +28,7 @@ from retrieval.engine.stages import Clock
 from retrieval.platform import Platform
 from retrieval.platform import connect as connect_async
 from retrieval.settings import Settings
-from retrieval.sync.door import Door, refuse_running_loop
-from retrieval.sync.mirror import Mirror, fact, giving, iterated, waiting
+from retrieval.sync.mirror import Door, Mirror, fact, giving, iterated, refuse_running_loop, waiting
 
 
 class SyncCollection(Mirror[Collection]):

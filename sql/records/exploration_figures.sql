@@ -5,17 +5,21 @@ CREATE TYPE analytics_exploration_row AS (
     exploit_rated bigint, exploit_reward double precision, explore_rated bigint, explore_reward double precision,
     cost double precision, cost_se double precision
 );
-COMMENT ON COLUMN analytics_exploration_row.day IS 'In UTC; NULL: the whole period.';
+COMMENT ON COLUMN analytics_exploration_row.day IS 'The day in UTC; NULL: the whole period.';
 COMMENT ON COLUMN analytics_exploration_row.shown IS 'Impressions.';
-COMMENT ON COLUMN analytics_exploration_row.explored IS 'Of those, the ones that the exploration policy picked.';
-COMMENT ON COLUMN analytics_exploration_row.swapped IS 'Of those, the ones that changed places with a neighbour.';
+COMMENT ON COLUMN analytics_exploration_row.explored IS 'The impressions that the exploration policy picked.';
+COMMENT ON COLUMN analytics_exploration_row.swapped IS 'The impressions that changed places with a neighbour.';
 COMMENT ON COLUMN analytics_exploration_row.explored_share IS 'explored / shown.';
-COMMENT ON COLUMN analytics_exploration_row.exploit_rated IS 'Exploit slots with feedback that counts.';
+COMMENT ON COLUMN analytics_exploration_row.exploit_rated IS
+    'The impressions in exploit slots with feedback that counts.';
 COMMENT ON COLUMN analytics_exploration_row.exploit_reward IS 'The mean reward of those.';
-COMMENT ON COLUMN analytics_exploration_row.explore_rated IS 'Explore slots with feedback that counts.';
+COMMENT ON COLUMN analytics_exploration_row.explore_rated IS
+    'The impressions in explore slots with feedback that counts.';
 COMMENT ON COLUMN analytics_exploration_row.explore_reward IS 'The mean reward of those.';
-COMMENT ON COLUMN analytics_exploration_row.cost IS 'exploit_reward - explore_reward: raw means, of what was rated.';
-COMMENT ON COLUMN analytics_exploration_row.cost_se IS 'Its standard error, impressions taken as independent.';
+COMMENT ON COLUMN analytics_exploration_row.cost IS
+    'exploit_reward - explore_reward, the raw means of rated impressions.';
+COMMENT ON COLUMN analytics_exploration_row.cost_se IS
+    'The standard error of the cost, with impressions as independent.';
 
 CREATE FUNCTION analytics_exploration(
     collection text DEFAULT NULL, since timestamptz DEFAULT now() - interval '28 days',
@@ -59,20 +63,21 @@ BEGIN ATOMIC
     ) AS summed;
 END;
 COMMENT ON FUNCTION analytics_exploration(text, timestamptz, timestamptz) IS
-    'How much was explored in a period and what it cost, by day and in all.';
+    'The share of exploration in a period and its cost, by day and in all.';
 
 CREATE TYPE analytics_positions_row AS (
     collection text, rank integer, shown bigint, rated bigint, reward double precision, reward_se double precision,
     swapped bigint, swapped_rated bigint, swapped_reward double precision, swapped_reward_se double precision
 );
-COMMENT ON COLUMN analytics_positions_row.rank IS 'From 1.';
-COMMENT ON COLUMN analytics_positions_row.shown IS 'Impressions at that rank.';
-COMMENT ON COLUMN analytics_positions_row.rated IS 'Of those, the ones with feedback that counts.';
-COMMENT ON COLUMN analytics_positions_row.reward IS 'Their mean reward: what the place does and what the item is worth, '
-    'mixed.';
+COMMENT ON COLUMN analytics_positions_row.rank IS 'The rank, from 1.';
+COMMENT ON COLUMN analytics_positions_row.shown IS 'The impressions at that rank.';
+COMMENT ON COLUMN analytics_positions_row.rated IS 'Those of them with feedback that counts.';
+COMMENT ON COLUMN analytics_positions_row.reward IS
+    'The mean reward of the rated impressions, an effect of both the rank and the items.';
 COMMENT ON COLUMN analytics_positions_row.reward_se IS 'Its standard error.';
-COMMENT ON COLUMN analytics_positions_row.swapped IS 'Impressions at that rank after two neighbours changed places.';
-COMMENT ON COLUMN analytics_positions_row.swapped_rated IS 'Of those, the ones with feedback that counts.';
+COMMENT ON COLUMN analytics_positions_row.swapped IS
+    'The impressions at that rank whose item had changed places with its neighbour.';
+COMMENT ON COLUMN analytics_positions_row.swapped_rated IS 'Those of them with feedback that counts.';
 COMMENT ON COLUMN analytics_positions_row.swapped_reward IS 'Their mean reward: the worse item stands higher here, so '
     'what still falls from rank to rank is the place''s.';
 COMMENT ON COLUMN analytics_positions_row.swapped_reward_se IS 'Its standard error.';
@@ -112,7 +117,7 @@ BEGIN ATOMIC
     ) AS summed;
 END;
 COMMENT ON FUNCTION analytics_positions(text, timestamptz, timestamptz) IS
-    'What each rank earned in a period, over all impressions and over swapped ones alone.';
+    'The reward of each rank in a period, over all impressions and over swapped impressions alone.';
 
 REVOKE ALL ON FUNCTION analytics_exploration(text, timestamptz, timestamptz),
     analytics_positions(text, timestamptz, timestamptz) FROM PUBLIC;

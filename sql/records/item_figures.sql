@@ -39,12 +39,12 @@ GROUP BY c.name, m.collection_id, m.retrieval_id, m.item_id, m.retrieved_at, m.r
     m.rank_propensity;
 COMMENT ON VIEW analytics_rated IS 'Impressions with feedback that counts, each with its reward.';
 COMMENT ON COLUMN analytics_rated.slot IS 'exploit, explore or swap.';
-COMMENT ON COLUMN analytics_rated.propensity IS 'How probable it was that the item was shown.';
-COMMENT ON COLUMN analytics_rated.rank_propensity IS 'How probable it was that it stood at this rank.';
-COMMENT ON COLUMN analytics_rated.reward IS 'The mean of its verdicts that count, by their weights.';
-COMMENT ON COLUMN analytics_rated.weight IS 'The sum of those weights.';
-COMMENT ON COLUMN analytics_rated.verdicts IS 'How many verdicts there are: none superseded, none discounted.';
-COMMENT ON COLUMN analytics_rated.collection_id IS 'To join with the tables.';
+COMMENT ON COLUMN analytics_rated.propensity IS 'The probability that the item was shown.';
+COMMENT ON COLUMN analytics_rated.rank_propensity IS 'The probability that the item was shown at this rank.';
+COMMENT ON COLUMN analytics_rated.reward IS 'The mean of the verdicts that count, by their weights.';
+COMMENT ON COLUMN analytics_rated.weight IS 'The sum of the weights of the verdicts that count.';
+COMMENT ON COLUMN analytics_rated.verdicts IS 'The number of verdicts that count: neither superseded nor discounted.';
+COMMENT ON COLUMN analytics_rated.collection_id IS 'The collection''s key in the tables.';
 GRANT SELECT ON analytics_rated TO @app@, @analyst@;
 
 -- Figures about items: how they fared, in which contexts and over time, which nobody uses, which rise and sink.
@@ -66,14 +66,14 @@ JOIN arms AS a ON a.collection_id = c.collection_id
 -- Rounding may leave an error below 0 where a value was added and taken away again.
 CROSS JOIN LATERAL (SELECT greatest(a.successes, 0), greatest(a.failures, 0)) AS counted (successes, failures)
 LEFT JOIN items AS i ON i.collection_id = a.collection_id AND i.item_id = a.item_id;
-COMMENT ON VIEW analytics_usage IS 'How each item fared in each context, over all time.';
-COMMENT ON COLUMN analytics_usage.title IS 'NULL: the item is no longer stored.';
-COMMENT ON COLUMN analytics_usage.context IS 'The context bucket; empty: the item by itself, over all contexts.';
-COMMENT ON COLUMN analytics_usage.uses IS 'Feedback that counts, each as one.';
-COMMENT ON COLUMN analytics_usage.successes IS 'Of the uses, those with a reward of at least 0.5.';
-COMMENT ON COLUMN analytics_usage.success_rate IS 'successes / uses: raw counts, nothing decayed.';
-COMMENT ON COLUMN analytics_usage.success_low IS 'The low end of Wilson''s 95 % interval of the raw counts.';
-COMMENT ON COLUMN analytics_usage.success_high IS 'The high end of it.';
+COMMENT ON VIEW analytics_usage IS 'Uses and rewards of each item in each context, over all time.';
+COMMENT ON COLUMN analytics_usage.title IS 'The item''s title; NULL: the item is no longer stored.';
+COMMENT ON COLUMN analytics_usage.context IS 'The context bucket; empty: all contexts.';
+COMMENT ON COLUMN analytics_usage.uses IS 'The number of feedback events that count.';
+COMMENT ON COLUMN analytics_usage.successes IS 'The uses with a reward of at least 0.5.';
+COMMENT ON COLUMN analytics_usage.success_rate IS 'successes / uses, of raw counts, without decay.';
+COMMENT ON COLUMN analytics_usage.success_low IS 'The lower bound of Wilson''s 95 % interval of the success rate.';
+COMMENT ON COLUMN analytics_usage.success_high IS 'The upper bound of that interval.';
 COMMENT ON COLUMN analytics_usage.pulls IS 'The decayed number of uses, as of now.';
 COMMENT ON COLUMN analytics_usage.reward IS 'The decayed mean reward.';
 
@@ -81,14 +81,14 @@ CREATE TYPE analytics_usage_by_day_row AS (
     collection text, day date, item_id text, title text, context text, uses bigint, successes bigint,
     success_rate double precision, success_low double precision, success_high double precision
 );
-COMMENT ON COLUMN analytics_usage_by_day_row.day IS 'In UTC; a day without feedback on the item has no row.';
-COMMENT ON COLUMN analytics_usage_by_day_row.context IS 'The context bucket; empty: the item by itself, over all '
-    'contexts.';
-COMMENT ON COLUMN analytics_usage_by_day_row.uses IS 'Feedback that counts, received in the period up to the end of '
-    'that day.';
-COMMENT ON COLUMN analytics_usage_by_day_row.successes IS 'Of the uses, those with a reward of at least 0.5.';
-COMMENT ON COLUMN analytics_usage_by_day_row.success_low IS 'The low end of Wilson''s 95 % interval.';
-COMMENT ON COLUMN analytics_usage_by_day_row.success_high IS 'The high end of it.';
+COMMENT ON COLUMN analytics_usage_by_day_row.day IS 'The day in UTC; a day without feedback on the item has no row.';
+COMMENT ON COLUMN analytics_usage_by_day_row.context IS 'The context bucket; empty: all contexts.';
+COMMENT ON COLUMN analytics_usage_by_day_row.uses IS
+    'The feedback events that count, received in the period up to the end of that day.';
+COMMENT ON COLUMN analytics_usage_by_day_row.successes IS 'The uses with a reward of at least 0.5.';
+COMMENT ON COLUMN analytics_usage_by_day_row.success_low IS
+    'The lower bound of Wilson''s 95 % interval of the success rate.';
+COMMENT ON COLUMN analytics_usage_by_day_row.success_high IS 'The upper bound of that interval.';
 
 CREATE FUNCTION analytics_usage_by_day(
     collection text DEFAULT NULL, since timestamptz DEFAULT now() - interval '28 days',
@@ -116,17 +116,18 @@ BEGIN ATOMIC
     LEFT JOIN items AS i ON i.collection_id = summed.collection_id AND i.item_id = summed.item_id;
 END;
 COMMENT ON FUNCTION analytics_usage_by_day(text, timestamptz, timestamptz) IS
-    'How each item fared in each context, from the beginning of a period up to each of its days.';
+    'Uses of each item in each context, from the beginning of a period up to each of its days.';
 
 CREATE TYPE analytics_contexts_row AS (
     collection text, context text, items bigint, uses bigint, reward double precision, reward_se double precision,
     last_received_at timestamptz
 );
 COMMENT ON COLUMN analytics_contexts_row.context IS 'The context bucket; empty: all feedback.';
-COMMENT ON COLUMN analytics_contexts_row.items IS 'The different items that it is about.';
-COMMENT ON COLUMN analytics_contexts_row.uses IS 'Feedback that counts, received in the period.';
-COMMENT ON COLUMN analytics_contexts_row.reward IS 'Its mean reward.';
-COMMENT ON COLUMN analytics_contexts_row.reward_se IS 'Its standard error; NULL for fewer than two.';
+COMMENT ON COLUMN analytics_contexts_row.items IS 'The number of different items with feedback.';
+COMMENT ON COLUMN analytics_contexts_row.uses IS 'The feedback events that count, received in the period.';
+COMMENT ON COLUMN analytics_contexts_row.reward IS 'The mean reward of that feedback.';
+COMMENT ON COLUMN analytics_contexts_row.reward_se IS
+    'The standard error of the reward; NULL for fewer than two events.';
 
 CREATE FUNCTION analytics_contexts(
     collection text DEFAULT NULL, since timestamptz DEFAULT now() - interval '28 days',
@@ -143,7 +144,7 @@ BEGIN ATOMIC
     GROUP BY c.name, bucket.context;
 END;
 COMMENT ON FUNCTION analytics_contexts(text, timestamptz, timestamptz) IS
-    'What the feedback of a period says in each context.';
+    'Feedback and rewards of a period, by context.';
 
 CREATE VIEW analytics_unused_items WITH (security_invoker = true) AS
 SELECT
@@ -170,19 +171,21 @@ WHERE NOT EXISTS (
     WHERE a.collection_id = c.collection_id AND a.item_id = i.item_id AND a.context = '' AND a.uses > 0
 );
 COMMENT ON VIEW analytics_unused_items IS 'Items that are stored and were never shown, or shown and never used.';
-COMMENT ON COLUMN analytics_unused_items.created_at IS 'When the item was stored first.';
+COMMENT ON COLUMN analytics_unused_items.created_at IS 'The time when the item was first stored.';
 COMMENT ON COLUMN analytics_unused_items.state IS 'never shown, or never used: shown, without feedback that counts.';
-COMMENT ON COLUMN analytics_unused_items.last_shown_at IS 'Of the recorded searches that are still kept.';
+COMMENT ON COLUMN analytics_unused_items.last_shown_at IS
+    'The last time in the recorded searches that are still stored.';
 
 CREATE TYPE analytics_shown_items_row AS (
     collection text, item_id text, title text, shown bigint, explored bigint, mean_rank double precision, rated bigint,
     reward double precision, reward_se double precision, last_shown_at timestamptz
 );
 COMMENT ON COLUMN analytics_shown_items_row.shown IS 'Impressions in the period.';
-COMMENT ON COLUMN analytics_shown_items_row.explored IS 'Of those, the ones in an explore slot.';
-COMMENT ON COLUMN analytics_shown_items_row.rated IS 'Of those shown, the ones with feedback that counts.';
-COMMENT ON COLUMN analytics_shown_items_row.reward IS 'The mean reward of the rated ones.';
-COMMENT ON COLUMN analytics_shown_items_row.reward_se IS 'Its standard error; NULL for fewer than two.';
+COMMENT ON COLUMN analytics_shown_items_row.explored IS 'The impressions in an explore slot.';
+COMMENT ON COLUMN analytics_shown_items_row.rated IS 'The impressions with feedback that counts.';
+COMMENT ON COLUMN analytics_shown_items_row.reward IS 'The mean reward of the rated impressions.';
+COMMENT ON COLUMN analytics_shown_items_row.reward_se IS
+    'The standard error of the reward; NULL for fewer than two events.';
 
 CREATE FUNCTION analytics_shown_items(
     collection text DEFAULT NULL, since timestamptz DEFAULT now() - interval '28 days',
@@ -220,16 +223,16 @@ BEGIN ATOMIC
     LEFT JOIN items AS i ON i.collection_id = summed.collection_id AND i.item_id = summed.item_id;
 END;
 COMMENT ON FUNCTION analytics_shown_items(text, timestamptz, timestamptz) IS
-    'What was shown in a period, by item: how often, at which rank, and what it earned.';
+    'Impressions of a period by item: their number, mean rank and reward.';
 
 CREATE TYPE analytics_rising_items_row AS (
     collection text, item_id text, title text, used bigint, used_before bigint, shown bigint, shown_before bigint,
     rise double precision
 );
-COMMENT ON COLUMN analytics_rising_items_row.used IS 'Feedback that counts, received in the period.';
-COMMENT ON COLUMN analytics_rising_items_row.used_before IS 'The same in the period of equal length before it.';
+COMMENT ON COLUMN analytics_rising_items_row.used IS 'The feedback events that count, received in the period.';
+COMMENT ON COLUMN analytics_rising_items_row.used_before IS 'The same in the period of equal length before.';
 COMMENT ON COLUMN analytics_rising_items_row.shown IS 'Impressions in the period.';
-COMMENT ON COLUMN analytics_rising_items_row.shown_before IS 'The same in the period of equal length before it.';
+COMMENT ON COLUMN analytics_rising_items_row.shown_before IS 'The same in the period of equal length before.';
 COMMENT ON COLUMN analytics_rising_items_row.rise IS '(used + 1) / (used_before + 1): above 1 it rises, below 1 it sinks.';
 
 CREATE FUNCTION analytics_rising_items(

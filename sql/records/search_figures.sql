@@ -11,28 +11,29 @@ FROM collections AS c
 JOIN retrievals AS r ON r.collection_id = c.collection_id;
 COMMENT ON VIEW analytics_queries IS 'The log of recorded searches, one a row.';
 COMMENT ON COLUMN analytics_queries.condition IS 'The filter; {}: none.';
-COMMENT ON COLUMN analytics_queries.actor IS 'Who asked; a pseudonym once it was made one.';
-COMMENT ON COLUMN analytics_queries.hits IS 'How many items it found.';
-COMMENT ON COLUMN analytics_queries.is_empty IS 'Whether it found none.';
-COMMENT ON COLUMN analytics_queries.top_score IS 'The first hit''s; comparable within one profile version only.';
-COMMENT ON COLUMN analytics_queries.score_spread IS 'The first score minus the fifth, or the last.';
-COMMENT ON COLUMN analytics_queries.profile_version IS '0: the call brought a profile of its own, or an application put '
-    'the answer together.';
-COMMENT ON COLUMN analytics_queries.model_version IS '0: nothing learned counted.';
+COMMENT ON COLUMN analytics_queries.actor IS 'The actor who asked, or a pseudonym.';
+COMMENT ON COLUMN analytics_queries.hits IS 'The number of items found.';
+COMMENT ON COLUMN analytics_queries.is_empty IS 'True if no item was found.';
+COMMENT ON COLUMN analytics_queries.top_score IS
+    'The score of the first hit; comparable within one profile version only.';
+COMMENT ON COLUMN analytics_queries.score_spread IS 'The first score minus the fifth, or minus the last of fewer.';
+COMMENT ON COLUMN analytics_queries.profile_version IS
+    '0: the call had its own profile, or an application composed the answer.';
+COMMENT ON COLUMN analytics_queries.model_version IS '0: no model was used.';
 COMMENT ON COLUMN analytics_queries.policy IS 'The exploration policy.';
-COMMENT ON COLUMN analytics_queries.notes IS 'What the caller was told: a leg that could not run, and why.';
-COMMENT ON COLUMN analytics_queries.origin IS 'What put the answer together, where that was an application; empty: a '
-    'search.';
-COMMENT ON COLUMN analytics_queries.generation_triggered IS 'Whether the caller had candidates made by a model.';
-COMMENT ON COLUMN analytics_queries.backtrack_count IS 'How often the caller had come back for another answer.';
+COMMENT ON COLUMN analytics_queries.notes IS 'Notes to the caller, such as the reason why a leg did not run.';
+COMMENT ON COLUMN analytics_queries.origin IS 'The application that composed the answer; empty: a search.';
+COMMENT ON COLUMN analytics_queries.generation_triggered IS 'True if a language model made candidates for the caller.';
+COMMENT ON COLUMN analytics_queries.backtrack_count IS 'The number of times that the caller asked for another answer.';
 
 CREATE TYPE analytics_poor_queries_row AS (
     collection text, query text, reason text, searches bigint, profile_version integer, top_score double precision,
     last_asked_at timestamptz
 );
-COMMENT ON COLUMN analytics_poor_queries_row.reason IS 'no result, or low score: among the lowest 5 % of best scores '
-    'that the same profile version gave in the period (so none among fewer than 20 searches).';
-COMMENT ON COLUMN analytics_poor_queries_row.searches IS 'How often that happened to the query.';
+COMMENT ON COLUMN analytics_poor_queries_row.reason IS
+    'no result; or low score: among the lowest 5 % of the best scores of the same profile version in the '
+    'period, of 20 searches or more.';
+COMMENT ON COLUMN analytics_poor_queries_row.searches IS 'The number of such searches with the query.';
 COMMENT ON COLUMN analytics_poor_queries_row.top_score IS 'The mean best score; NULL without a result.';
 
 CREATE FUNCTION analytics_poor_queries(
@@ -61,9 +62,9 @@ CREATE TYPE analytics_latency_row AS (
     p99_ms double precision, slowest_ms double precision
 );
 COMMENT ON COLUMN analytics_latency_row.day IS 'In UTC.';
-COMMENT ON COLUMN analytics_latency_row.path IS 'How the dense leg went about it: exact, approximate, none.';
+COMMENT ON COLUMN analytics_latency_row.path IS 'The way of the dense leg: exact, approximate, none.';
 COMMENT ON COLUMN analytics_latency_row.stage IS 'embed, candidates, items and so on; total: the whole search.';
-COMMENT ON COLUMN analytics_latency_row.p50_ms IS 'Percentiles between two searches are interpolated.';
+COMMENT ON COLUMN analytics_latency_row.p50_ms IS 'The median; percentiles between two searches are interpolated.';
 
 CREATE FUNCTION analytics_latency(
     collection text DEFAULT NULL, since timestamptz DEFAULT now() - interval '28 days',
@@ -83,13 +84,13 @@ BEGIN ATOMIC
     GROUP BY c.name, 2, r.path, stage.key;
 END;
 COMMENT ON FUNCTION analytics_latency(text, timestamptz, timestamptz) IS
-    'How long searches took in a period, by day, path and stage.';
+    'The duration of a period''s searches, by day, path and stage.';
 
 CREATE VIEW analytics_losses WITH (security_invoker = true) AS
 SELECT c.name AS collection, l.day, l.reason, l.retrievals
 FROM collections AS c
 JOIN recording_losses AS l ON l.collection_id = c.collection_id;
-COMMENT ON VIEW analytics_losses IS 'Searches that were answered and not recorded, by day and reason.';
+COMMENT ON VIEW analytics_losses IS 'Searches that were answered but not recorded, by day and reason.';
 COMMENT ON COLUMN analytics_losses.day IS 'In UTC.';
 COMMENT ON COLUMN analytics_losses.retrievals IS 'How many.';
 
@@ -98,11 +99,12 @@ SELECT c.name AS collection, m.measured_at, m.bucket, m.samples, m.recall, m.sho
 FROM collections AS c
 JOIN recall_measurements AS m ON m.collection_id = c.collection_id;
 COMMENT ON VIEW analytics_recall IS 'The measured recall of approximate searches, by measurement and bucket of matching items.';
-COMMENT ON COLUMN analytics_recall.bucket IS 'How many items the searches'' filters let through.';
-COMMENT ON COLUMN analytics_recall.samples IS 'Searches that were asked again exactly.';
-COMMENT ON COLUMN analytics_recall.recall IS '0 to 1: the mean share of the true nearest items that was found.';
-COMMENT ON COLUMN analytics_recall.short_pages IS 'Searches that got fewer items than there were.';
-COMMENT ON COLUMN analytics_recall.effort IS 'The search effort (hnsw.ef_search) of the searches, at least.';
+COMMENT ON COLUMN analytics_recall.bucket IS
+    'The range of the number of items that the searches'' filters let through.';
+COMMENT ON COLUMN analytics_recall.samples IS 'The searches that were repeated exactly.';
+COMMENT ON COLUMN analytics_recall.recall IS 'The mean share, 0 to 1, of the nearest items that was found.';
+COMMENT ON COLUMN analytics_recall.short_pages IS 'The searches that found fewer items than there are.';
+COMMENT ON COLUMN analytics_recall.effort IS 'The least search effort (hnsw.ef_search) of the searches.';
 
 REVOKE ALL ON FUNCTION analytics_poor_queries(text, timestamptz, timestamptz),
     analytics_latency(text, timestamptz, timestamptz) FROM PUBLIC;
@@ -117,16 +119,17 @@ CREATE TYPE analytics_profiles_row AS (
     rated_searches bigint, reward double precision, reward_se double precision,
     first_searched_at timestamptz, last_searched_at timestamptz
 );
-COMMENT ON COLUMN analytics_profiles_row.profile_version IS '0: calls that brought a profile of their own, and answers '
-    'that an application put together, in one row.';
-COMMENT ON COLUMN analytics_profiles_row.model_version IS '0: nothing learned counted.';
+COMMENT ON COLUMN analytics_profiles_row.profile_version IS
+    '0: calls with their own profile and answers that an application composed, in one row.';
+COMMENT ON COLUMN analytics_profiles_row.model_version IS '0: no model was used.';
 COMMENT ON COLUMN analytics_profiles_row.empty_searches IS 'Searches without a result.';
-COMMENT ON COLUMN analytics_profiles_row.top_score IS 'The mean best score; scales differ from profile to profile.';
-COMMENT ON COLUMN analytics_profiles_row.p50_ms IS 'Of whole searches.';
+COMMENT ON COLUMN analytics_profiles_row.top_score IS 'The mean best score; its scale depends on the profile.';
+COMMENT ON COLUMN analytics_profiles_row.p50_ms IS 'The median of whole searches.';
 COMMENT ON COLUMN analytics_profiles_row.rated IS 'Impressions with feedback that counts.';
-COMMENT ON COLUMN analytics_profiles_row.rated_searches IS 'Searches with at least one of those.';
+COMMENT ON COLUMN analytics_profiles_row.rated_searches IS 'Searches with at least one rated impression.';
 COMMENT ON COLUMN analytics_profiles_row.reward IS 'The mean reward of the rated impressions.';
-COMMENT ON COLUMN analytics_profiles_row.reward_se IS 'Its standard error; impressions of one search go together.';
+COMMENT ON COLUMN analytics_profiles_row.reward_se IS
+    'The standard error of the reward, with the impressions of a search as one group.';
 
 CREATE FUNCTION analytics_profiles(
     collection text DEFAULT NULL, since timestamptz DEFAULT now() - interval '28 days',
@@ -176,17 +179,17 @@ BEGIN ATOMIC
         AND rated.model_version = searched.model_version;
 END;
 COMMENT ON FUNCTION analytics_profiles(text, timestamptz, timestamptz) IS
-    'Profile and model versions side by side in a period: searches, scores, rewards, latency.';
+    'Searches, scores, rewards and latency of a period, by profile version and model version.';
 
 CREATE TYPE analytics_feedback_row AS (
     collection text, kind text, actor text, discounted text, events bigint, superseded bigint, counting bigint,
     weight double precision, reward double precision, first_received_at timestamptz, last_received_at timestamptz
 );
-COMMENT ON COLUMN analytics_feedback_row.actor IS 'Who said it; empty: not said.';
-COMMENT ON COLUMN analytics_feedback_row.discounted IS 'Why the events do not count; empty: they do.';
-COMMENT ON COLUMN analytics_feedback_row.superseded IS 'Of the events, those that a later verdict replaced.';
-COMMENT ON COLUMN analytics_feedback_row.counting IS 'Of the events, those that count.';
-COMMENT ON COLUMN analytics_feedback_row.weight IS 'The sum of the weights of those.';
+COMMENT ON COLUMN analytics_feedback_row.actor IS 'The actor who gave the feedback; empty: unknown.';
+COMMENT ON COLUMN analytics_feedback_row.discounted IS 'The reason why the events do not count; empty: they count.';
+COMMENT ON COLUMN analytics_feedback_row.superseded IS 'The events that a later verdict replaced.';
+COMMENT ON COLUMN analytics_feedback_row.counting IS 'The events that count.';
+COMMENT ON COLUMN analytics_feedback_row.weight IS 'The sum of the weights of the events that count.';
 COMMENT ON COLUMN analytics_feedback_row.reward IS 'The mean reward of all events, whether they count or not.';
 
 CREATE FUNCTION analytics_feedback(
@@ -205,7 +208,7 @@ BEGIN ATOMIC
     GROUP BY c.name, f.kind, f.actor, f.discounted;
 END;
 COMMENT ON FUNCTION analytics_feedback(text, timestamptz, timestamptz) IS
-    'Feedback received in a period, by kind and actor, discounted events apart.';
+    'Feedback received in a period, by kind, actor and reason for a discount.';
 
 REVOKE ALL ON FUNCTION analytics_profiles(text, timestamptz, timestamptz),
     analytics_feedback(text, timestamptz, timestamptz) FROM PUBLIC;

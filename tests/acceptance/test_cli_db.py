@@ -9,7 +9,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from retrieval.adapters.store.installation.revisions import known_revisions
+from retrieval.adapters.store.installation.checks import known_revisions
 from tests.acceptance.conftest import Program, program_in
 
 HEAD = max(known_revisions())

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from retrieval.adapters.store.installation.examination.collection_state import CollectionState, RecallState
-from retrieval.adapters.store.installation.examination.server_state import QueueFacts, ServerState
+from retrieval.adapters.store.installation.examination.installation import QueueFacts, ServerState
 from retrieval.adapters.store.installation.examination.table_state import IndexState, TableState
 from retrieval.adapters.store.installed_sql import Names
 from retrieval.adapters.store.items.collections import StoredCollection

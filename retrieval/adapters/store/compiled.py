@@ -19,7 +19,7 @@ class Compiled:
     text: str
     parameters: Mapping[str, Any] = field(default_factory=dict)
     keep: int | None = None
-    """The plan is kept for the connection's next use, apart for each number: what it names should share no plan."""
+    """A number, if the connection keeps the statement with its plan: statements of different numbers share no plan."""
 
     def bind(self, **values: Any) -> Compiled:
         """The same statement with values for its named parameters."""

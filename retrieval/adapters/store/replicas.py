@@ -28,10 +28,10 @@ from retrieval.domain.errors import DatabaseError, DatabaseUnreachableError, Inv
 _log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 1.0
-"""The seconds between two questions to primary and replica for their positions."""
+"""The seconds between two queries for the positions of primary and replica."""
 
 ANSWER_SECONDS = 5.0
-"""The time in which a replica has to answer that; otherwise it is passed over."""
+"""The seconds that a replica has to answer such a query; a slower one is not read from."""
 
 _PAUSES = (0.05, 0.25)
 """Seconds after which a replica that lags is asked again."""
@@ -111,18 +111,18 @@ class _Replica:
     database: Database | None = None
     """Open once it was reached."""
     replayed: int = 0
-    """The position that it has come to."""
+    """The position that the replica has reached."""
     fresh_at: float = float("-inf")
-    """It has all that was committed at that time of the clock."""
+    """The replica has everything that was committed before that time of the clock."""
     positions: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=_MOST_POSITIONS))
-    """Times with the primary's position then, of which it had not all when it was last asked."""
+    """The times and positions of the primary that the replica had not reached when it was last asked, oldest first."""
     fault: str = _NOT_YET
-    """The reason why it cannot be read from; empty: it can."""
+    """The reason why the replica cannot be read from; empty: it can be read from."""
     looked_at: float = float("-inf")
     looking: asyncio.Task[None] | None = None
 
     def has_come_to(self, position: int) -> None:
-        """Note how far it has replayed."""
+        """Note the position that the replica has reached."""
         self.replayed = max(self.replayed, position)
         while self.positions and self.positions[0][1] <= self.replayed:
             self.fresh_at = self.positions.popleft()[0]

@@ -48,9 +48,9 @@ class Kept:
 
     name: bytes
     until: float
-    """How long its plan is kept, on the session's clock."""
+    """The time on the session's clock until which its plan is kept."""
     dropped: bytes = b""
-    """The statement that makes room for it; empty: none does, or it is gone."""
+    """The name of the statement that the server drops to make room for this one; empty: none, or already dropped."""
     is_new: bool = True
     """Whether the statement is new to the server."""
     reader: Reader | None = None

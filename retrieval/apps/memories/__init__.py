@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from retrieval.apps.memories.engine import RetrievalEngine
 from retrieval.apps.memories.messages import RememberedFact, RememberReport
-from retrieval.apps.memories.ranking import SEED_PROFILE, SEMANTIC_PROFILE, STRATEGIES, RelevantMemory
-from retrieval.apps.memories.requests import related_types
+from retrieval.apps.memories.requests import SEED_PROFILE, SEMANTIC_PROFILE, STRATEGIES, RelevantMemory, related_types
 from retrieval.apps.memories.store import MemoryStore
 from retrieval.domain.items.memory import Duplicate, Memory, StoredMemory, extract_text
 

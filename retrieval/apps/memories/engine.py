@@ -17,17 +17,14 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, Literal
 
-from retrieval.apps.memories.ranking import (
+from retrieval.apps.memories.requests import (
     DECAY_DAYS,
     MIN_SCORE,
     SEED_PROFILE,
     TIMELINE_PROFILE,
-    RelevantMemory,
-    relevant,
-)
-from retrieval.apps.memories.requests import (
     UNBOUNDED,
     Bounds,
+    RelevantMemory,
     TokenCounter,
     check_start,
     checked_length,
@@ -40,6 +37,7 @@ from retrieval.apps.memories.requests import (
     entity_set,
     estimated_tokens,
     related_types,
+    relevant,
     start_of,
 )
 from retrieval.apps.memories.store import COLLECTION, MemoryStore, memories_collection
@@ -52,8 +50,7 @@ from retrieval.domain.learning.arm import Standing
 from retrieval.domain.learning.context import Context
 from retrieval.domain.search.hit import SearchResult
 from retrieval.domain.search.profile import Profile
-from retrieval.domain.search.signal import Facts, Question
-from retrieval.domain.search.signals import EntityOverlap, KeywordOverlap, Popularity, Recency, tokens
+from retrieval.domain.search.signals import EntityOverlap, Facts, KeywordOverlap, Popularity, Question, Recency, tokens
 from retrieval.platform import Platform
 
 CONTENT_CHARACTERS = 500

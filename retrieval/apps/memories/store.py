@@ -9,9 +9,8 @@ from datetime import datetime
 from typing import Any, overload
 
 from retrieval.apps.memories.messages import FACT, RememberReport, checked_conversation
-from retrieval.apps.memories.ranking import SEED_PROFILE
 from retrieval.apps.memories.remembering import FactsOf, Remembering, checked_llm, near_memories
-from retrieval.apps.memories.requests import checked_project, checked_types
+from retrieval.apps.memories.requests import SEED_PROFILE, checked_project, checked_types
 from retrieval.collection import Collection
 from retrieval.domain.checks import check_flags, fault_of, is_whole
 from retrieval.domain.errors import (

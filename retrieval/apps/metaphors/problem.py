@@ -22,8 +22,7 @@ from retrieval.domain.items.embedding import Vector
 from retrieval.domain.learning.context import MAX_NAME_LENGTH, Context
 from retrieval.domain.llm import LLM, is_llm
 from retrieval.domain.search.profile import Profile
-from retrieval.domain.search.signal import Signal
-from retrieval.domain.search.signals import AttributeValue, VectorSimilarity
+from retrieval.domain.search.signals import AttributeValue, Signal, VectorSimilarity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

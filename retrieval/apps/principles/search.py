@@ -23,8 +23,7 @@ from retrieval.domain.search.filters import Where
 from retrieval.domain.search.hit import Explanation, Hit, SearchResult
 from retrieval.domain.search.profile import Fusion, FusionKind, Profile
 from retrieval.domain.search.profile_parts import Combination, Learned
-from retrieval.domain.search.signal import Signal
-from retrieval.domain.search.signals import KeywordOverlap, Rating, TagMatch, VectorSimilarity
+from retrieval.domain.search.signals import KeywordOverlap, Rating, Signal, TagMatch, VectorSimilarity
 from retrieval.engine.collection_handle import FRESH_SECONDS
 from retrieval.engine.learning import standings_where
 

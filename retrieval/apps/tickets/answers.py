@@ -33,8 +33,7 @@ from retrieval.apps.tickets.models import (
 from retrieval.apps.tickets.ticket_item import DOMAIN, PRIORITY, RESOLUTION, hours_of, resolved_at_of
 from retrieval.domain.search.hit import Hit
 from retrieval.domain.search.profile import LegName, Profile
-from retrieval.domain.search.signal import Facts, Question
-from retrieval.domain.search.signals import Priority, ResolutionTime, VectorSimilarity
+from retrieval.domain.search.signals import Facts, Priority, Question, ResolutionTime, VectorSimilarity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

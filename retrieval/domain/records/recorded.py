@@ -13,10 +13,10 @@ from uuid import UUID
 from retrieval.domain.learning.context import Context
 from retrieval.domain.records.search_record import TOTAL, USUAL, Impression, Matrix, SearchRecord
 from retrieval.domain.records.slate import Slot
+from retrieval.domain.search.diversity import REFINING, from_steps
 from retrieval.domain.search.fusion import fused_again, on_unit_scale, values_again
 from retrieval.domain.search.profile import Profile
 from retrieval.domain.search.profile_parts import Combination, Exploration
-from retrieval.domain.search.refining import REFINING, from_steps
 from retrieval.domain.search.reranking import RERANK, reranked_scores
 from retrieval.domain.told import Told
 

@@ -118,7 +118,7 @@ class SearchRecord:
     pool_ranks: Sequence[Sequence[int]] = ()
     """Ranks by leg, from 1, among all whose score is known; 0 where it is not."""
     pool_likeness: Sequence[int] | None = None
-    """Each candidate's likeness to the best, by ``retrieval.domain.search.refining.in_steps``; None: not refined."""
+    """Each candidate's likeness to the best, by ``retrieval.domain.search.diversity.in_steps``; None: not refined."""
     measures: Sequence[str] = ()
     """Other facts about the candidates: where a reranker answered ``rerank`` (its score; None: it was not sent the
     candidate) and ``score``; where arms were read ``eligible`` (1 or 0), ``uses``, ``raw_successes``; where a model

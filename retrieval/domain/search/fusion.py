@@ -8,9 +8,9 @@ from itertools import compress, count, repeat
 from operator import add, itemgetter, neg
 from typing import Any, NamedTuple
 
+from retrieval.domain.search.diversity import REFINING, PoolVectors, likenesses
 from retrieval.domain.search.hit import Contribution
 from retrieval.domain.search.profile import Fusion, FusionKind, Profile, leg_of
-from retrieval.domain.search.refining import REFINING, PoolVectors, likenesses
 
 
 class Candidate(NamedTuple):

@@ -11,14 +11,12 @@ from typing import Any
 
 from retrieval.domain.checks import is_whole
 from retrieval.domain.errors import InvalidProfileError
-from retrieval.domain.search.diversity import Diversity
+from retrieval.domain.search.diversity import REFINING, Diversity, Refining
 from retrieval.domain.search.profile_parts import Exploration, Learned, Recording, check_share
-from retrieval.domain.search.refining import REFINING, Refining
+from retrieval.domain.search.query import Synonyms, checked_synonyms
 from retrieval.domain.search.relevance import Calibration
 from retrieval.domain.search.reranking import Rerank
-from retrieval.domain.search.signal import Question, Signal
-from retrieval.domain.search.signals import AttributeValue, signals_as_dict, signals_from_dict
-from retrieval.domain.search.synonyms import Synonyms, checked_synonyms
+from retrieval.domain.search.signals import AttributeValue, Question, Signal, signals_as_dict, signals_from_dict
 from retrieval.domain.told import Told
 
 RRF_K = 60

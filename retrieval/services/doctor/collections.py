@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from retrieval.adapters.store.installation.examination.collection_state import LOSS_DAYS, CollectionState
-from retrieval.adapters.store.installation.examination.server_state import QueueFacts
+from retrieval.adapters.store.installation.examination.installation import QueueFacts
 from retrieval.adapters.store.installation.examination.table_state import IndexState
 from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.search.dense_leg import MAX_EFFORT
@@ -60,8 +60,10 @@ def check_embedders(states: Sequence[EmbedderState]) -> Iterator[Finding]:
     """Check that each space that collections use has an embedder that answers."""
     for state in states:
         if not state.is_configured:
-            found = f"no embedder is configured for space {state.space}: texts are searched for by words alone"
-            mend = "set RETRIEVAL_EMBEDDER to that of the space, or move its collections to another: retrieval reembed"
+            found = f"no embedder is configured for space {state.space}: searches use words alone"
+            mend = (
+                "set RETRIEVAL_EMBEDDER to the space's embedder, or move its collections to another: retrieval reembed"
+            )
             yield Finding(check="embedder", severity=Severity.WARNING, about=state.space, found=found, mend=mend)
         elif state.problem:
             found = f"the embedder of space {state.space} gives no vectors: {state.problem}"
@@ -146,7 +148,7 @@ def _check_waiting(state: CollectionState, *, has_worker: bool) -> Iterator[Find
             check="weights",
             severity=severity,
             about=name,
-            found=f"the BM25 weights of collection {name!r} wait to be computed again: lengths have drifted",
+            found=f"the BM25 weights of collection {name!r} are outdated, because the average length changed",
             mend=f"retrieval jobs run weights --collection {shell_word(name)}",
         )
 
@@ -169,11 +171,13 @@ def _check_index(state: CollectionState, index: IndexState | None) -> Iterator[F
             found = f"collection {name!r} has {stored.documents:,} items and no index: each search compares all vectors"
             yield Finding(check="hnsw", severity=Severity.WARNING, about=name, found=found, mend=job)
         case IndexOutcome.REBUILT:
-            found = f"the index of collection {name!r} takes more than twice the bytes an item that it began with"
+            found = (
+                f"the index of collection {name!r} takes more than twice as many bytes per item as when it was built"
+            )
             mend = f"retrieval reindex {shell_word(name)}"
             yield Finding(check="hnsw", severity=Severity.WARNING, about=name, found=found, mend=mend)
         case IndexOutcome.REPLACED:
-            found = f"collection {name!r} asks for another kind of index than it has, or for other parts"
+            found = f"collection {name!r} is set to another kind of index, or to other parts, than it has"
             yield Finding(check="hnsw", severity=Severity.ADVICE, about=name, found=found, mend=job)
         case IndexOutcome.MEASURED:
             found = f"the index of collection {name!r} was measured at another size, or never"
@@ -186,7 +190,9 @@ def _check_index(state: CollectionState, index: IndexState | None) -> Iterator[F
 def _check_bits(state: CollectionState) -> Iterator[Finding]:
     index, name = state.stored.ann_index, state.stored.name
     if index is not None and index.is_quantised and index.is_measured and index.effort_10 > MAX_EFFORT:
-        found = f"the bits of collection {name!r} do not find 99 % of the nearest vectors: each search compares all"
+        found = (
+            f"the quantised index of collection {name!r} finds too few of the nearest vectors: each search compares all"
+        )
         mend = f"retrieval collections index {shell_word(name)} full"
         yield Finding(check="hnsw", severity=Severity.WARNING, about=name, found=found, mend=mend)
 
@@ -197,9 +203,7 @@ def _check_parts(state: CollectionState) -> Iterator[Finding]:
         return
     parts = parts_to_build(stored.documents, stored.space.space.dimensions)
     if parts > stored.parts:
-        found = (
-            f"a build of the index of collection {stored.name!r} outgrows its memory, which takes many times as long"
-        )
+        found = f"an index build of collection {stored.name!r} does not fit in memory and takes many times as long"
         mend = f"retrieval collections split {shell_word(stored.name)} --parts {parts}"
         yield Finding(check="hnsw", severity=Severity.ADVICE, about=stored.name, found=found, mend=mend)
 
@@ -211,12 +215,14 @@ def _check_recall(state: CollectionState, now: datetime) -> Iterator[Finding]:
     job = f"retrieval jobs run recall --collection {shell_word(name)}"
     if recall is None:
         found = f"the recall of collection {name!r} was not measured yet on its searches"
-        mend = f"{job} (once RETRIEVAL_RECALL_SAMPLE_RATE of its searches are some)"
+        mend = f"{job} (once searches were sampled: RETRIEVAL_RECALL_SAMPLE_RATE)"
         yield Finding(check="recall", severity=Severity.ADVICE, about=name, found=found, mend=mend)
     elif recall.recall < LEAST_RECALL and recall.samples >= LEAST_SAMPLES:
         share = f"{recall.recall:.1%} of the nearest items, in {several(recall.samples, 'sample')}"
         found = f"searches of collection {name!r} find {share}"
-        yield Finding(check="recall", severity=Severity.WARNING, about=name, found=f"{found}; 99 % is owed", mend=job)
+        yield Finding(
+            check="recall", severity=Severity.WARNING, about=name, found=f"{found}; the target is 99 %", mend=job
+        )
     elif now - recall.measured_at > OLD_RECALL:
         found = f"the recall of collection {name!r} was last measured on {recall.measured_at:%Y-%m-%d}"
         yield Finding(check="recall", severity=Severity.ADVICE, about=name, found=found, mend=job)
@@ -251,14 +257,14 @@ def check_queue(queue: QueueFacts) -> Iterator[Finding]:
         yield Finding(
             check="jobs",
             severity=Severity.WARNING,
-            found=f"{several(queue.stalled, 'job')} began with a worker that gives no more sign of life",
-            mend="start a worker, which takes them up: retrieval worker",
+            found=f"{several(queue.stalled, 'job')} started by a worker that no longer responds",
+            mend="start a worker, which resumes them: retrieval worker",
         )
     if queue.waiting and queue.oldest_seconds > LATE_SECONDS:
         yield Finding(
             check="jobs",
             severity=Severity.WARNING,
-            found=f"{several(queue.waiting, 'job')} could begin, the oldest for {duration(queue.oldest_seconds)}",
+            found=f"{several(queue.waiting, 'job')} ready to run, the oldest for {duration(queue.oldest_seconds)}",
             mend="start another worker: retrieval worker --concurrency 4",
         )
 
@@ -274,7 +280,7 @@ def _check_worker(queue: QueueFacts) -> Iterator[Finding]:
         found = "no worker has ever run: indexes, recall, learning and retention are left alone"
         yield Finding(check="worker", severity=Severity.ADVICE, found=found, mend=start)
     elif queue.due_seconds > LATE_SECONDS:
-        found = f"no worker runs; the last one looked what is due {duration(queue.due_seconds)} ago"
+        found = f"no worker runs; the last worker checked the schedule {duration(queue.due_seconds)} ago"
         yield Finding(check="worker", severity=Severity.WARNING, found=found, mend=start)
 
 
@@ -285,8 +291,8 @@ def check_months(missing: Sequence[str], collection: str) -> Iterator[Finding]:
     yield Finding(
         check="months",
         severity=Severity.WARNING,
-        found=f"tables of months are missing ({', '.join(missing)}): recorded searches lie in no month and cannot be "
-        "dropped by it",
+        found=f"tables of months are missing ({', '.join(missing)}): recorded searches go into no month's table "
+        "and cannot be dropped with it",
         mend=f"retrieval jobs run months --collection {collection}",
     )
 
@@ -295,13 +301,13 @@ ARM_TOLERANCE = 1e-9
 """The relative difference of an arm's decayed sum up to which it is rounding, not drift."""
 
 _ROWS = {
-    "words": ("the words of {} are not those of {} text", "reindex"),
-    "weights": ("the BM25 weights of {} do not follow from {} words", "reindex"),
+    "words": ("the indexed words of {} do not match {} text", "reindex"),
+    "weights": ("the BM25 weights of {} do not match {} words", "reindex"),
     "statistics": ("the statistics of words are wrong in {}", "reindex"),
-    "filters": ("the tags or declared attributes of {} are not those that filters look at", "reindex"),
-    "vectors": ("the vectors of {} are not in step with {} tags, attributes and status", "reindex"),
+    "filters": ("the tags or declared attributes of {} differ from those that filters read", "reindex"),
+    "vectors": ("the vectors of {} do not match {} tags, attributes and status", "reindex"),
     "records": ("the record of {} contradicts itself", ""),
-    "arms": ("the arms of {} are not what the feedback adds up to", "arms"),
+    "arms": ("{} differing from the sum of the feedback", "arms"),
 }
 """The text of a kind of disagreement, and what mends it."""
 
@@ -313,7 +319,7 @@ def check_rows(name: str, disagreements: Sequence[tuple[str, int, list[str]]]) -
         said, mends = _ROWS[kind]
         noun = nouns.get(kind, "item")
         many = several(number, noun, "recorded searches" if kind == "records" else "")
-        found = said.format(many, "its" if number == 1 else "their").replace(f"the arms of {many}", many)
+        found = said.format(many, "its" if number == 1 else "their")
         found = f"{found}: {', '.join(map(repr, first))}{', ...' if number > len(first) else ''} (collection {name!r})"
         mend = {
             "reindex": f"retrieval reindex {shell_word(name)}",

@@ -15,6 +15,7 @@ import psycopg
 from retrieval.adapters.embedders.cached import CachedEmbedder
 from retrieval.adapters.embedders.chosen import ChosenEmbedders
 from retrieval.adapters.store.database import Database
+from retrieval.adapters.store.installation.checks import SchemaStatus, status_of
 from retrieval.adapters.store.installation.embedded.cluster import hanging_seconds
 from retrieval.adapters.store.installation.embedded.place import default_home
 from retrieval.adapters.store.installation.examination.collection_state import (
@@ -30,7 +31,6 @@ from retrieval.adapters.store.installation.examination.installation import (
     read_revision,
 )
 from retrieval.adapters.store.installation.opening import open_database
-from retrieval.adapters.store.installation.revisions import SchemaStatus, status_of
 from retrieval.adapters.store.installed_sql import Names, qualified, quote_identifier
 from retrieval.adapters.store.items.collections import all_collections, find_collection, find_tenant
 from retrieval.adapters.store.search.indexes import hnsw_name, stem_of
@@ -112,7 +112,9 @@ def server_findings(installation: Installation, status: SchemaStatus | None, whe
     server = installation.server
     yield from or_fine(check_server(server), "postgresql", f"PostgreSQL {server.version}")
     yield from or_fine(check_pgvector(server), "pgvector", f"pgvector {server.pgvector}")
-    textsearch = f"pg_textsearch {server.textsearch}" if server.textsearch else "pg_textsearch is not there, nor needed"
+    textsearch = (
+        f"pg_textsearch {server.textsearch}" if server.textsearch else "pg_textsearch is not installed, and not needed"
+    )
     yield from or_fine(check_textsearch(server), "pg_textsearch", textsearch)
     if status is not None:
         fine = f"schema {status.schema!r} is current (revision {status.current})"

@@ -6,9 +6,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from retrieval.adapters.store.installation.checks import OLDEST_PGVECTOR, OLDEST_POSTGRESQL, SOUND_PGVECTOR
-from retrieval.adapters.store.installation.examination.server_state import Holdup, ServerState, Settings
-from retrieval.adapters.store.installation.revisions import SchemaStatus
+from retrieval.adapters.store.installation.checks import (
+    OLDEST_PGVECTOR,
+    OLDEST_POSTGRESQL,
+    SOUND_PGVECTOR,
+    SchemaStatus,
+)
+from retrieval.adapters.store.installation.examination.installation import Holdup, ServerState, Settings
 from retrieval.adapters.store.installed_sql import quote_literal
 from retrieval.adapters.store.replicas import ReplicaState
 from retrieval.domain.diagnosis import GIGABYTE, MEGABYTE, Finding, Severity, duration, size
@@ -41,7 +45,7 @@ def check_server(server: ServerState) -> Iterator[Finding]:
         yield Finding(
             check="postgresql",
             severity=Severity.WARNING,
-            found="the operating system sorts text otherwise than when the database was made: indexes on text may lie",
+            found="the operating system sorts text in another order than before: indexes on text may be wrong",
             mend=f'REINDEX DATABASE "{server.database}"; ALTER DATABASE "{server.database}" REFRESH COLLATION VERSION;',
         )
     if server.checksum_failures:
@@ -181,7 +185,7 @@ _SWITCHES = (
     _Switch("default_transaction_read_only", "on", Severity.ERROR, "nothing can be stored or recorded"),
     _Switch("enable_indexscan", "off", Severity.WARNING, "searches read whole tables"),
     _Switch("enable_bitmapscan", "off", Severity.WARNING, "searches by words and filters read whole tables"),
-    _Switch("enable_seqscan", "off", Severity.ADVICE, "small tables are read the long way round"),
+    _Switch("enable_seqscan", "off", Severity.ADVICE, "small tables are read by their indexes, which is slower"),
     _Switch("enable_sort", "off", Severity.ADVICE, "plans avoid what is often the fastest"),
     _Switch("enable_hashjoin", "off", Severity.ADVICE, "plans avoid what is often the fastest"),
     _Switch("enable_nestloop", "off", Severity.WARNING, "items are looked up by reading whole tables"),
@@ -199,10 +203,10 @@ def check_settings(settings: Settings, database_bytes: int) -> Iterator[Finding]
             yield _finding(switch.name, switch.severity, f"is {switch.unwanted}: {switch.why}", good)
     yield from _check_memory(settings, database_bytes)
     if _number(settings, "random_page_cost", 1) >= 4:
-        why = "is 4 or more, as for spinning disks: the planner shuns indexes"
+        why = "is 4 or more, as for spinning disks: the planner avoids indexes"
         yield _finding("random_page_cost", Severity.ADVICE, why, "1.1", note=" -- where the disks are solid state")
     if _number(settings, "max_parallel_workers_per_gather", 1) == 0:
-        why = "is 0: comparing all vectors of a collection keeps to one core"
+        why = "is 0: comparing all vectors of a collection uses only one core"
         yield _finding("max_parallel_workers_per_gather", Severity.ADVICE, why, "2")
     if _number(settings, "max_parallel_maintenance_workers", 1) == 0:
         why = "is 0: an HNSW index is built on one core"
@@ -265,7 +269,7 @@ def check_connections(server: ServerState, pool_size: int) -> Iterator[Finding]:
         yield Finding(
             check="connections",
             severity=Severity.WARNING,
-            found=f"RETRIEVAL_POOL_SIZE is {pool_size}, and the server lets in {server.max_connections}",
+            found=f"RETRIEVAL_POOL_SIZE is {pool_size}, but the server allows {server.max_connections}",
             mend="lower RETRIEVAL_POOL_SIZE, or raise max_connections and restart the server",
         )
 
@@ -289,23 +293,21 @@ def _said(holdup: Holdup) -> tuple[Severity, str, str]:
     match holdup.kind:
         case "idle":
             lasts = duration(holdup.seconds)
-            found = f"process {holdup.who} ({holdup.what}) sits in a transaction for {lasts} and does nothing"
+            found = f"process {holdup.who} ({holdup.what}) has been idle in a transaction for {lasts}"
             return Severity.WARNING, f"{found}: dead rows cannot be removed meanwhile", end
         case "transaction":
-            found = f"process {holdup.who} ({holdup.what}) is in one transaction for {duration(holdup.seconds)}"
+            found = f"process {holdup.who} ({holdup.what}) has been in one transaction for {duration(holdup.seconds)}"
             return Severity.WARNING, f"{found}: dead rows cannot be removed meanwhile", end
         case "blocked":
-            found = f"process {holdup.who} ({holdup.what}) waits for a lock for {duration(holdup.seconds)}"
+            found = f"process {holdup.who} ({holdup.what}) has been waiting for a lock for {duration(holdup.seconds)}"
             return Severity.WARNING, found, "end the process that holds it: SELECT pg_terminate_backend(NUMBER);"
         case "prepared":
-            found = (
-                f"transaction {holdup.who!r} was prepared {duration(holdup.seconds)} ago and neither committed nor not"
-            )
+            found = f"transaction {holdup.who!r} was prepared {duration(holdup.seconds)} ago and has not ended"
             return Severity.WARNING, found, f"ROLLBACK PREPARED {quote_literal(holdup.who)};"
         case _:
             severity = Severity.WARNING if holdup.bytes > GIGABYTE else Severity.ADVICE
             found = (
-                f"nobody reads replication slot {holdup.who!r}, which keeps {size(holdup.bytes)} of the server's log"
+                f"no one reads replication slot {holdup.who!r}, which retains {size(holdup.bytes)} of the server's log"
             )
             return severity, found, f"SELECT pg_drop_replication_slot({quote_literal(holdup.who)});"
 
@@ -318,9 +320,9 @@ def check_wraparound(server: ServerState) -> Iterator[Finding]:
     yield Finding(
         check="wraparound",
         severity=Severity.ERROR if is_close else Severity.WARNING,
-        found=f"the oldest rows were not frozen for {server.frozen_age:,} transactions; at about "
+        found=f"the oldest rows have not been frozen for {server.frozen_age:,} transactions; at about "
         f"{MOST_TRANSACTIONS:,} the server stops writing",
-        mend="VACUUM (FREEZE); as a superuser, after ending what keeps autovacuum from it (see transactions)",
+        mend="VACUUM (FREEZE); as a superuser, after ending the sessions that block autovacuum (see transactions)",
     )
 
 

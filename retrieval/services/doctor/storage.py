@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from retrieval.adapters.store.installation.examination.server_state import ServerState, Settings
+from retrieval.adapters.store.installation.examination.installation import ServerState, Settings
 from retrieval.adapters.store.installation.examination.table_state import IndexState, TableState
 from retrieval.adapters.store.installed_sql import Names, directory, qualified, quote_identifier
 from retrieval.adapters.store.search.indexes import stem_of
@@ -36,7 +36,7 @@ def check_functions(present: frozenset[str], expected: frozenset[str]) -> Iterat
             check="functions",
             severity=Severity.ERROR,
             about=name,
-            found=f"function {name!r}, with which the schema is made, is gone: calls that need it fail",
+            found=f"function {name!r}, a part of the schema, is gone: calls that need it fail",
             mend=f"restore it from a backup, or run the statements for {name} that this prints: retrieval db sql",
         )
 
@@ -49,7 +49,7 @@ def check_columns(tables: Sequence[TableState], expected: Mapping[str, frozenset
                 check="tables",
                 severity=Severity.ERROR,
                 about=f"{table.name}.{name}",
-                found=f"column {name!r} of table {table.name!r}, with which the schema is made, is gone",
+                found=f"column {name!r} of table {table.name!r}, a part of the schema, is gone",
                 mend="restore it from a backup; retrieval db sql prints how it is made",
             )
 
@@ -74,7 +74,7 @@ def check_indexes(indexes: Sequence[IndexState], schema: str, owners: Mapping[st
         name, of, stem = qualified(schema, index.name), _LEFTOVER.sub("", index.name), stem_of(index.name)
         job = f"retrieval jobs run indexes --collection {owners[stem]}" if stem in owners else ""
         if of != index.name:
-            found, mend = "is what an interrupted rebuild left", job or f"DROP INDEX CONCURRENTLY {name};"
+            found, mend = "was left by an interrupted rebuild", job or f"DROP INDEX CONCURRENTLY {name};"
         elif job:
             found, mend = "is invalid: searches compare all vectors", job
         else:
@@ -107,7 +107,7 @@ def check_missing(
             check="tables",
             severity=Severity.ERROR,
             about=table,
-            found=f"table {table!r}, with which the schema is made, is gone",
+            found=f"table {table!r}, a part of the schema, is gone",
             mend="restore it from a backup; retrieval db sql prints how it is made",
         )
     for name in sorted(expected.keys() - present):
@@ -116,7 +116,7 @@ def check_missing(
                 check="indexes",
                 severity=Severity.ERROR,
                 about=name,
-                found=f"index {name!r}, with which the schema is made, is gone: what needs it reads whole tables",
+                found=f"index {name!r}, a part of the schema, is gone: queries that need it read whole tables",
                 mend=expected[name].statement,
             )
 
@@ -238,7 +238,7 @@ def _check_security(table: TableState, names: Names, *, is_distributed: bool) ->
     for policy in table.loose_policies:
         yield _unsafe(
             table,
-            found=f"policy {policy!r} on table {table.name!r} shows other rows than a tenant's own: tenants can see "
+            found=f"policy {policy!r} on table {table.name!r} shows rows of other tenants: tenants can see "
             "each other's",
             mend=f"DROP POLICY {quote_identifier(policy)} ON {name};",
         )

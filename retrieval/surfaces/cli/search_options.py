@@ -14,7 +14,7 @@ import typer
 from retrieval.domain.checks import JSONTextError, json_of
 from retrieval.domain.errors import InvalidFilterError, InvalidRequestError, InvalidVectorError, NotFoundError
 from retrieval.domain.search.filters import FIELDS, NUMBER_FIELDS, parse_where
-from retrieval.surfaces.cli.completion import complete_legs, complete_profile
+from retrieval.surfaces.cli.options import complete_legs, complete_profile
 
 if TYPE_CHECKING:
     from retrieval.collection import Collection

@@ -9,7 +9,7 @@ from typing import Any
 import htpy as h
 from starlette.routing import Route
 
-from retrieval.adapters.store.records.job_runs import RUNNING, JobRun
+from retrieval.adapters.store.installation.queue import RUNNING, JobRun
 from retrieval.adapters.store.search.reembeddings import ReembeddingState
 from retrieval.domain.api_key import Scope
 from retrieval.domain.diagnosis import Diagnosis, Finding
@@ -22,7 +22,7 @@ from retrieval.surfaces.console.frame import Visit, empty, notice, page, shown_v
 from retrieval.surfaces.console.plots import Series, figure, lines, sql_of
 
 CONTRACT = 0.99
-"""The least recall that is owed."""
+"""The target for recall."""
 
 _WEEKS = timedelta(days=28)
 _REFRESH = "every 5s"

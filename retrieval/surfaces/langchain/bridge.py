@@ -17,7 +17,7 @@ from retrieval.collection import Collection, handle_of
 from retrieval.domain.errors import InvalidRequestError, RunningLoopError
 from retrieval.platform import Platform, loop_of
 from retrieval.sync import SyncCollection, SyncPlatform
-from retrieval.sync.door import Door
+from retrieval.sync.mirror import Door
 
 T = TypeVar("T")
 

@@ -15,7 +15,7 @@ import pytest
 from playwright.sync_api import expect
 
 from retrieval import Context, Item, Platform, Settings
-from retrieval.adapters.store.records.job_runs import begin_run, end_run, note_progress
+from retrieval.adapters.store.installation.queue import begin_run, end_run, note_progress
 from retrieval.apps.memories import MemoryStore
 from retrieval.apps.metaphors import MetaphorCorpus
 from retrieval.apps.principles import PrincipleStore

@@ -18,7 +18,7 @@ from psycopg import sql
 
 from retrieval import Platform, Settings, connect
 from retrieval.adapters.embedders.hashing import HashingEmbedder
-from retrieval.adapters.store.records.job_runs import begin_run
+from retrieval.adapters.store.installation.queue import begin_run
 from retrieval.adapters.store.search.indexes import AnnIndex, keep_measured
 from retrieval.adapters.store.search.recall import Measurement, keep_sample, store_measurements
 from retrieval.adapters.store.search.rewrites import keep_rewrites

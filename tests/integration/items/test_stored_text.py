@@ -21,10 +21,8 @@ from retrieval.apps.memories import MemoryStore, RetrievalEngine
 from retrieval.apps.memories.store import memories_collection
 from retrieval.apps.principles import PrincipleStore
 from retrieval.apps.principles.principle import KIND
-from retrieval.apps.principles.startup.options import StartOptions
-from retrieval.apps.principles.startup.start import start_session
-from retrieval.apps.principles.startup.started import Started
-from retrieval.apps.principles.startup.surroundings import HookInput
+from retrieval.apps.principles.startup.start import Started, start_session
+from retrieval.apps.principles.startup.surroundings import HookInput, StartOptions
 from retrieval.apps.recall import DualRetriever
 from retrieval.apps.tickets import TICKET_FILTERABLE
 from retrieval.collection import handle_of

@@ -12,7 +12,7 @@ from pydantic import SecretStr
 
 from retrieval import Platform, Settings, connect
 from retrieval.adapters.embedders.hashing import HashingEmbedder
-from retrieval.adapters.store.installation.examination.server_state import read_holdups
+from retrieval.adapters.store.installation.examination.installation import read_holdups
 from retrieval.domain.diagnosis import Diagnosis, Finding, Severity
 from retrieval.domain.errors import EmbedderUnavailableError, SchemaRevisionError, UnknownCollectionError
 from retrieval.domain.items.embedding import EmbeddingSpace, TextRole, Vectors

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from retrieval import Platform
-from retrieval.adapters.store.records.job_runs import begin_run, last_runs
+from retrieval.adapters.store.installation.queue import begin_run, last_runs
 from retrieval.domain.errors import EmbedderUnavailableError
 from retrieval.jobs.registry import JOBS, Job
 from retrieval.jobs.run import run_job

@@ -15,7 +15,7 @@ from psycopg import sql
 
 from retrieval import Collection, Platform, Settings, connect
 from retrieval.adapters.embedders.hashing import HashingEmbedder
-from retrieval.adapters.store.records.job_runs import begin_run, last_runs
+from retrieval.adapters.store.installation.queue import begin_run, last_runs
 from retrieval.adapters.store.search.vectors import StoredSpace
 from retrieval.domain.errors import MissingPrivilegeError
 from retrieval.jobs.registry import JOBS

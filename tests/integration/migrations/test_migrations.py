@@ -14,8 +14,8 @@ from psycopg import sql
 from sqlalchemy.dialects.postgresql.base import PGDialect
 
 from retrieval import Settings
+from retrieval.adapters.store.installation.checks import head_revision
 from retrieval.adapters.store.installation.embedded.binaries import find_package
-from retrieval.adapters.store.installation.revisions import head_revision
 from retrieval.adapters.store.installation.schema import downgrade, status, upgrade, upgrade_sql
 from retrieval.adapters.store.tables import TABLES
 from retrieval.domain.errors import DatabaseError, SchemaRevisionError

@@ -26,10 +26,10 @@ from retrieval.domain.learning.feedback import Feedback
 from retrieval.domain.records.recorded import RecordedSearch
 from retrieval.domain.records.retrieval_id import time_of
 from retrieval.domain.records.search_record import Impression
+from retrieval.domain.search.diversity import Refining
 from retrieval.domain.search.filters import Contains, Or
 from retrieval.domain.search.profile import Fusion, FusionKind
 from retrieval.domain.search.profile_parts import Combination, Exploration, Learned, PolicyName, Recording
-from retrieval.domain.search.refining import Refining
 from retrieval.engine import recorder as sampling
 from retrieval.engine.record import Answered, record
 from retrieval.jobs.registry import job_named

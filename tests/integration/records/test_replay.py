@@ -17,11 +17,10 @@ from retrieval.domain.errors import InvalidRequestError, NotFoundError
 from retrieval.domain.learning.feedback import Feedback
 from retrieval.domain.records.recorded import RecordedPool
 from retrieval.domain.records.slate import Slot
-from retrieval.domain.search.diversity import Diversity
+from retrieval.domain.search.diversity import Diversity, Refining
 from retrieval.domain.search.filters import Contains, Or
 from retrieval.domain.search.profile import Fusion, FusionKind
 from retrieval.domain.search.profile_parts import Combination, Exploration, Learned, PolicyName, Recording
-from retrieval.domain.search.refining import Refining
 from retrieval.domain.search.signals import KeywordOverlap, VectorSimilarity
 from retrieval.engine.decide import Models
 from retrieval.engine.target import NamedProfile, Unanswerable, target_slate

@@ -16,7 +16,7 @@ from retrieval import Collection, Platform, Profile, Settings, connect
 from retrieval.adapters.store.search.candidate_request import CandidateRequest, Query, StandingWeights
 from retrieval.adapters.store.search.candidates import Found, bound, find_candidates, settings
 from retrieval.apps.memories import MemoryStore
-from retrieval.apps.memories.ranking import PROFILES
+from retrieval.apps.memories.requests import PROFILES
 from retrieval.domain.search.profile import LegName
 from tests.support.database import SCHEMA
 from tests.support.filtering import found_both_ways

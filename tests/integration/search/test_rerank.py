@@ -17,10 +17,9 @@ from retrieval import Collection, Fusion, Platform, Profile, Settings, connect
 from retrieval import sync as plain
 from retrieval.adapters.store.records.retrievals import read_pools
 from retrieval.domain.errors import ConfigurationError, RerankerUnavailableError
-from retrieval.domain.search.diversity import Diversity
+from retrieval.domain.search.diversity import Diversity, Refining
 from retrieval.domain.search.profile import FusionKind
 from retrieval.domain.search.profile_parts import Exploration, PolicyName, Recording
-from retrieval.domain.search.refining import Refining
 from retrieval.domain.search.reranking import Rerank, Reranker
 from retrieval.engine.target import NamedProfile, Unanswerable, target_slate
 from tests.support.rerank_server import KEY, OverlapReranker, RerankServer, hangs, is_cut, says

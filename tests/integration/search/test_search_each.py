@@ -15,10 +15,9 @@ from retrieval import Collection, Platform, Settings, connect
 from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.adapters.store.database import Database
 from retrieval.domain.items.embedding import TextRole, Vectors
-from retrieval.domain.search.diversity import Diversity
+from retrieval.domain.search.diversity import Diversity, Refining
 from retrieval.domain.search.hit import Hit, SearchResult
 from retrieval.domain.search.profile import Fusion, FusionKind, Profile
-from retrieval.domain.search.refining import Refining
 from retrieval.domain.search.signals import Recency, VectorSimilarity
 from tests.support.database import SCHEMA
 

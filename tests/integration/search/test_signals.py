@@ -15,9 +15,9 @@ from retrieval.adapters.store.records.recordings import find_recorded
 from retrieval.adapters.store.records.retrievals import read_pools
 from retrieval.domain.errors import EmptyQueryError, InvalidRequestError, UnknownFieldError
 from retrieval.domain.learning.feedback import Feedback
+from retrieval.domain.search.diversity import REFINING, Refining
 from retrieval.domain.search.hit import Hit
 from retrieval.domain.search.profile import Fusion, FusionKind
-from retrieval.domain.search.refining import REFINING, Refining
 from retrieval.domain.search.signals import (
     BaseRelevance,
     KeywordOverlap,

@@ -11,11 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from retrieval.domain.records.recorded import RecordedPool
-from retrieval.domain.search.diversity import Diversity
+from retrieval.domain.search.diversity import Diversity, Refining
 from retrieval.domain.search.fusion import Candidate, fuse
 from retrieval.domain.search.profile import Fusion, FusionKind, Profile
 from retrieval.domain.search.profile_parts import Combination, Exploration, Learned, PolicyName
-from retrieval.domain.search.refining import Refining
 from retrieval.engine.target import NamedProfile, Unanswerable, by_relevance, in_order, target_slate, with_learned
 from retrieval.learning.learned_model import LearnedModel, LearnedReward
 from retrieval.learning.stack import LogitStack

@@ -7,11 +7,10 @@ from datetime import UTC, datetime
 import pytest
 
 from retrieval.domain.errors import InvalidRequestError
-from retrieval.domain.records.schedule import DEFAULT_SCHEDULE, schedule
 from retrieval.jobs.registry import JOBS, job_named, lock_of
 from retrieval.jobs.run import next_time
 from retrieval.services.workplace import JobTarget
-from retrieval.settings import Settings
+from retrieval.settings import DEFAULT_SCHEDULE, Settings, schedule
 from tests.support.facts import collection as a_collection
 
 

@@ -18,8 +18,7 @@ from retrieval.domain.learning.arm import Arm, ItemArms
 from retrieval.domain.search.profile_parts import PosteriorKind
 from retrieval.learning.learned_model import LearnedReward
 from retrieval.learning.logistic import SHRUNK, Logistic, Slope
-from retrieval.learning.propensity import reward_draws
-from retrieval.learning.ranked import Ranked
+from retrieval.learning.propensity import Ranked, reward_draws
 from retrieval.learning.shrinkage import Level, Prediction, Shrinkage, ShrunkEstimate
 from retrieval.learning.slate import UncertaintyBonus
 

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.learning.arm import Arm
 from retrieval.domain.search.profile_parts import PosteriorKind
-from retrieval.learning.propensity import Floats, Lottery, beta_draws, finite_rows, reward_draws, score_draws
-from retrieval.learning.ranked import Ranked
+from retrieval.learning.propensity import Floats, Lottery, Ranked, beta_draws, finite_rows, reward_draws, score_draws
 from tests.support.probability import beta_in_logits, covariance_of_one, normal, on_top, p_value
 
 SUCCESSES = np.array([0.0, 1.0, 4.0, 0.0, 2.0, 0.0, 3.0, 1.0])

@@ -8,7 +8,7 @@ import pytest
 
 from retrieval.domain.learning.arm import Arm
 from retrieval.domain.search.profile_parts import Exploration
-from retrieval.learning.ranked import is_eligible
+from retrieval.learning.propensity import is_eligible
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 OLD = NOW - timedelta(days=100)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from retrieval.domain.learning.arm import Arm
 from retrieval.domain.records.slate import Placed, Slot
 from retrieval.domain.search.profile_parts import Exploration, PolicyName, PosteriorKind
-from retrieval.learning.ranked import Ranked
+from retrieval.learning.propensity import Ranked
 from retrieval.learning.slate import compose, slate_probabilities
 from tests.support.probability import p_value
 

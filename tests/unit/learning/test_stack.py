@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from retrieval.learning.arm_table import Floats
+from retrieval.learning.logistic import RELEVANCE
 from retrieval.learning.stack import (
     AFFINITY,
     LEARNED,
     LENGTH,
-    RELEVANCE,
     LogitStack,
     affinity_signal,
     fit_stack,

@@ -11,8 +11,7 @@ import pytest
 from retrieval.domain.learning.context import ANYWHERE
 from retrieval.domain.search.profile_parts import Combination
 from retrieval.learning.examples import Event, Example, Examples, Slate, cosine, directions, without_own
-from retrieval.learning.fitting import fit
-from retrieval.learning.learned_model import LearnedModel
+from retrieval.learning.learned_model import LearnedModel, fit
 from retrieval.learning.trial import Incumbent, TrialOutcome, trial
 
 ITEMS = [f"i{number}" for number in range(30)]

@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 
 from retrieval.domain.errors import EmbedderError, EmbedderUnavailableError, InvalidProfileError, InvalidRequestError
 from retrieval.domain.items.embedding import Vector
+from retrieval.domain.search.diversity import PoolVectors, Refining
 from retrieval.domain.search.fusion import Candidate
 from retrieval.domain.search.profile import Fusion, FusionKind, LegName, Profile
-from retrieval.domain.search.refining import PoolVectors, Refining
 from retrieval.domain.search.reranking import Rerank
 from retrieval.services.evaluate import measure, parse_metrics
 from retrieval.services.judgements import DropSelf, JudgedQuery, WhereFrom

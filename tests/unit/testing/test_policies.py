@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from retrieval.domain.learning.arm import Arm
-from retrieval.learning.propensity import Floats
-from retrieval.learning.ranked import Ranked
+from retrieval.learning.propensity import Floats, Ranked
 from retrieval.learning.slate import Drawn, Off, Places, Policy, ThompsonSlots
 from retrieval.testing import ConformanceError, check_policy
 

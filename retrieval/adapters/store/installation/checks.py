@@ -1,17 +1,97 @@
-"""Start-up checks: what a database must have before the platform uses it, and how to mend what is missing."""
+"""Start-up checks: what a database must have before the platform uses it, among it the schema's revision.
+
+Revisions are read from the migrations' files without loading Alembic, so that opening a platform stays quick.
+"""
 
 from __future__ import annotations
 
+import ast
 import logging
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import psycopg
 from psycopg import sql
 
-from retrieval.adapters.store.installation.revisions import status_of
-from retrieval.adapters.store.installed_sql import Names, quote_identifier
-from retrieval.domain.errors import MissingPrivilegeError, UnsupportedDatabaseError
+from retrieval.adapters.store.installed_sql import Names, directory, quote_identifier
+from retrieval.domain.errors import DatabaseError, MissingPrivilegeError, SchemaRevisionError, UnsupportedDatabaseError
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaStatus:
+    """The schema's revision compared with the revision that this code needs."""
+
+    schema: str
+    current: str | None
+    """The revision in the database; None before the first upgrade."""
+    head: str
+    """The revision that this code needs."""
+    known: bool
+    """Whether this code knows the current revision; if not, the schema is ahead."""
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the two agree."""
+        return self.current == self.head
+
+    def check(self) -> None:
+        """Raise ``SchemaRevisionError`` unless the schema is the one that this code needs."""
+        if self.is_current:
+            return
+        if self.current is None:
+            raise SchemaRevisionError(
+                f"schema {self.schema!r} is not set up in this database; run: retrieval db upgrade"
+            )
+        if not self.known:
+            raise SchemaRevisionError(
+                f"schema {self.schema!r} is at revision {self.current}, which this version of the program does not "
+                f"know (it needs {self.head}); install the newer program, or run its: "
+                f"retrieval db downgrade {self.head}"
+            )
+        raise SchemaRevisionError(
+            f"schema {self.schema!r} is at revision {self.current} and this program needs {self.head}; "
+            "run: retrieval db upgrade"
+        )
+
+
+def head_revision() -> str:
+    """The newest revision that this code knows."""
+    known = known_revisions()
+    heads = known.keys() - set(known.values())
+    if len(heads) != 1:
+        raise DatabaseError("the migrations of the installation are not whole; install the package again")
+    return heads.pop()
+
+
+def status_of(schema: str, current: str | None) -> SchemaStatus:
+    """Compare a revision found in the database with the revision that this code needs."""
+    return SchemaStatus(schema, current, head_revision(), current in known_revisions())
+
+
+@cache
+def known_revisions() -> Mapping[str, str | None]:
+    """Every revision of the installation, with the one that it follows."""
+    return dict(map(_declared_revision, _files()))
+
+
+def _files() -> Iterator[Path]:
+    return (directory("migrations") / "versions").glob("[0-9]*.py")
+
+
+def _declared_revision(path: Path) -> tuple[str, str | None]:
+    """``revision`` and ``down_revision``, the constants at the top of a migration."""
+    values = {
+        target.id: ast.literal_eval(line.value)
+        for line in ast.parse(path.read_text(encoding="utf-8")).body
+        if isinstance(line, ast.Assign)
+        for target in line.targets
+        if isinstance(target, ast.Name) and target.id in {"revision", "down_revision"}
+    }
+    return values["revision"], values["down_revision"]
+
 
 _log = logging.getLogger(__name__)
 
@@ -130,11 +210,11 @@ async def check_server(connection: psycopg.AsyncConnection[Any], names: Names) -
     if not facts.has_schema:
         status_of(names.schema, None).check()
     check_privileges(facts, names)
-    status_of(names.schema, await _revision(connection, names)).check()
+    status_of(names.schema, await _stored_revision(connection, names)).check()
     return facts
 
 
-async def _revision(connection: psycopg.AsyncConnection[Any], names: Names) -> str | None:
+async def _stored_revision(connection: psycopg.AsyncConnection[Any], names: Names) -> str | None:
     """The schema's revision, read as the application role: the login itself may have no right to it."""
     query = sql.SQL("SELECT version_num FROM {}.alembic_version").format(sql.Identifier(names.schema))
     async with connection.transaction():

@@ -12,9 +12,9 @@ from pathlib import Path
 
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Database
+from retrieval.adapters.store.installation.checks import status_of
 from retrieval.adapters.store.installation.embedded.place import default_home
 from retrieval.adapters.store.installation.embedded.server import start_embedded
-from retrieval.adapters.store.installation.revisions import status_of
 from retrieval.adapters.store.replicas import Replicas
 from retrieval.adapters.store.translate import server_name
 from retrieval.domain.errors import SchemaRevisionError

@@ -19,8 +19,14 @@ from alembic.runtime.migration import MigrationContext
 from alembic.util import CommandError
 from sqlalchemy.exc import DBAPIError
 
-from retrieval.adapters.store.installation.checks import MAJOR_VERSION, check_encoding, check_postgresql
-from retrieval.adapters.store.installation.revisions import SchemaStatus, known_revisions, status_of
+from retrieval.adapters.store.installation.checks import (
+    MAJOR_VERSION,
+    SchemaStatus,
+    check_encoding,
+    check_postgresql,
+    known_revisions,
+    status_of,
+)
 from retrieval.adapters.store.installed_sql import Names, directory, quote_identifier
 from retrieval.adapters.store.translate import translated
 from retrieval.domain.errors import DatabaseError, MissingPrivilegeError, SchemaRevisionError

@@ -11,7 +11,7 @@ from retrieval.domain.items.embedding import Vector
 from retrieval.domain.search.filters import Field, Filter
 from retrieval.domain.search.hit import Path
 from retrieval.domain.search.profile import LegName
-from retrieval.domain.search.signal import Entity
+from retrieval.domain.search.signals import Entity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -38,11 +38,11 @@ from retrieval.adapters.store.search.standing import LEFT_OUT, STANDING_LEGS, si
 from retrieval.adapters.store.search.statement_parts import Matches, literal, matches_of, materialized, named
 from retrieval.adapters.store.search.tag_and_rating_legs import rated_leg, tag_values, tagged_leg
 from retrieval.adapters.store.tables import collections, items
+from retrieval.domain.search.diversity import NO_VECTORS, PoolVectors
 from retrieval.domain.search.filters import Filter, extent, is_small
 from retrieval.domain.search.fusion import Candidate
 from retrieval.domain.search.hit import Path
 from retrieval.domain.search.profile import LegName
-from retrieval.domain.search.refining import NO_VECTORS, PoolVectors
 
 _NAME_OF = {leg: leg.value for leg in LegName}
 _LEG_NAMES = frozenset(_NAME_OF.values())

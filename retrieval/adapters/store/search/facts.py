@@ -19,7 +19,7 @@ from retrieval.adapters.store.search.vectors import StoredSpace
 from retrieval.adapters.store.tables import arms, items, memories, memory_links
 from retrieval.domain.items.embedding import Vector
 from retrieval.domain.learning.context import ANYWHERE
-from retrieval.domain.search.signal import READ, Facts
+from retrieval.domain.search.signals import READ, Facts
 
 
 @dataclass(frozen=True, slots=True)

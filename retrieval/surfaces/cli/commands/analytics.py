@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from retrieval.domain.errors import InvalidRequestError
-from retrieval.surfaces.cli.completion import complete_view
-from retrieval.surfaces.cli.options import Json, OneCollection, state_of
+from retrieval.surfaces.cli.options import Json, OneCollection, complete_view, state_of
 from retrieval.surfaces.cli.output import console, table
 from retrieval.surfaces.cli.run import answer, run
 

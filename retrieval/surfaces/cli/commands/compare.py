@@ -11,8 +11,7 @@ from rich.table import Table
 
 from retrieval.domain.learning.off_policy import CLIP, Estimate, Weighing
 from retrieval.services.compare import InterleavedComparison, ProfileComparison
-from retrieval.surfaces.cli.completion import complete_profile
-from retrieval.surfaces.cli.options import CollectionName, Json, state_of
+from retrieval.surfaces.cli.options import CollectionName, Json, complete_profile, state_of
 from retrieval.surfaces.cli.output import count, plain, table
 
 if TYPE_CHECKING:

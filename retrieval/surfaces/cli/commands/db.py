@@ -19,7 +19,7 @@ from retrieval.surfaces.cli.output import console, count, print_json
 
 if TYPE_CHECKING:
     from retrieval.adapters.store.installation.backup import Backup
-    from retrieval.adapters.store.installation.revisions import SchemaStatus
+    from retrieval.adapters.store.installation.checks import SchemaStatus
 
 BACKUP_EXAMPLES = (
     "retrieval backup /backups/monday",

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from retrieval.domain.errors import InvalidRequestError, RetrievalError, UnknownCollectionError
-from retrieval.surfaces.cli.completion import complete_collection
 from retrieval.surfaces.cli.errors import FAILED
-from retrieval.surfaces.cli.options import Json, State, state_of
+from retrieval.surfaces.cli.options import Json, State, complete_collection, state_of
 from retrieval.surfaces.cli.output import NO_COLLECTIONS, console, count, plain, print_json, short_space, table
 
 if TYPE_CHECKING:
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-    from retrieval.adapters.store.records.job_runs import JobRun
+    from retrieval.adapters.store.installation.queue import JobRun
     from retrieval.adapters.store.search.indexes import IndexStatus
     from retrieval.domain.diagnosis import Diagnosis, Finding
     from retrieval.services.collections import CollectionStatus

@@ -1,17 +1,19 @@
-"""``retrieval evaluate``: the quality of a collection's searches on judged queries."""
+"""``retrieval evaluate``, ``tune`` and ``calibrate``: search quality on judged queries, and better settings."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
+from retrieval.services.calibrate import CalibrationReport
 from retrieval.services.evaluate import CollectionReport, Report
 from retrieval.services.significance import Comparison
-from retrieval.surfaces.cli.completion import complete_legs
+from retrieval.services.tune import CollectionTuning, TuningReport
 from retrieval.surfaces.cli.options import (
     CollectionName,
     DropSelfOption,
@@ -19,6 +21,7 @@ from retrieval.surfaces.cli.options import (
     Judgements,
     Queries,
     WhereFromOption,
+    complete_legs,
     legs_of,
     state_of,
 )
@@ -169,3 +172,179 @@ def evaluate(
         print_json(report.as_dict(per_query=per_query))
     else:
         print_report(console(), report, per_query=per_query)
+
+
+BEST = 5
+"""How many settings are shown."""
+
+
+def print_tuning(out: Console, tuning: CollectionTuning, *, applied_version: int | None = None) -> None:
+    """Print the current setting, the proposal, its gain, and the next step."""
+    report = tuning.report
+    out.print(
+        f"{report.metric} on {report.queries} judged queries, chosen and measured in "
+        f"{len(report.chosen)} folds, seed {report.seed}",
+        soft_wrap=True,
+    )
+    proposal = report.proposal.describe() if report.improves else "no change"
+    out.print(f"current:  {report.current.describe()}", soft_wrap=True)
+    out.print(f"proposed: {proposal}", soft_wrap=True)
+    print_comparisons(out, report.comparisons, f"held-out {report.metric}")
+    out.print()
+    out.print(best_table(report))
+    out.print()
+    out.print(report.reason, soft_wrap=True)
+    if applied_version is not None:
+        out.print(f"applied: the collection now searches with profile v{applied_version}", soft_wrap=True)
+    elif report.improves:
+        out.print("to use it, run the same command again with --apply", soft_wrap=True)
+
+
+def best_table(report: TuningReport) -> Table:
+    """The best settings on all queries; their figures are too good, because they are the best of many."""
+    return table(
+        ["best on all queries (flattering)", report.metric],
+        ((setting.describe(), mean) for setting, mean in report.means[:BEST]),
+    )
+
+
+TUNE_EXAMPLES = ("retrieval tune tickets --queries queries.jsonl --qrels qrels.tsv --apply",)
+
+
+def tune(
+    context: typer.Context,
+    *,
+    collection: CollectionName,
+    queries: Queries,
+    qrels: Judgements = None,
+    where_from: WhereFromOption = None,
+    drop_self: DropSelfOption = None,
+    cutoff: Annotated[int, typer.Option("--cutoff", metavar="N", help="Tune nDCG at this many hits.")] = 10,
+    seed: Annotated[
+        int,
+        typer.Option("--seed", metavar="N", min=0, help="Of the random folds; equal seeds, equal answers."),
+    ] = 0,
+    apply: Annotated[
+        bool, typer.Option("--apply", help="Store what is proposed as a new version of the profile.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Find better legs, fusion and weights from judged queries.
+
+    Settings are chosen on some queries and measured on others; a change is
+    proposed where the gain is more than chance. Only --apply stores it.
+    """
+    from retrieval.collection import handle_of
+    from retrieval.services.judgements import DropSelf, WhereFrom, read_judged
+    from retrieval.services.tune import HandledCollection, apply_tuning, tune_collection
+    from retrieval.surfaces.cli.output import Step, console, print_json, progress
+    from retrieval.surfaces.cli.run import run
+
+    filters = tuple(map(WhereFrom.parse, where_from or ()))
+    own = None if drop_self is None else DropSelf.parse(drop_self)
+    asked, judgements = read_judged(queries, qrels)
+
+    async def work(platform: Platform) -> tuple[CollectionTuning, int | None]:
+        found = HandledCollection(handle_of(await platform.collection(collection, create=False)))
+        with progress(f"tune {collection}", "step") as update:
+            tuning = await tune_collection(
+                found,
+                asked,
+                judgements,
+                where_from=filters,
+                drop_self=own,
+                cutoff=cutoff,
+                seed=seed,
+                progress=lambda stage, done, total: update(Step(done, total, done, stage)),
+            )
+        return tuning, await apply_tuning(found, tuning) if apply else None
+
+    tuning, version = run(state_of(context), work)
+    if as_json:
+        print_json({**tuning.as_dict(), "applied_version": version})
+    else:
+        print_tuning(console(), tuning, applied_version=version)
+
+
+def print_calibration(out: Console, report: CalibrationReport) -> None:
+    """Print the calibration's error on held-out queries, and the next step."""
+    out.print(f"fitted on {report.calibration.fitted_on}", soft_wrap=True)
+    honest = report.held_out
+    if honest is None:
+        out.print("too few queries to hold some out: how honest it is cannot be said", soft_wrap=True)
+    else:
+        apart = "" if honest.told_apart is None else f", tells relevant from not in {honest.told_apart:.0%} of pairs"
+        out.print(
+            f"on queries left out: {honest.relevant:.1%} of {honest.hits} hits are relevant, {honest.told:.1%} was "
+            f"told; off by {honest.error:.3f} on average{apart}",
+            soft_wrap=True,
+        )
+        rows = [(interval.hits, f"{interval.told:.2f}", f"{interval.relevant:.2f}") for interval in honest.bins]
+        out.print(table(["hits", "told", "relevant"], rows, right=("told", "relevant")))
+    if report.profile_version is None:
+        out.print("to use it, run the same command again with --apply", soft_wrap=True)
+    else:
+        out.print(f"applied: the collection now searches with profile v{report.profile_version}", soft_wrap=True)
+
+
+CALIBRATE_EXAMPLES = (
+    "retrieval calibrate tickets --queries queries.jsonl --qrels qrels.tsv --apply",
+    "retrieval calibrate tickets",
+)
+
+
+def calibrate(
+    context: typer.Context,
+    *,
+    collection: CollectionName,
+    queries: Annotated[
+        Path | None,
+        typer.Option(
+            "--queries",
+            metavar="FILE",
+            help="Judged queries as for tune; left out: the feedback to recorded searches.",
+            show_default=False,
+        ),
+    ] = None,
+    qrels: Judgements = None,
+    where_from: WhereFromOption = None,
+    drop_self: DropSelfOption = None,
+    apply: Annotated[bool, typer.Option("--apply", help="Store it in a new version of the profile.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Fit the relevance of hits, which is the probability that a hit is relevant.
+
+    From judged queries, or from feedback. Queries that are judged and that
+    nothing answers tell what no answer looks like. Only --apply stores it.
+    """
+    from retrieval.collection import handle_of
+    from retrieval.services import calibrate as service
+    from retrieval.services.judgements import DropSelf, WhereFrom, missing_items, read_judged
+    from retrieval.surfaces.cli.output import Step, console, print_json, progress
+    from retrieval.surfaces.cli.run import run
+
+    if queries is None and (qrels or where_from or drop_self):
+        raise typer.BadParameter("give the queries that the other options are about", param_hint="--queries")
+    filters = tuple(map(WhereFrom.parse, where_from or ()))
+    own = None if drop_self is None else DropSelf.parse(drop_self)
+    judged = None if queries is None else read_judged(queries, qrels)
+
+    async def work(platform: Platform) -> CalibrationReport:
+        found = await platform.collection(collection, create=False)
+        with progress(f"calibrate {collection}", "query") as update:
+
+            def step(done: int, total: int) -> None:
+                update(Step(done, total, done, "asking"))
+
+            if judged is None:
+                return await service.calibrate_by_feedback(handle_of(found), apply=apply, progress=step)
+            await missing_items(found, *judged)
+            return await service.calibrate(
+                handle_of(found), *judged, where_from=filters, drop_self=own, apply=apply, progress=step
+            )
+
+    report = run(state_of(context), work)
+    if as_json:
+        print_json(report.as_dict())
+    else:
+        print_calibration(console(), report)

@@ -14,9 +14,17 @@ from retrieval.jobs.run import FAILED as RUN_FAILED
 from retrieval.jobs.run import RunReport, run_job
 from retrieval.platform import Platform
 from retrieval.services.workplace import JobTarget
-from retrieval.surfaces.cli.completion import complete_job
 from retrieval.surfaces.cli.errors import FAILED
-from retrieval.surfaces.cli.options import CollectionName, Json, JsonLines, OneCollection, State, examples, state_of
+from retrieval.surfaces.cli.options import (
+    CollectionName,
+    Json,
+    JsonLines,
+    OneCollection,
+    State,
+    complete_job,
+    examples,
+    state_of,
+)
 from retrieval.surfaces.cli.output import NO_COLLECTIONS, Step, console, print_json, progress, table
 from retrieval.surfaces.cli.run import answer, run
 

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from retrieval.surfaces.cli.completion import complete_collection
-from retrieval.surfaces.cli.options import Json, examples
+from retrieval.surfaces.cli.options import Json, complete_collection, examples
 from retrieval.surfaces.cli.output import console, count, table
 from retrieval.surfaces.cli.run import answer
 

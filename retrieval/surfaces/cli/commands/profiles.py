@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from retrieval.surfaces.cli import search_options as options
-from retrieval.surfaces.cli.completion import complete_profile
 from retrieval.surfaces.cli.options import (
     Actor,
     Backtracks,
@@ -17,6 +16,7 @@ from retrieval.surfaces.cli.options import (
     Generated,
     Json,
     Session,
+    complete_profile,
     examples,
     situation,
     state_of,

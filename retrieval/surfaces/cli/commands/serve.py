@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from retrieval.surfaces.cli.completion import complete_collection
-from retrieval.surfaces.cli.options import state_of
+from retrieval.surfaces.cli.options import complete_collection, state_of
 
 if TYPE_CHECKING:
     from retrieval.settings import Settings

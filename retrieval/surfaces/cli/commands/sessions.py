@@ -18,17 +18,24 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from retrieval.apps.principles.startup.options import COLLECTION, MOST, EndOptions, SessionOutcome, StartOptions
-from retrieval.apps.principles.startup.options import session_name as named
-from retrieval.apps.principles.startup.surroundings import HookInput, look_around, read_hook_input
+from retrieval.apps.principles.startup.surroundings import (
+    COLLECTION,
+    MOST,
+    EndOptions,
+    HookInput,
+    SessionOutcome,
+    StartOptions,
+    look_around,
+    read_hook_input,
+)
+from retrieval.apps.principles.startup.surroundings import session_name as named
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.collection import check_collection_name
-from retrieval.surfaces.cli.completion import complete_collection
 from retrieval.surfaces.cli.errors import hint
-from retrieval.surfaces.cli.options import Json, state_of
+from retrieval.surfaces.cli.options import Json, complete_collection, state_of
 
 if TYPE_CHECKING:
-    from retrieval.apps.principles.startup.started import Started
+    from retrieval.apps.principles.startup.start import Started
     from retrieval.apps.principles.traces import Trace
     from retrieval.settings import Settings
 

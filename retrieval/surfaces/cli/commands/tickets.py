@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from retrieval.apps.tickets import RetrievalResponse, SearchPreview, SimilarTicket
-from retrieval.surfaces.cli.completion import complete_collection
-from retrieval.surfaces.cli.options import Json, examples
+from retrieval.surfaces.cli.options import Json, complete_collection, examples
 from retrieval.surfaces.cli.output import count
 from retrieval.surfaces.cli.run import answer
 

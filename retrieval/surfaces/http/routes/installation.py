@@ -13,7 +13,7 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_late
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.config import JsonDict
 
-from retrieval.adapters.store.records.job_runs import JobRun
+from retrieval.adapters.store.installation.queue import JobRun
 from retrieval.adapters.store.search.indexes import IndexStatus
 from retrieval.adapters.store.search.recall import Measurement
 from retrieval.domain.api_key import Scope

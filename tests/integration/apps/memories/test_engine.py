@@ -19,8 +19,7 @@ from retrieval.adapters.store.records.retrievals import read_pools
 from retrieval.apps.memories import SEED_PROFILE, MemoryStore, RetrievalEngine
 from retrieval.apps.memories.engine import compute_hybrid_score
 from retrieval.domain.errors import InvalidRequestError
-from retrieval.domain.search.signal import Facts, Question
-from retrieval.domain.search.signals import STOP_WORDS
+from retrieval.domain.search.signals import STOP_WORDS, Facts, Question
 from retrieval.engine.target import by_relevance, in_order
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)

@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from retrieval.apps.memories.engine import NOTHING, context_text
-from retrieval.apps.memories.ranking import RelevantMemory
-from retrieval.apps.memories.requests import Bounds, checked_length
+from retrieval.apps.memories.requests import Bounds, RelevantMemory, checked_length
 from retrieval.domain.checks import STORED_NOTE, named
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.learning.arm import Standing

@@ -13,8 +13,8 @@ from retrieval.apps.memories.engine import (
     compute_popularity_score,
     compute_recency_score,
 )
-from retrieval.apps.memories.ranking import SEED_PROFILE, SEMANTIC_PROFILE, STRATEGIES
-from retrieval.domain.search.signal import Facts, Question
+from retrieval.apps.memories.requests import SEED_PROFILE, SEMANTIC_PROFILE, STRATEGIES
+from retrieval.domain.search.signals import Facts, Question
 
 NOW = datetime(2025, 11, 22, tzinfo=UTC)
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from retrieval.apps.memories.ranking import SEMANTIC_PROFILE
 from retrieval.apps.memories.requests import (
     RELATED_TYPES,
+    SEMANTIC_PROFILE,
     checked_match,
     checked_moment,
     checked_types,

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from retrieval.apps.tickets import ALIASES, PriorityWeights, preset, tickets_profile
 from retrieval.apps.tickets.config import ProcessingError
-from retrieval.domain.search.signal import Facts, Question
+from retrieval.domain.search.signals import Facts, Question
 
 NOW = datetime(2024, 5, 1, tzinfo=UTC)
 

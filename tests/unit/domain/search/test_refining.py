@@ -10,9 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from retrieval.domain.errors import InvalidProfileError
-from retrieval.domain.search.fusion import Candidate, fuse, fused_again, fused_ids, refined
-from retrieval.domain.search.profile import Fusion, FusionKind, Profile
-from retrieval.domain.search.refining import (
+from retrieval.domain.search.diversity import (
     NO_VECTORS,
     REFINING,
     PoolVectors,
@@ -21,6 +19,8 @@ from retrieval.domain.search.refining import (
     in_steps,
     likenesses,
 )
+from retrieval.domain.search.fusion import Candidate, fuse, fused_again, fused_ids, refined
+from retrieval.domain.search.profile import Fusion, FusionKind, Profile
 
 SUM = Fusion(kind=FusionKind.WEIGHTED_SUM)
 STEP = 1 / 32767

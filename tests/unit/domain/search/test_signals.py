@@ -11,21 +11,24 @@ from hypothesis import strategies as st
 
 from retrieval.domain.errors import InvalidProfileError, InvalidRequestError
 from retrieval.domain.search.profile import Fusion, FusionKind, Profile
-from retrieval.domain.search.signal import Facts, Question, Signal, check_entity
 from retrieval.domain.search.signals import (
     SIGNALS,
     STOP_WORDS,
     AttributeValue,
     BaseRelevance,
     EntityOverlap,
+    Facts,
     KeywordOverlap,
     Popularity,
     Priority,
+    Question,
     Rating,
     Recency,
     ResolutionTime,
+    Signal,
     TagMatch,
     VectorSimilarity,
+    check_entity,
     signals_as_dict,
     signals_from_dict,
     tokens,

@@ -9,7 +9,7 @@ import pytest
 
 from retrieval import Profile
 from retrieval.domain.errors import InvalidProfileError
-from retrieval.domain.search.synonyms import MAX_ADDED, with_synonyms
+from retrieval.domain.search.query import MAX_ADDED, with_synonyms
 
 GROUPS = (("car", "automobile", "motor car"), ("heart attack", "myocardial infarction"), ("car", "wagon"))
 

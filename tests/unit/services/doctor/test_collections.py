@@ -72,7 +72,7 @@ def test_what_waits_is_worse_where_nobody_sees_to_it() -> None:
     ("index", "stored", "found", "mend"),
     [
         (None, {"ann_index": None}, "no index", "retrieval jobs run indexes --collection tickets"),
-        (hnsw(bytes=90 << 20), {}, "twice the bytes", "retrieval reindex tickets"),
+        (hnsw(bytes=90 << 20), {}, "twice as many bytes", "retrieval reindex tickets"),
         (hnsw(), {"documents": 60_000}, "at another size", "retrieval jobs run indexes --collection tickets"),
         (
             hnsw(),
@@ -83,15 +83,15 @@ def test_what_waits_is_worse_where_nobody_sees_to_it() -> None:
         (
             hnsw(),
             {"index_kind": IndexKind.QUANTISED, "ann_index": USELESS},
-            "do not find 99 %",
+            "finds too few of the nearest",
             "retrieval collections index tickets full",
         ),
         (hnsw(), {"documents": 300}, "not needed", "retrieval jobs run indexes --collection tickets"),
-        (hnsw(), {"parts": 4}, "for other parts", "retrieval jobs run indexes --collection tickets"),
+        (hnsw(), {"parts": 4}, "to other parts", "retrieval jobs run indexes --collection tickets"),
         (
             hnsw(bytes=4 << 30),
             {"documents": 2_000_000, "ann_index": AnnIndex(rows=2_000_000, index_bytes=4 << 30)},
-            "outgrows its memory",
+            "does not fit in memory",
             "retrieval collections split tickets --parts 3",
         ),
     ],
@@ -137,7 +137,7 @@ def test_a_queue_with_a_worker_is_not_spoken_of() -> None:
         ({"workers": 0, "silent_seconds": None, "due_seconds": None}, Severity.ADVICE, "no worker has ever run"),
         ({"workers": 0, "silent_seconds": None, "due_seconds": 90_000.0}, Severity.WARNING, "25 hours ago"),
         ({"failed": 2, "last_failed": "embed"}, Severity.WARNING, "2 jobs in the queue failed, the last one 'embed'"),
-        ({"stalled": 1}, Severity.WARNING, "1 job began with a worker that gives no more sign of life"),
+        ({"stalled": 1}, Severity.WARNING, "1 job started by a worker that no longer responds"),
         ({"waiting": 9, "oldest_seconds": 9000.0}, Severity.WARNING, "the oldest for 2 hours"),
     ],
 )

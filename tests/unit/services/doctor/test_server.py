@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from retrieval.adapters.store.installation.examination.server_state import Holdup, setting_value
-from retrieval.adapters.store.installation.revisions import SchemaStatus
+from retrieval.adapters.store.installation.checks import SchemaStatus
+from retrieval.adapters.store.installation.examination.installation import Holdup, setting_value
 from retrieval.domain.diagnosis import Severity
 from retrieval.services.doctor.server import (
     check_clock,
@@ -36,7 +36,7 @@ def test_a_sound_server_is_not_spoken_of() -> None:
         ({"version_number": 150010, "version": "15.10"}, Severity.ERROR, "PostgreSQL 15.10", "upgrade the server"),
         ({"is_standby": True}, Severity.ERROR, "standby", "primary"),
         ({"encoding": "LATIN1"}, Severity.WARNING, "LATIN1", "ENCODING 'UTF8'"),
-        ({"is_collation_changed": True}, Severity.WARNING, "sorts text otherwise", 'REINDEX DATABASE "shop"'),
+        ({"is_collation_changed": True}, Severity.WARNING, "sorts text in another order", 'REINDEX DATABASE "shop"'),
         ({"checksum_failures": 2}, Severity.ERROR, "2 pages", "restore a backup"),
     ],
 )

@@ -8,7 +8,7 @@ import pytest
 import typer
 
 from retrieval.surfaces.cli.app import app
-from retrieval.surfaces.cli.completion import complete_collection, complete_job, complete_legs, complete_profile
+from retrieval.surfaces.cli.options import complete_collection, complete_job, complete_legs, complete_profile
 
 
 @pytest.fixture

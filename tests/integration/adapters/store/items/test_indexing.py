@@ -9,7 +9,8 @@ import pytest
 
 from retrieval import Collection, Item, Platform, connect
 from retrieval.adapters.store.compiled import Compiled
-from retrieval.adapters.store.items import indexing, items
+from retrieval.adapters.store.items import collections as stored_collections
+from retrieval.adapters.store.items import items
 from retrieval.adapters.store.items.items import ItemWrite, write_items
 from retrieval.domain.errors import InvalidFilterError, InvalidRequestError, UnknownFieldError
 from retrieval.domain.items.attribute import AttributeType
@@ -210,7 +211,7 @@ async def test_items_are_removed_while_an_attribute_is_declared(platform: Platfo
 
     async def declare() -> None:
         async with platform.database.transaction(platform.tenant_id) as connection:
-            await indexing.declare(connection, number, "docs", (("priority", AttributeType.TEXT),))
+            await stored_collections.declare_attributes(connection, number, "docs", (("priority", AttributeType.TEXT),))
             is_declared.set()
             await until_somebody_waits(platform)
 

@@ -16,7 +16,7 @@ import pytest
 
 from retrieval import Collection, Platform
 from retrieval.adapters.embedders.hashing import HashingEmbedder
-from retrieval.adapters.store.items.indexing import reindex_windows, set_neighbours
+from retrieval.adapters.store.items.collections import reindex_windows, store_neighbours
 from retrieval.adapters.store.items.items import delete_items, vectors_statement
 from retrieval.adapters.store.items.removal import HOLD_ITEMS
 from retrieval.adapters.store.round_trip import run_together
@@ -258,7 +258,7 @@ async def test_an_interrupted_change_is_finished_by_the_same_call_or_the_job(
     await collection.add(list(items.values()))
     number = await _number(collection)
     async with platform.database.transaction(platform.tenant_id) as writing:
-        await set_neighbours(writing, number, SETTING)
+        await store_neighbours(writing, number, SETTING)
         assert await reindex_windows(writing, number, 2) == 2
     items["a5"] = turn(5, "tau omega")
     await collection.add([items["a5"]])
@@ -405,7 +405,7 @@ async def test_a_vector_stored_before_the_own_ones_are_back_is_not_replaced_by_t
     stored = await collection.refresh()
     assert stored.space is not None
     async with platform.database.transaction(platform.tenant_id) as setting:
-        await set_neighbours(setting, stored.collection_id, None)
+        await store_neighbours(setting, stored.collection_id, None)
     vector = np.eye(1, stored.space.space.dimensions, 7, dtype=np.float32)
     await collection.add([items["a1"]], embeddings=vector)
     await collection.set_neighbours(None)

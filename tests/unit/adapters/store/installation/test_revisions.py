@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from alembic.script import ScriptDirectory
 
-from retrieval.adapters.store.installation.revisions import SchemaStatus, head_revision, known_revisions, status_of
+from retrieval.adapters.store.installation.checks import SchemaStatus, head_revision, known_revisions, status_of
 from retrieval.adapters.store.installed_sql import directory
 from retrieval.domain.errors import SchemaRevisionError
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from retrieval.apps.principles.startup.options import EndOptions, SessionOutcome, StartOptions, session_name
+from retrieval.apps.principles.startup.surroundings import EndOptions, SessionOutcome, StartOptions, session_name
 from retrieval.domain.errors import InvalidRequestError
 
 

@@ -7,7 +7,7 @@ import random
 
 from retrieval.apps.principles.choosing import Chosen
 from retrieval.apps.principles.principle import Principle
-from retrieval.apps.principles.startup.started import ORIGIN, Started, composed_answer
+from retrieval.apps.principles.startup.start import ORIGIN, Started, composed_answer
 from retrieval.apps.principles.startup.surroundings import History, surroundings
 from retrieval.domain.checks import STORED_NOTE
 from retrieval.domain.records.retrieval_id import uuid7
