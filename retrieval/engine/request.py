@@ -27,6 +27,7 @@ from retrieval.domain.errors import (
 )
 from retrieval.domain.items.attribute import AttributeType, Filterable, typed_value
 from retrieval.domain.items.embedding import EmbeddingSpace, Vector, checked_vectors
+from retrieval.domain.search.cursor import Cursor
 from retrieval.domain.search.filters import (
     FIELDS,
     LINKS,
@@ -125,6 +126,8 @@ class SearchRequest:
     """The least score of a hit; None: any."""
     min_relevance: float | None = None
     """The least relevance of a hit, 0 to 1; None: any."""
+    after: Cursor | None = None
+    """The position behind the hits of earlier pages, which ``limit`` counts too; None: the answer has all hits."""
 
     @property
     def wordings(self) -> tuple[SearchRequest, ...]:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 
 from retrieval.domain.errors import InvalidRequestError
+from retrieval.domain.search.hit import Hit
 
 MAX_SHOWN = 1000
 """Hits of all pages together."""
@@ -37,6 +38,16 @@ class Cursor:
     def after(self, item_ids: Iterable[str]) -> Cursor:
         """The cursor after these hits are shown too."""
         return replace(self, shown=self.shown | {_hash(item_id.encode()) for item_id in item_ids})
+
+    def next_page(self, hits: Sequence[Hit], size: int) -> tuple[tuple[Hit, ...], str | None]:
+        """The first ``size`` hits that no earlier page has, and the cursor of the page after them; None: there is none.
+
+        A short page may lack an item that was removed during the search: only an empty page is the end.
+        """
+        fresh = [hit for hit in hits if not self.is_shown(hit.item_id)][:size]
+        page = tuple(replace(hit, rank=rank) for rank, hit in enumerate(fresh, len(self.shown) + 1))
+        come_to = self.after(hit.item_id for hit in page)
+        return page, None if not page or len(come_to.shown) >= MAX_SHOWN else str(come_to)
 
     def __str__(self) -> str:
         return base64.urlsafe_b64encode(self.question + b"".join(sorted(self.shown))).decode()

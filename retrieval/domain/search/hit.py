@@ -133,7 +133,7 @@ class SearchResult(Told, Sequence[Hit]):
     """Notes where there are no hits: that all were below the least score or relevance, or the part of the filter that
     lets nothing through, and values close to it.
 
-    ``search_each`` does not ask about filters."""
+    ``search_each`` explains the filter that its queries share, and no phrases of one query."""
     timings_ms: Mapping[str, float] = field(default_factory=dict)
     """Milliseconds by stage: embed, candidates, items, total."""
     retrieval_id: UUID | None = None
