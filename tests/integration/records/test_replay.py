@@ -202,7 +202,8 @@ async def test_a_drawing_is_replayed_where_hits_are_below_the_least(platform: Pl
     whole = await collection.search("common", profile=profile, limit=5)
     values = [hit.score if least == "min_score" else hit.relevance for hit in whole]
     [middle] = sorted(value for value in values if value is not None)[2:3]
-    answers = [await collection.search("common", profile=profile, limit=5, **{least: middle}) for _ in range(8)]
+    bounds: dict[str, Any] = {least: middle}
+    answers = [await collection.search("common", profile=profile, limit=5, **bounds) for _ in range(8)]
     assert any(0 < len(result) < 5 for result in answers)
     for result in answers:
         assert result.retrieval_id is not None

@@ -191,9 +191,9 @@ async def test_each_of_many_queries_without_hits_says_why(platform: Platform) ->
     assert [found.why_no_hits for found in await papers.search_each(queries)] == [(), ()]
     [one, other] = [found.why_no_hits for found in await papers.search_each(queries, where={"area": "areo"})]
     assert one == other == (f'{NOTHING}area = "areo"; did you mean "aero"?',)
-    [(one,), (other,)] = [found.why_no_hits for found in await papers.search_each(queries, min_score=9)]
-    assert "score 9" in one
-    assert "score 9" in other
+    [(first,), (second,)] = [found.why_no_hits for found in await papers.search_each(queries, min_score=9)]
+    assert "score 9" in first
+    assert "score 9" in second
 
 
 async def test_a_search_with_hits_says_nothing_and_costs_nothing_more(
