@@ -1,6 +1,6 @@
 """Search that gets better by feedback: sixty questions are judged, a model is fitted and tried, a new one is asked.
 
-In production ``retrieval worker`` fits the model, every hour; here the job runs once.
+In production ``retrieval worker`` fits the model, every hour; here it is fitted at once.
 """
 
 from __future__ import annotations
@@ -10,9 +10,6 @@ from dataclasses import replace
 
 from retrieval import Collection, Context, Feedback, Platform, connect
 from retrieval.domain.search.profile_parts import Combination, Learned
-from retrieval.jobs.registry import job_named
-from retrieval.jobs.run import run_job
-from retrieval.services.workplace import JobTarget
 
 TOPICS = ("invoice", "refund", "password", "delivery", "export")
 ITEMS = [
@@ -41,13 +38,10 @@ async def judge(platform: Platform, guides: Collection) -> None:
         )
 
 
-async def learn(platform: Platform, guides: Collection) -> None:
+async def learn(guides: Collection) -> None:
     """Fit a model; it is used if it does better on questions that it was not fitted on."""
-    report = await run_job(
-        platform.workplace, job_named("learn"), JobTarget(platform.tenant_id, await guides.refresh())
-    )
-    print("the model is used:" if report.details["published"] else "the model is not used:", report.details["reason"])
-    await guides.refresh()
+    done = await guides.learn()
+    print("the model is used:" if done["published"] else "the model is not used:", done["reason"])
 
 
 async def main() -> None:
@@ -61,7 +55,7 @@ async def main() -> None:
             print(f"{moment}: {', '.join(hit.id for hit in hits)}")
             if moment == "before":
                 await judge(platform, guides)
-                await learn(platform, guides)
+                await learn(guides)
         print(hits[0].explanation)
 
 

@@ -176,7 +176,7 @@ class Collection:
         context: Context = Context(),
         after_write: str | None = None,
     ) -> list[SearchResult]:
-        """Search for many queries at once; gives what ``search`` gives for each but ``why_no_hits``, in their order.
+        """Search for many queries at once; gives what ``search`` gives for each, in their order.
 
         All words are embedded in one call, and all candidates come in one round trip. ``vectors``: precomputed ones,
         shape (number of queries, dimensions), one for each query. The other arguments are as for ``search``.

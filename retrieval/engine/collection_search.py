@@ -25,7 +25,7 @@ from retrieval.domain.learning.context import Context, checked_context
 from retrieval.domain.search import spelling
 from retrieval.domain.search.filters import Field, Filter, Where
 from retrieval.domain.search.fusion import Candidate
-from retrieval.domain.search.hit import MAX_SHOWN, Cursor, Hit, SearchResult, read_cursor
+from retrieval.domain.search.hit import MAX_SHOWN, Hit, SearchResult, read_cursor
 from retrieval.domain.search.profile import DEPTH, LegName, Profile, leg_name
 from retrieval.domain.search.query import SearchBounds, Synonyms, with_synonyms
 from retrieval.domain.search.snippet import READ, checked_size, snippet_of
@@ -95,9 +95,8 @@ async def search(
         corrected, notes = await _corrected(handle, stored, query, synonyms, syntax=asked.get("syntax", True))
         request = make(corrected) if notes else request
     cursor = None if after is None else read_cursor(after, _question(handle, stored, first))
-    wanted = request.limit
     if cursor is not None:
-        request = replace(request, limit=min(len(cursor.shown) + wanted, MAX_SHOWN))
+        request = replace(request, limit=min(len(cursor.shown) + request.limit, MAX_SHOWN), after=cursor)
     request = request if about is None else replace(request, about=checked_query_vector(about, stored, "about"))
     result = await _asked(
         handle,
@@ -106,11 +105,10 @@ async def search(
         has_vectors=request.vector is not None or request.about is not None,
     )
     result = replace(result, notes=(*notes, *result.notes)) if notes else result
-    result = result if cursor is None else _next_page(result, cursor, wanted)
     result = await _with_facets(handle, stored, result, request.condition, counted) if counted else result
     if not result.hits:
         is_told = result.why_no_hits or (cursor is not None and cursor.shown)
-        return result if is_told else await _explained(handle, result, request.condition)
+        return result if is_told else replace(result, why_no_hits=await _why_no_hits(handle, request.condition))
     return result if size is None else await _with_snippets(handle, stored, result, request, size)
 
 
@@ -134,12 +132,16 @@ async def search_each(
         lambda: checked_requests(queries, condition=condition, profile=chosen, bounds=bounds, **asked),
         is_long=_is_long(None, queries),
     )
-    return await _asked(
+    results = await _asked(
         handle,
         stored,
         lambda searcher: searcher.search_each(requests, context),
         has_vectors=any(request.vector is not None for request in requests),
     )
+    if all(result.hits or result.why_no_hits for result in results):
+        return results
+    why = await _why_no_hits(handle, condition)
+    return [result if result.hits or result.why_no_hits else replace(result, why_no_hits=why) for result in results]
 
 
 async def interleave(
@@ -230,16 +232,6 @@ def _question(handle: CollectionHandle, stored: StoredCollection, request: Searc
     parts = (request.query, request.prefixes, request.rewrites, request.condition, request.preferred, request.group_by)
     bounds = (request.min_score, request.min_relevance)
     return repr((handle.tenant_id, stored.collection_id, *parts, sets, vector, bounds))
-
-
-def _next_page(result: SearchResult, cursor: Cursor, wanted: int) -> SearchResult:
-    """The hits that no earlier page has, and the cursor of the next page."""
-    fresh = [hit for hit in result if not cursor.is_shown(hit.item_id)][:wanted]
-    page = tuple(replace(hit, rank=rank) for rank, hit in enumerate(fresh, len(cursor.shown) + 1))
-    come_to = cursor.after(hit.item_id for hit in page)
-    # A short page may lack an item that was removed during the search: only an empty page is the end.
-    is_last = not page or len(come_to.shown) >= MAX_SHOWN
-    return replace(result, hits=page, next=None if is_last else str(come_to))
 
 
 _MOST_COMPLETIONS = 100
@@ -376,13 +368,13 @@ async def complete(handle: CollectionHandle, text: str, *, where: Where | Filter
     return spelling.completions_of(asked, found, limit)
 
 
-async def _explained(handle: CollectionHandle, result: SearchResult, condition: Filter | None) -> SearchResult:
-    """The answer with notes on why it has no hits; an unrecorded search has no reader for them."""
+async def _why_no_hits(handle: CollectionHandle, condition: Filter | None) -> tuple[str, ...]:
+    """Notes on why an answer has no hits; an unrecorded search has no reader for them."""
     if not handle.is_recorded:
-        return result
+        return ()
     from retrieval.engine.no_hits import reasons
 
-    return replace(result, why_no_hits=await reasons(handle, condition))
+    return await reasons(handle, condition)
 
 
 _Answer = TypeVar("_Answer")

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import zip_longest
 from typing import Any
 from uuid import UUID
 
@@ -68,11 +69,19 @@ def drawn_otherwise(recorded: RecordedSearch, profile: Profile, model: LearnedMo
     if policy != recorded.policy:
         return (f"{recorded.policy} drew then, which the profile does not ask for, or not any more: it says {policy}",)
     candidates = candidates_again(recorded, profile, model)
-    chances = [chance or 0.0 for chance in signals["propensity"]]
-    is_whole = math.isclose(sum(chances), recorded.hits, abs_tol=1e-6)
+    places = sum(chance or 0.0 for chance in signals["propensity"])
+    # A least score or relevance lets fewer hits through than were drawn.
+    known = sum(flag is not None for flag in signals["eligible"])
+    wanted = min(recorded.request["limit"], known) if _has_least(recorded) else recorded.hits
+    is_whole = math.isclose(places, wanted, abs_tol=1e-6)
     if candidates is None or not is_whole or sum(flag or 0 for flag in signals["eligible"]) != recorded.eligible:
         return ("not all that exploration drew among was kept: recording.pool is too small, or a hit was removed",)
     return _compared(recorded, _drawn(recorded, profile, candidates))
+
+
+def _has_least(recorded: RecordedSearch) -> bool:
+    """True if the request names a least score or relevance."""
+    return any(recorded.request.get(name) is not None for name in ("min_score", "min_relevance"))
 
 
 def _drawn(
@@ -96,10 +105,14 @@ def _drawn(
 
 def _compared(recorded: RecordedSearch, drawn: tuple[list[Placed], Mapping[str, float | None]]) -> tuple[str, ...]:
     placed, chances = drawn
-    for impression, again in zip(recorded.impressions, placed, strict=False):
-        if (impression.item_id, impression.slot) != (again.item_id, again.slot):
-            shown = f"{impression.item_id} ({impression.slot}) was shown at rank {impression.rank}"
-            return (f"{shown}, where the policy with seed {recorded.seed} puts {again.item_id} ({again.slot})",)
+    if _has_least(recorded):
+        shown = {impression.item_id for impression in recorded.impressions}
+        placed = [place for place in placed if place.item_id in shown]
+    for impression, again in zip_longest(recorded.impressions, placed[: recorded.hits]):
+        if again is None or (impression.item_id, impression.slot) != (again.item_id, again.slot):
+            was = f"{impression.item_id} ({impression.slot}) was shown at rank {impression.rank}"
+            instead = "another item" if again is None else f"{again.item_id} ({again.slot})"
+            return (f"{was}, where the policy with seed {recorded.seed} puts {instead}",)
         if not _are_equal(
             (impression.propensity, impression.rank_propensity), (again.propensity, again.rank_propensity)
         ):

@@ -42,6 +42,7 @@ from retrieval.domain.search.filters import (
     parse_field,
     parse_where,
 )
+from retrieval.domain.search.hit import Cursor
 from retrieval.domain.search.profile import LegName, Profile
 from retrieval.domain.search.query import DEFAULT_BOUNDS, ParsedQuery, SearchBounds, parse_query
 from retrieval.domain.search.signals import Entity, VectorSimilarity, check_entity
@@ -124,6 +125,8 @@ class SearchRequest:
     """The least score of a hit; None: any."""
     min_relevance: float | None = None
     """The least relevance of a hit, 0 to 1; None: any."""
+    after: Cursor | None = None
+    """The position behind the hits of earlier pages, which ``limit`` counts too; None: the answer has all hits."""
 
     @property
     def wordings(self) -> tuple[SearchRequest, ...]:

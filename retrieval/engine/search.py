@@ -582,6 +582,9 @@ class Searcher:
         notes = one.plan.notes
         if is_missed and one.plan.profile.recording.wait:
             notes = (*notes, NOT_RECORDED)
+        after, following = one.request.after, None
+        if after is not None:
+            shown, following = after.next_page(shown, one.request.limit - len(after.shown))
         if rows.without_vector and LegName.DENSE in one.plan.request.legs:
             waiting = sum(hit.item_id in rows.without_vector for hit in shown)
             notes = (*notes, _WITHOUT_VECTOR.format(waiting, len(shown), self.collection.name)) if waiting else notes
@@ -595,6 +598,7 @@ class Searcher:
             why_no_hits=final.why_none,
             timings_ms=one.timings_ms,
             retrieval_id=one.retrieval_id if is_kept else None,
+            next=following,
         )
 
 

@@ -31,7 +31,7 @@ from retrieval.adapters.readers.records import (
     item_from_fields,
     target_of,
 )
-from retrieval.domain.errors import ConfigurationError, InvalidItemError
+from retrieval.domain.errors import Advice, ConfigurationError, InvalidItemError
 from retrieval.domain.items.item import Item
 
 _JSON_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
@@ -109,9 +109,7 @@ def plan_columns(
     for name in list(draft.left):
         draft.take_attribute(name, name)
     if "item_id" not in draft.fields:
-        raise ConfigurationError(
-            f"{file}: no column 'id'; name the one that is by --map id=NAME (columns=, ?map=); {draft.told('id')}"
-        )
+        raise ConfigurationError(f"{file}: no column 'id'; {draft.told('id')}").advising(Advice.MAP_ID)
     return ColumnPlan(len(header), draft.fields, draft.attributes, frozenset(texts))
 
 
@@ -254,19 +252,21 @@ class CsvRecords:
                 self._is_open = self._values(before + line.decode(errors="replace")) is None
         return self._is_open
 
-    def read(self, text: str) -> Item | None:
-        """The item of a record; None: it was the header.
+    def begin(self, header: str) -> None:
+        """Take the header. Raises ``InvalidItemError`` for what is no CSV, and ``ConfigurationError`` as the plan."""
+        self._delimiter = self._delimiter or _delimiter(header.encode())
+        self._plan = plan_columns(self._name, self._whole(header), self._columns)
 
-        Raises ``InvalidItemError`` for a record that holds no item, and ``ConfigurationError`` as ``plan_columns``.
-        """
-        self._delimiter = self._delimiter or _delimiter(text.encode())
+    def read(self, text: str) -> Item:
+        """The item of a record after the header. Raises ``InvalidItemError`` for a record that holds no item."""
+        assert self._plan is not None  # noqa: S101 - the header came first
+        return self._plan.item(self._whole(text))
+
+    def _whole(self, text: str) -> list[str]:
         values = self._values(text)
         if values is None:
             raise InvalidItemError(_unclosed(_Record(texts=text.splitlines())))
-        if self._plan is None:
-            self._plan = plan_columns(self._name, values, self._columns)
-            return None
-        return self._plan.item(values)
+        return values
 
     def _values(self, text: str) -> list[str] | None:
         """The fields; None: a quote is open at the end. Raises ``InvalidItemError`` for what is no CSV."""

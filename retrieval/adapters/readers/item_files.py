@@ -22,10 +22,10 @@ from retrieval.adapters.readers.lines import (
     too_long_reason,
 )
 from retrieval.adapters.readers.records import (
+    check_id,
     entries_told,
     item_as_it_is_or_cleaned,
     item_from_record,
-    lacks_id,
     mapped_record,
     target_of,
     with_hashed_id,
@@ -37,10 +37,6 @@ from retrieval.domain.items.item import Item
 _NAMES_TOLD = 20
 """Most names of entries that a message lists."""
 
-_NO_ID = (
-    "no 'id' (or '_id', 'item_id'); name the entry that is one by --map id=NAME (columns=), or make ids of the texts "
-    "by --id-from text (id_from=)"
-)
 _ARRAY = "a list over several items is not read; write one object a line (jq -c '.[]' does that)"
 
 
@@ -80,8 +76,7 @@ def _with_id(record: Any, id_from: str | None) -> Any:
     """The record with its id, or with one made of the entry. Raises ``InvalidItemError`` where it gets none."""
     if id_from is not None:
         return with_hashed_id(record, id_from)
-    if lacks_id(record):
-        raise InvalidItemError(f"{_NO_ID}; {entries_told('id', record)}")
+    check_id(record)
     return record
 
 
@@ -114,16 +109,13 @@ class _Wanted:
                 )
 
 
-def item_from_line(data: bytes, read: Callable[[Mapping[str, Any]], Item] = item_from_record) -> Item:
+def item_from_line(line: str, read: Callable[[Mapping[str, Any]], Item]) -> Item:
     """The item that one line holds, as ``read`` makes it of a record.
 
     Raises ``InvalidItemError`` with the reason, also for what is no JSON.
     """
-    raw, fault = decoded(data)
-    if fault:
-        raise InvalidItemError(fault)
     try:
-        return read(_parsed(raw))
+        return read(_parsed(line))
     except JSONTextError as error:
         raise InvalidItemError(str(error)) from None
 

@@ -11,7 +11,7 @@ from datetime import UTC, date, datetime, time
 from typing import Any
 
 from retrieval.domain.checks import clean_text, clean_value, text_fault
-from retrieval.domain.errors import ConfigurationError, InvalidItemError
+from retrieval.domain.errors import Advice, ConfigurationError, InvalidItemError
 from retrieval.domain.items.item import MAX_KEY_BYTES, Item
 from retrieval.domain.told import told_names
 
@@ -142,6 +142,13 @@ def mapped_record(record: Mapping[str, Any], columns: Mapping[str, str]) -> Mapp
 def lacks_id(record: Any) -> bool:
     """True if it is a record without an id."""
     return isinstance(record, Mapping) and all(record.get(name) is None for name in FIELD_NAMES["item_id"])
+
+
+def check_id(record: Any) -> None:
+    """Raise ``InvalidItemError`` for a record of a file that lacks an id."""
+    if lacks_id(record):
+        error = InvalidItemError(f"no 'id' (or '_id', 'item_id'); {entries_told('id', record)}")
+        raise error.advising(Advice.MAP_OR_MAKE_ID)
 
 
 def with_hashed_id(record: Any, entry: str) -> Any:

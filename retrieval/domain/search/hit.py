@@ -137,7 +137,7 @@ class SearchResult(Told, Sequence[Hit]):
     """Notes where there are no hits: that all were below the least score or relevance, or the part of the filter that
     lets nothing through, and values close to it.
 
-    ``search_each`` does not ask about filters."""
+    ``search_each`` explains the filter that its queries share, and no phrases of one query."""
     timings_ms: Mapping[str, float] = field(default_factory=dict)
     """Milliseconds by stage: embed, candidates, items, total."""
     retrieval_id: UUID | None = None
@@ -202,6 +202,16 @@ class Cursor:
     def after(self, item_ids: Iterable[str]) -> Cursor:
         """The cursor after these hits are shown too."""
         return replace(self, shown=self.shown | {_hash(item_id.encode()) for item_id in item_ids})
+
+    def next_page(self, hits: Sequence[Hit], size: int) -> tuple[tuple[Hit, ...], str | None]:
+        """The first ``size`` hits that no earlier page has, and the cursor of the page after them; None: there is none.
+
+        A short page may lack an item that was removed during the search: only an empty page is the end.
+        """
+        fresh = [hit for hit in hits if not self.is_shown(hit.item_id)][:size]
+        page = tuple(replace(hit, rank=rank) for rank, hit in enumerate(fresh, len(self.shown) + 1))
+        come_to = self.after(hit.item_id for hit in page)
+        return page, None if not page or len(come_to.shown) >= MAX_SHOWN else str(come_to)
 
     def __str__(self) -> str:
         return base64.urlsafe_b64encode(self.question + b"".join(sorted(self.shown))).decode()

@@ -168,7 +168,9 @@ def _left_out(report: DocumentsReport, *, is_pruned: bool) -> list[str]:
         advice = "" if is_pruned else "; --prune removes them"
         lines.append(f"no longer in the folders: {_named(report.vanished)}{advice}")
     if report.empty:
-        lines.append(f"without text, such as scanned pages: {_named(report.empty)}")
+        has_pdf = any(name.lower().endswith(".pdf") for name in report.empty)
+        scans = "; scanned pages need OCR first" if has_pdf else ""
+        lines.append(f"without text: {_named(report.empty)}{scans}")
     if report.skipped:
         skipped = [f"{number:,} {name}" for name, number in list(report.skipped.items())[:SHOWN]]
         lines.append(f"left out: {', '.join(skipped)}")

@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -159,7 +159,8 @@ def progress(
 ) -> Iterator[Update]:
     """Gives the function to call with each step; ``noun`` is what is counted, in the singular.
 
-    A terminal shows a bar. Elsewhere a line comes after ``every`` seconds, else ``LINE_SECONDS``, news or not.
+    A terminal shows a bar. Elsewhere a line comes after ``every`` seconds, else ``LINE_SECONDS``, news or not. Where a
+    line came, a last one comes at the end.
     """
     terminal = to or console(stderr=True)
     if quiet:
@@ -172,6 +173,9 @@ def progress(
         lines = _Lines(title, noun, clock)
         with _repeated(lambda: terminal.print(lines.line(), soft_wrap=True), every or LINE_SECONDS):
             yield lines.update
+        if lines.is_told:
+            lines.finish()
+            terminal.print(lines.line(), soft_wrap=True)
 
 
 def counts(step: Step, noun: str, seconds: float) -> str:
@@ -235,6 +239,13 @@ class _Lines:
         self._clock = clock
         self._started = clock()
         self._step = Step(0, None, 0)
+        self.is_told = False
+        """Whether a line was asked for."""
+
+    def finish(self) -> None:
+        """All of the work is done."""
+        if self._step.total:
+            self._step = replace(self._step, done=self._step.total)
 
     def update(self, step: Step) -> None:
         if step.stage != self._step.stage:
@@ -243,6 +254,7 @@ class _Lines:
 
     def line(self) -> str:
         """``ingest big: 612 items (14/s), 596 vectors (13/s), 11%, 6 min left``."""
+        self.is_told = True
         step, seconds = self._step, self._clock() - self._started
         stage = f" {step.stage}:" if step.stage else ""
         share = f"{step.done / step.total:.0%}" if step.total else ""

@@ -25,6 +25,7 @@ from retrieval.adapters.store.deadline import in_background
 from retrieval.collection import Collection
 from retrieval.domain.api_key import Scope
 from retrieval.domain.errors import (
+    Advice,
     InvalidItemError,
     InvalidRequestError,
     RetrievalError,
@@ -291,7 +292,10 @@ def _lines(made: Upload, columns: Mapping[str, str]) -> Iterator[InputLine]:
 
 def _told(made: Upload, error: Exception | str) -> str:
     """The error's message without the folder of this machine."""
-    return str(error).replace(f"{made.folder.name}/files/", "").replace(made.folder.name, "")
+    said = str(error)
+    if isinstance(error, RetrievalError) and error.advice is Advice.MAP_ID:
+        said = f"{error.fact}; choose it above"
+    return said.replace(f"{made.folder.name}/files/", "").replace(made.folder.name, "")
 
 
 async def store(visit: Visit) -> h.Node:

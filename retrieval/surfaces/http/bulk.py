@@ -20,7 +20,7 @@ from starlette.types import Receive, Scope, Send
 from retrieval.adapters.readers.csv_files import CsvRecords
 from retrieval.adapters.readers.item_files import item_from_line
 from retrieval.adapters.readers.lines import decoded
-from retrieval.adapters.readers.records import entries_told, lacks_id, mapped_columns, mapped_record
+from retrieval.adapters.readers.records import check_id, mapped_columns, mapped_record
 from retrieval.adapters.store.deadline import current_deadline, late
 from retrieval.collection import Collection, handle_of
 from retrieval.domain.errors import ConfigurationError, InvalidItemError, InvalidRequestError, RetrievalError
@@ -118,54 +118,63 @@ class LineReader:
         if sent not in (*_JSON_TYPES, CSV_TYPE):
             raise MediaTypeError(content_type, f"{MEDIA_TYPE} or {CSV_TYPE}", "JSON Lines, an item a line, or a CSV,")
         columns = _refused_as_request(lambda: mapped_columns(mapping))
-        if sent == CSV_TYPE:
-            records = CsvRecords("the CSV", columns)
-            self.cutter = LineCutter(goes_on=records.goes_on)
-            self._read: Callable[[bytes], Item | None] = partial(_csv_item, records)
-        else:
-            self.cutter = LineCutter()
-            self._read = partial(_json_item, columns)
+        self._records = CsvRecords("the CSV", columns) if sent == CSV_TYPE else None
+        self.cutter = LineCutter(goes_on=None if self._records is None else self._records.goes_on)
+        self._item = partial(_json_item, columns) if self._records is None else partial(_csv_item, self._records)
 
-    def read(self, line: StreamLine) -> Item | InvalidItemError | None:
-        """The item of a line, or the reason why there is none; None: it is the header of a CSV.
+    def begin(self, lines: list[StreamLine]) -> list[StreamLine]:
+        """The first lines of the stream without the header of a CSV.
 
         Raises ``InvalidRequestError`` for a header of which no item can be made.
         """
-        if line.too_long:
-            return InvalidItemError(f"the line is longer than {MAX_LINE_BYTES:,} bytes; split the item into several")
+        records = self._records
+        if records is None or not lines:
+            return lines
+        header, *rest = lines
         try:
-            return self._read(line.data)
+            _refused_as_request(lambda: records.begin(_text_of(header)))
+        except InvalidItemError as error:
+            raise InvalidRequestError(f"the CSV: the header cannot be read: {error}") from None
+        return rest
+
+    def read(self, line: StreamLine) -> Item | InvalidItemError:
+        """The item of a line, or the reason why there is none."""
+        try:
+            return self._item(_text_of(line))
         except InvalidItemError as error:
             return error
 
 
-_NO_ID = "no 'id' (or '_id', 'item_id'); name the entry that is one by ?map=id=NAME"
+def _text_of(line: StreamLine) -> str:
+    if line.too_long:
+        raise InvalidItemError(f"the line is longer than {MAX_LINE_BYTES:,} bytes; split the item into several")
+    text, fault = decoded(line.data)
+    if fault:
+        raise InvalidItemError(fault)
+    return text
 
 
-def _json_item(columns: Mapping[str, str], data: bytes) -> Item:
+def _json_item(columns: Mapping[str, str], text: str) -> Item:
     def item_of(record: Mapping[str, Any]) -> Item:
         if columns and isinstance(record, Mapping):
             record = mapped_record(record, columns)
-        elif lacks_id(record):
-            raise InvalidItemError(f"{_NO_ID}; {entries_told('id', record)}")
+        else:
+            check_id(record)
         return sent_item(record)
 
-    return item_from_line(data, item_of)
+    return item_from_line(text, item_of)
 
 
-def _csv_item(records: CsvRecords, data: bytes) -> Item | None:
-    text, fault = decoded(data)
-    if fault:
-        raise InvalidItemError(fault)
-    item = _refused_as_request(lambda: records.read(text))
-    return item and with_ticket_hours(item)
+def _csv_item(records: CsvRecords, text: str) -> Item:
+    return with_ticket_hours(records.read(text))
 
 
 def _refused_as_request(make: Callable[[], T]) -> T:
     try:
         return make()
     except ConfigurationError as error:
-        raise InvalidRequestError(str(error)) from None
+        refused = InvalidRequestError(error.fact)
+        raise refused if error.advice is None else refused.advising(error.advice) from None
 
 
 IN_MEMORY_BYTES = 1024 * 1024
@@ -318,6 +327,7 @@ class Intake:
 
 
 _REJECTED = "rejected"
+_EMPTY = "there was no item in the body"
 
 _Line = Mapping[str, Any]
 _Check = Callable[[], Awaitable[None]]
@@ -345,7 +355,7 @@ class BulkAnswer(Response):
             tasks = [asyncio.create_task(intake.run())]
             try:
                 # A client may wait for "100 Continue" before it sends anything; reading the body sends it.
-                first = await intake.batch()
+                first = self._reader.begin(await intake.batch())
                 tasks.append(asyncio.create_task(self._send(spool, send)))
                 await spool.end(_lines([await self._store(first, intake, spool, still_allowed)]))
                 await tasks[-1]
@@ -365,6 +375,7 @@ class BulkAnswer(Response):
         done, told, seen, without_text = AddReport(), Counter[str](), SeenIds(), WithoutText()
         error: RetrievalError | None = None
         try:
+            batch = batch or await intake.batch()  # the header of a CSV may have come alone
             while batch:
                 await still_allowed()
                 read = await asyncio.to_thread(self._read, batch)
@@ -390,12 +401,13 @@ class BulkAnswer(Response):
             if not _is_late():
                 raise
             error = BodyTimeoutError() if intake.is_awaited else late()
-        notes = AddReport(notes=without_text.notes(told.total() - told[_REJECTED]))
-        return _summary(done + seen.report() + notes, told, error)
+        notes = without_text.notes(told.total() - told[_REJECTED])
+        if not told.total() and error is None:
+            notes = (_EMPTY,)
+        return _summary(done + seen.report() + AddReport(notes=notes), told, error)
 
     def _read(self, batch: Sequence[StreamLine]) -> list[tuple[StreamLine, Item | InvalidItemError]]:
-        """The items of the lines; a CSV's header is none."""
-        return [(line, item) for line in batch if (item := self._reader.read(line)) is not None]
+        return [(line, self._reader.read(line)) for line in batch]
 
 
 async def _nothing() -> None:

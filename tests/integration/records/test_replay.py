@@ -12,6 +12,7 @@ import pytest
 from psycopg import sql
 
 from retrieval import Collection, Context, Platform, Profile, Settings, connect
+from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.adapters.store.records.retrievals import read_pools
 from retrieval.domain.errors import InvalidRequestError, NotFoundError
 from retrieval.domain.learning.feedback import Feedback
@@ -21,6 +22,7 @@ from retrieval.domain.search.diversity import Diversity, Refining
 from retrieval.domain.search.filters import Contains, Or
 from retrieval.domain.search.profile import Fusion, FusionKind
 from retrieval.domain.search.profile_parts import Combination, Exploration, Learned, PolicyName, Recording
+from retrieval.domain.search.relevance import Calibration
 from retrieval.domain.search.signals import KeywordOverlap, VectorSimilarity
 from retrieval.engine.decide import Models
 from retrieval.engine.target import NamedProfile, Unanswerable, target_slate
@@ -37,6 +39,7 @@ async def _filled(platform: Platform) -> Collection:
 
 EPOCH = datetime(2020, 1, 1, tzinfo=UTC)
 SUM = Profile(legs={"dense": 0.6, "lexical": 0.4}, fusion=Fusion(kind=FusionKind.WEIGHTED_SUM))
+CALIBRATION = Calibration(space=HashingEmbedder().space.name, both=(-4, 6, -6, 8, -8), dense=(-4, 8, -8))
 REFINED = replace(SUM, depth=5, refining=Refining(share=0.4))
 UNION = Profile(
     fusion=Fusion(kind=FusionKind.UNION), signals=(KeywordOverlap(weight=0.6), VectorSimilarity(weight=0.4))
@@ -187,6 +190,30 @@ async def test_another_seed_draws_otherwise(platform: Platform) -> None:
     found = await platform.replay(result.retrieval_id)
     assert not found.is_reproduced
     assert "with seed" in found.why_not[0] or "propensity" in found.why_not[0]
+
+
+@pytest.mark.parametrize("least", ["min_score", "min_relevance"])
+async def test_a_drawing_is_replayed_where_hits_are_below_the_least(platform: Platform, least: str) -> None:
+    """The items that were drawn and not let through have their chance too; another seed is told as without bounds."""
+    collection = await _filled(platform)
+    exploration = Exploration(policy=PolicyName.THOMPSON_SLOTS, slots=2)
+    profile = replace(SUM, exploration=exploration, calibration=CALIBRATION)
+    whole = await collection.search("common", profile=profile, limit=5)
+    values = [hit.score if least == "min_score" else hit.relevance for hit in whole]
+    [middle] = sorted(value for value in values if value is not None)[2:3]
+    bounds: dict[str, Any] = {least: middle}
+    answers = [await collection.search("common", profile=profile, limit=5, **bounds) for _ in range(8)]
+    assert any(0 < len(result) < 5 for result in answers)
+    for result in answers:
+        assert result.retrieval_id is not None
+        assert (await platform.replay(result.retrieval_id)).why_not == ()
+
+    async with platform.database.transaction(platform.tenant_id) as connection:
+        await connection.execute("UPDATE retrievals SET seed = seed / 2")
+    for result in answers:
+        assert result.retrieval_id is not None
+        [why_not] = (await platform.replay(result.retrieval_id)).why_not
+        assert "with seed" in why_not or "propensity" in why_not
 
 
 async def test_what_exploration_drew_is_told(platform: Platform) -> None:

@@ -183,6 +183,19 @@ async def test_what_no_filter_is_to_blame_for_is_told_too(platform: Platform) ->
     assert (await papers.search('"heat soup"')).why_no_hits == (f'{NOTHING}the words "heat soup"',)
 
 
+async def test_each_of_many_queries_without_hits_says_why(platform: Platform) -> None:
+    """As the filter that they share explains it, and as a least score of their own."""
+    papers = await platform.collection("papers")
+    await papers.add(ITEMS)
+    queries = ["heat", "soup"]
+    assert [found.why_no_hits for found in await papers.search_each(queries)] == [(), ()]
+    [one, other] = [found.why_no_hits for found in await papers.search_each(queries, where={"area": "areo"})]
+    assert one == other == (f'{NOTHING}area = "areo"; did you mean "aero"?',)
+    [(first,), (second,)] = [found.why_no_hits for found in await papers.search_each(queries, min_score=9)]
+    assert "score 9" in first
+    assert "score 9" in second
+
+
 async def test_a_search_with_hits_says_nothing_and_costs_nothing_more(
     platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -275,3 +275,20 @@ async def test_hits_that_wait_for_their_vector_are_told(platform: Platform, kind
     assert "pool" in [hit.item_id for hit in found]
     told = f"1 of {len(found)} hits have no vector yet and were found by words alone; make the vectors with: "
     assert found.notes == (f"{told}retrieval jobs run embed --collection notes",)
+
+
+async def test_a_page_tells_of_its_own_hits_alone(platform: Platform) -> None:
+    """The hits of earlier pages do not count as hits that wait for their vector."""
+    notes = await calibrated(platform)
+    stored = await notes.refresh()
+    assert stored.space is not None
+    first = await notes.search("database connection timeout", limit=2, after="")
+    table = sql.Identifier(stored.space.table_name)
+    async with platform.database.transaction(platform.tenant_id) as connection:
+        await connection.execute(sql.SQL("DELETE FROM {} WHERE item_id = %s").format(table), (first[0].item_id,))
+    again = await notes.search("database connection timeout", limit=2, after="")
+    assert [note.partition(" have")[0] for note in again.notes] == ["1 of 2 hits"]
+    second = await notes.search("database connection timeout", limit=2, after=again.next)
+    assert len(second) == 2
+    assert [hit.rank for hit in second] == [3, 4]
+    assert second.notes == ()

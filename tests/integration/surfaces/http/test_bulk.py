@@ -52,10 +52,51 @@ async def test_a_csv_is_stored_by_its_columns(client: AsyncClient) -> None:
     assert last["summary"]["notes"] == ["1 of 2 items have no text; if 'Headline' holds it, call that 'text'"]
     assert (await client.get(f"{ITEMS}/B1")).json()["metadata"] == {"Headline": "Tide", "Year": 2019}
 
-    refused = await client.post(f"{ITEMS}/bulk", content=sheet, headers={"Content-Type": "text/csv"})
-    [last] = [json.loads(line) for line in refused.content.splitlines()]
-    assert (last["error"]["status"], last["summary"]["added"]) == (422, 0)
-    assert "no column 'id'" in last["error"]["detail"]
+
+@pytest.mark.parametrize(
+    ("sheet", "said"),
+    [
+        (
+            b"Ref,Body\nB1,The harbour\n",
+            "the CSV: no column 'id'; there are: 'Ref', 'Body'; name the column that is one by ?map=id=NAME",
+        ),
+        (
+            b"id,te\xffxt\nB1,x\n",
+            "the CSV: the header cannot be read: byte 6 (0xff) is not UTF-8; save the file as UTF-8",
+        ),
+        (b'id,"text\nB1,x\n', "the CSV: the header cannot be read: a quote that opens here is still open"),
+    ],
+)
+async def test_a_header_of_which_no_item_can_be_made_is_refused_before_the_stream(
+    client: AsyncClient, sheet: bytes, said: str
+) -> None:
+    """With a problem document, in the words of requests."""
+    answer = await client.post(f"{ITEMS}/bulk", content=sheet, headers={"Content-Type": "text/csv"})
+    assert (answer.status_code, answer.headers["Content-Type"]) == (422, "application/problem+json")
+    assert answer.json()["detail"].startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("kind", "body"), [("text/csv", b""), ("text/csv", b"id,text\n\n"), ("application/x-ndjson", b"\n")]
+)
+async def test_a_body_without_items_is_told(client: AsyncClient, kind: str, body: bytes) -> None:
+    """An empty one, and one with the header alone."""
+    answer = await client.post(f"{ITEMS}/bulk", content=body, headers={"Content-Type": kind})
+    [last] = [json.loads(line) for line in answer.content.splitlines()]
+    assert last["summary"]["notes"] == ["there was no item in the body"]
+
+
+async def test_the_rows_may_come_after_the_header(client: AsyncClient) -> None:
+    """Each part of the body as it arrives."""
+
+    async def parts() -> AsyncIterator[bytes]:
+        for part in (b"id,te", b"xt\n", b"late,one\n"):
+            yield part
+            await asyncio.sleep(0.01)
+
+    answer = await client.post(f"{ITEMS}/bulk", content=parts(), headers={"Content-Type": "text/csv"})
+    first, last = [json.loads(line) for line in answer.content.splitlines()]
+    assert (first["line"], first["item_id"], last["summary"]["added"]) == (2, "late", 1)
 
 
 async def test_a_search_right_after_it_knows_how_many_items_there_are(client: AsyncClient) -> None:

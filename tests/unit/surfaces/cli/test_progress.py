@@ -49,8 +49,11 @@ def test_elsewhere_lines_come_whether_or_not_there_is_news() -> None:
         until = time.monotonic() + 10
         while out.getvalue().count("100 items") < 2 and time.monotonic() < until:
             time.sleep(0.01)
+        update(Step(3720.0, 4000.0, 400, vectors=400))
     said = "ingest tickets: 100 items (10/s), 80 vectors (8.0/s), 25%, 30 s left"
-    assert out.getvalue().splitlines()[-2:] == [said, said]
+    *repeated, last = out.getvalue().splitlines()
+    assert repeated[:2] == [said, said]
+    assert last == "ingest tickets: 400 items (40/s), 400 vectors (40/s), 100%"
 
 
 def test_nothing_is_printed_once_the_work_is_done() -> None:
