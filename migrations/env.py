@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 from alembic import context
+from alembic.runtime.migration import MigrationContext, MigrationInfo
 
-from retrieval.adapters.store.installed_sql import Names, quote_identifier, verbatim
+from retrieval.adapters.store.installed_sql import Names, build, quote_identifier, verbatim
 
 LOCK_TIMEOUT = "5s"
 STATEMENT_TIMEOUT = "10min"
@@ -29,6 +30,13 @@ def setup_statements(names: Names, vector_schema: str, scope: str = "LOCAL") -> 
         verbatim(f"SET {scope} lock_timeout = '{LOCK_TIMEOUT}'"),
         verbatim(f"SET {scope} statement_timeout = '{STATEMENT_TIMEOUT}'"),
     ]
+
+
+def mark_build(*, ctx: MigrationContext, step: MigrationInfo, **_: object) -> None:
+    """Say beside the revision which build made it: until a release the same revision may install other SQL."""
+    if step.is_upgrade:
+        table = f"{quote_identifier(context.config.attributes['names'].schema)}.alembic_version"
+        ctx.execute(verbatim(f"COMMENT ON TABLE {table} IS '{build()}'"))
 
 
 def run_online(connection: sa.Connection, names: Names) -> None:
@@ -51,6 +59,7 @@ def run_online(connection: sa.Connection, names: Names) -> None:
         connection=connection,
         version_table_schema=names.schema,
         transaction_per_migration=True,
+        on_version_apply=mark_build,
     )
     with context.begin_transaction():
         context.run_migrations()
@@ -65,6 +74,7 @@ def run_offline(names: Names, vector_schema: str) -> None:
         version_table_schema=names.schema,
         literal_binds=True,
         transaction_per_migration=False,
+        on_version_apply=mark_build,
     )
     with context.begin_transaction():
         # A script leaves its transaction for concurrent builds and enters another one after them.

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cache
+from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -72,6 +74,17 @@ def directory(name: str) -> Path:
         if place.is_dir():
             return place
     raise ConfigurationError(f"the folder {name!r} is missing from the installation; install the package again")
+
+
+@cache
+def build() -> str:
+    """Names what this program installs of ``sql/``, apart from comments: 16 hexadecimal digits."""
+    seen = blake2b(digest_size=8)
+    for path in sorted(directory("sql").rglob("*.sql")):
+        lines = path.read_text(encoding="utf-8").splitlines()
+        kept = (line.strip() for line in lines if not line.strip().startswith("--"))
+        seen.update("\n".join([path.name, *filter(None, kept)]).encode())
+    return seen.hexdigest()
 
 
 def installed_sql(name: str, names: Names) -> str:

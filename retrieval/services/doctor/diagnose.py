@@ -15,7 +15,7 @@ import psycopg
 from retrieval.adapters.embedders.cached import CachedEmbedder
 from retrieval.adapters.embedders.chosen import ChosenEmbedders
 from retrieval.adapters.store.database import Database
-from retrieval.adapters.store.installation.checks import SchemaStatus, status_of
+from retrieval.adapters.store.installation.checks import SchemaStatus, status_of, stored_revision
 from retrieval.adapters.store.installation.embedded.cluster import hanging_seconds
 from retrieval.adapters.store.installation.embedded.place import default_home
 from retrieval.adapters.store.installation.examination.collection_state import (
@@ -28,7 +28,6 @@ from retrieval.adapters.store.installation.examination.installation import (
     Installation,
     connected,
     read_installation,
-    read_revision,
 )
 from retrieval.adapters.store.installation.opening import open_database
 from retrieval.adapters.store.installed_sql import Names, qualified, quote_identifier
@@ -235,7 +234,7 @@ async def _read(settings: Settings, names: Names) -> tuple[Installation, SchemaS
         if not installation.server.has_schema:
             return installation, status_of(names.schema, None)
         try:
-            return installation, status_of(names.schema, await read_revision(connection, names))
+            return installation, status_of(names.schema, await stored_revision(connection, names))
         except psycopg.errors.InsufficientPrivilege:
             return installation, None
 

@@ -124,17 +124,9 @@ def check_textsearch(server: ServerState) -> Iterator[Finding]:
 
 def check_revision(status: SchemaStatus) -> Iterator[Finding]:
     """The schema against this program."""
-    if status.is_current:
-        return
-    if status.current is None:
-        found, mend = f"schema {status.schema!r} is not set up in this database", "retrieval db upgrade"
-    elif status.known:
-        found = f"schema {status.schema!r} is at revision {status.current} and this program needs {status.head}"
-        mend = "retrieval db upgrade"
-    else:
-        found = f"schema {status.schema!r} is at revision {status.current}, which this program does not know"
-        mend = f"install the newer program, or run its: retrieval db downgrade {status.head}"
-    yield Finding(check="schema", severity=Severity.ERROR, found=found, mend=mend)
+    if status.trouble is not None:
+        found, mend = status.trouble
+        yield Finding(check="schema", severity=Severity.ERROR, found=found, mend=mend.removeprefix("run: "))
 
 
 def check_replicas(replicas: Sequence[ReplicaState], longest: float) -> Iterator[Finding]:

@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
-from psycopg import sql
 
-from retrieval.adapters.store.installed_sql import Names, directory, quote_identifier
+from retrieval.adapters.store.installed_sql import Names, build, directory, quote_identifier
 from retrieval.domain.errors import DatabaseError, MissingPrivilegeError, SchemaRevisionError, UnsupportedDatabaseError
 
 
@@ -31,30 +30,38 @@ class SchemaStatus:
     """The revision that this code needs."""
     known: bool
     """Whether this code knows the current revision; if not, the schema is ahead."""
+    is_of_this_build: bool = True
+    """Whether the schema's last upgrade installed the very SQL that this code installs."""
 
     @property
     def is_current(self) -> bool:
         """Whether the two agree."""
-        return self.current == self.head
+        return self.current == self.head and self.is_of_this_build
+
+    @property
+    def trouble(self) -> tuple[str, str] | None:
+        """How the two differ and what to do about it; None: they agree."""
+        at = f"schema {self.schema!r} is at revision {self.current}"
+        if self.is_current:
+            return None
+        if self.current is None:
+            return f"schema {self.schema!r} is not set up in this database", "run: retrieval db upgrade"
+        if not self.known:
+            return (
+                f"{at}, which this version of the program does not know (it needs {self.head})",
+                f"install the newer program, or run its: retrieval db downgrade {self.head}",
+            )
+        if self.current == self.head:
+            return (
+                f"{at} of another build of this program, which differs from this build's",
+                "use that build, or begin anew in another database, RETRIEVAL_HOME or RETRIEVAL_SCHEMA",
+            )
+        return f"{at} and this program needs {self.head}", "run: retrieval db upgrade"
 
     def check(self) -> None:
         """Raise ``SchemaRevisionError`` unless the schema is the one that this code needs."""
-        if self.is_current:
-            return
-        if self.current is None:
-            raise SchemaRevisionError(
-                f"schema {self.schema!r} is not set up in this database; run: retrieval db upgrade"
-            )
-        if not self.known:
-            raise SchemaRevisionError(
-                f"schema {self.schema!r} is at revision {self.current}, which this version of the program does not "
-                f"know (it needs {self.head}); install the newer program, or run its: "
-                f"retrieval db downgrade {self.head}"
-            )
-        raise SchemaRevisionError(
-            f"schema {self.schema!r} is at revision {self.current} and this program needs {self.head}; "
-            "run: retrieval db upgrade"
-        )
+        if self.trouble is not None:
+            raise SchemaRevisionError("; ".join(self.trouble))
 
 
 def head_revision() -> str:
@@ -66,9 +73,14 @@ def head_revision() -> str:
     return heads.pop()
 
 
-def status_of(schema: str, current: str | None) -> SchemaStatus:
-    """Compare a revision found in the database with the revision that this code needs."""
-    return SchemaStatus(schema, current, head_revision(), current in known_revisions())
+STORED_REVISION = "SELECT version_num || coalesce('+' || obj_description(tableoid, 'pg_class'), '') FROM {schema}"
+"""Reads the schema's revision with the build that made it, for ``status_of``; see ``migrations/env.py``."""
+
+
+def status_of(schema: str, stored: str | None) -> SchemaStatus:
+    """Compare what ``STORED_REVISION`` read, None: nothing, with the revision and the build that this code needs."""
+    current, _, built_by = (stored or "").partition("+")
+    return SchemaStatus(schema, current or None, head_revision(), current in known_revisions(), built_by == build())
 
 
 @cache
@@ -210,13 +222,13 @@ async def check_server(connection: psycopg.AsyncConnection[Any], names: Names) -
     if not facts.has_schema:
         status_of(names.schema, None).check()
     check_privileges(facts, names)
-    status_of(names.schema, await _stored_revision(connection, names)).check()
+    status_of(names.schema, await stored_revision(connection, names)).check()
     return facts
 
 
-async def _stored_revision(connection: psycopg.AsyncConnection[Any], names: Names) -> str | None:
+async def stored_revision(connection: psycopg.AsyncConnection[Any], names: Names) -> str | None:
     """The schema's revision, read as the application role: the login itself may have no right to it."""
-    query = sql.SQL("SELECT version_num FROM {}.alembic_version").format(sql.Identifier(names.schema))
+    query = STORED_REVISION.format(schema=f"{quote_identifier(names.schema)}.alembic_version").encode()
     async with connection.transaction():
         await connection.execute("SELECT set_config('role', %s, true)", (names.app_role,))
         row = await (await connection.execute(query)).fetchone()

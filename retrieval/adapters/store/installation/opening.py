@@ -12,7 +12,7 @@ from pathlib import Path
 
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Database
-from retrieval.adapters.store.installation.checks import status_of
+from retrieval.adapters.store.installation.checks import STORED_REVISION, status_of
 from retrieval.adapters.store.installation.embedded.place import default_home
 from retrieval.adapters.store.installation.embedded.server import start_embedded
 from retrieval.adapters.store.replicas import Replicas
@@ -87,7 +87,7 @@ async def _connected(settings: Settings, url: str, embedded: Path | None = None)
     )
 
 
-_REVISION = Compiled("SELECT version_num FROM alembic_version")
+_REVISION = Compiled(STORED_REVISION.format(schema="alembic_version"))
 
 
 async def check_revision(database: Database) -> None:

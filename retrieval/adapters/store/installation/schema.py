@@ -15,19 +15,19 @@ import psycopg
 import sqlalchemy as sa
 from alembic import command
 from alembic.config import Config
-from alembic.runtime.migration import MigrationContext
 from alembic.util import CommandError
 from sqlalchemy.exc import DBAPIError
 
 from retrieval.adapters.store.installation.checks import (
     MAJOR_VERSION,
+    STORED_REVISION,
     SchemaStatus,
     check_encoding,
     check_postgresql,
     known_revisions,
     status_of,
 )
-from retrieval.adapters.store.installed_sql import Names, directory, quote_identifier
+from retrieval.adapters.store.installed_sql import Names, directory, quote_identifier, verbatim
 from retrieval.adapters.store.translate import translated
 from retrieval.domain.errors import DatabaseError, MissingPrivilegeError, SchemaRevisionError
 
@@ -40,8 +40,7 @@ UPGRADE_WAIT_SECONDS = 120.0
 def status(url: str, schema: str) -> SchemaStatus:
     """Read the schema's status."""
     with _connection(url) as connection:
-        context = MigrationContext.configure(connection, opts={"version_table_schema": schema})
-        return status_of(schema, context.get_current_revision())
+        return _status(connection, schema)
 
 
 def upgrade(url: str, schema: str, revision: str = "head", *, wait_seconds: float = UPGRADE_WAIT_SECONDS) -> None:
@@ -56,6 +55,9 @@ def upgrade(url: str, schema: str, revision: str = "head", *, wait_seconds: floa
         _make_schema(connection, schema)
         _make_extension(connection)
         _refuse_if_ahead(connection, schema)
+        found = _status(connection, schema)
+        if found.current == found.head:
+            found.check()  # no step is left that could make it this build's
         with _known_revision(revision):
             command.upgrade(_config(connection, schema), revision)
 
@@ -151,11 +153,17 @@ def _make_extension(connection: sa.Connection) -> None:
 
 
 def _refuse_if_ahead(connection: sa.Connection, schema: str) -> None:
-    context = MigrationContext.configure(connection, opts={"version_table_schema": schema})
-    found = status_of(schema, context.get_current_revision())
-    connection.rollback()
+    found = _status(connection, schema)
     if found.current is not None and not found.known:
         found.check()
+
+
+def _status(connection: sa.Connection, schema: str) -> SchemaStatus:
+    table = f"{quote_identifier(schema)}.alembic_version"
+    is_there = connection.execute(sa.text("SELECT to_regclass(:table) IS NOT NULL"), {"table": table}).scalar_one()
+    stored = connection.execute(verbatim(STORED_REVISION.format(schema=table))).scalar() if is_there else None
+    connection.rollback()
+    return status_of(schema, stored)
 
 
 @contextmanager

@@ -279,14 +279,9 @@ def _print(found: SchemaStatus, url: str, sentence: str, *, as_json: bool) -> No
 
 
 def _sentence(found: SchemaStatus) -> str:
-    if found.is_current:
+    if found.trouble is None:
         return f"schema {found.schema!r} is current (revision {found.current})"
-    if found.current is None:
-        return f"schema {found.schema!r} is not set up; run: retrieval db upgrade"
-    ahead = "" if found.known else ", which this program does not know: install a newer one"
-    todo = "; run: retrieval db upgrade" if found.known else ""
-    at = f"schema {found.schema!r} is at revision {found.current}{ahead}"
-    return f"{at}; this program needs {found.head}{todo}"
+    return "; ".join(found.trouble)
 
 
 def _as_dict(found: SchemaStatus, server: str) -> dict[str, Any]:

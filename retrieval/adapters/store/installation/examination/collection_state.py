@@ -10,6 +10,7 @@ from typing import Any
 
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Database
+from retrieval.adapters.store.installation.checks import STORED_REVISION
 from retrieval.adapters.store.items.collection_facts import pending_by_id, pending_statements
 from retrieval.adapters.store.items.collections import StoredCollection
 
@@ -53,7 +54,7 @@ class TenantState:
     collections: tuple[CollectionState, ...]
 
 
-_REVISION = Compiled("SELECT version_num FROM alembic_version")
+_REVISION = Compiled(STORED_REVISION.format(schema="alembic_version"))
 _MONTHS = Compiled("""
     SELECT 'retrievals' || to_char(m.month AT TIME ZONE 'UTC', '_YYYY_MM') FROM missing_months() AS m (month) ORDER BY 1
 """)

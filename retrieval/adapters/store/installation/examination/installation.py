@@ -321,15 +321,6 @@ async def read_installation(connection: _Connection, names: Names, *, stalled_se
     )
 
 
-async def read_revision(connection: _Connection, names: Names) -> str | None:
-    """The schema's revision, read as the application role; None where there is none."""
-    statement = sql.SQL("SELECT version_num FROM {}.alembic_version").format(sql.Identifier(names.schema))
-    async with connection.transaction():
-        await connection.execute("SELECT set_config('role', %s, true)", (names.app_role,))
-        row = await (await connection.execute(statement)).fetchone()
-    return None if row is None else str(row[0])
-
-
 @asynccontextmanager
 async def connected(url: str) -> AsyncIterator[_Connection]:
     """A connection of the login's own, for a database that the platform may not be able to open.
