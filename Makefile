@@ -16,6 +16,8 @@ INSTALL := scripts/install $(BIN)/python
 INSTALL_FAILED := "The installation failed: see the reason above. To start afresh, run 'make clean' and this command again."
 BENCH = $(BIN)/python benchmarks/all.py $(if $(DATA),"$(DATA)") --peers-python "$(abspath $(PEERS))/bin/python"
 NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
+# Where it is set, every process of the tests compiles all modules for itself, which takes a minute of a run.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help demo serve check check-package client unit test test-faults lint types collect format bench bench-full docs lock clean

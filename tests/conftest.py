@@ -90,13 +90,18 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 @pytest.fixture(scope="session")
-def server_url(request: pytest.FixtureRequest) -> Iterator[str]:
+def run_folder(request: pytest.FixtureRequest) -> Path:
+    """The folder that a run's processes share."""
+    return Path(request.config.stash[_SHARED]["run"])
+
+
+@pytest.fixture(scope="session")
+def server_url(request: pytest.FixtureRequest, run_folder: Path) -> Iterator[str]:
     """A superuser's URL of the server."""
-    shared = request.config.stash[_SHARED]
     if (coordinator := cluster_url()) is not None:
         yield coordinator
         return
-    with running_server(Source[shared["source"]], Path(shared["run"])) as url:
+    with running_server(Source[request.config.stash[_SHARED]["source"]], run_folder) as url:
         yield url
 
 
@@ -173,8 +178,16 @@ def settings(common_settings: Settings, tenant: str) -> Settings:
     return common_settings.changed(tenant=tenant)
 
 
+@pytest.fixture(scope="module")
+async def installation(database_url: str, common_settings: Settings) -> AsyncIterator[Platform]:
+    """A platform for a tenant without data, with vectors that need no model; its connections serve a file's tests."""
+    own = common_settings.changed(tenant=f"tenant-{uuid.uuid4()}")
+    async with connect(database_url, settings=own, embedder=HashingEmbedder()) as opened:
+        yield opened
+
+
 @pytest.fixture
-async def platform(database_url: str, settings: Settings) -> AsyncIterator[Platform]:
-    """A platform for this test's tenant, with vectors that need no model."""
-    async with connect(database_url, settings=settings, embedder=HashingEmbedder()) as opened:
+async def platform(installation: Platform, tenant: str) -> AsyncIterator[Platform]:
+    """A platform for this test's tenant, on the connections of its file."""
+    async with installation.of_tenant(tenant) as opened:
         yield opened

@@ -9,7 +9,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -115,9 +114,17 @@ class Program:
         return path
 
 
-@contextmanager
-def running_home() -> Iterator[Path]:
-    """The home of an embedded server that runs meanwhile."""
+@pytest.fixture(scope="session")
+def home(run_folder: Path) -> Iterator[Path]:
+    """The home of an embedded server for all tests that look at their own tenant or schema alone."""
+    with start_embedded(run_folder / "home") as server:
+        make_fast(server.url)
+        yield run_folder / "home"
+
+
+@pytest.fixture(scope="module")
+def own_home() -> Iterator[Path]:
+    """The home of an embedded server for one module: what it does, it does for every tenant."""
     # Root's server is another user, who must be able to enter.
     folder = Path(tempfile.mkdtemp(prefix="retrieval-cli-"))
     folder.chmod(0o755)
@@ -127,20 +134,6 @@ def running_home() -> Iterator[Path]:
             yield folder / "home"
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-@pytest.fixture(scope="session")
-def home() -> Iterator[Path]:
-    """The home of an embedded server for all tests that look at their own tenant or schema alone."""
-    with running_home() as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
-def own_home() -> Iterator[Path]:
-    """The home of an embedded server for one module: what it does, it does for every tenant."""
-    with running_home() as made:
-        yield made
 
 
 def program_in(folder: Path, home: Path) -> Program:

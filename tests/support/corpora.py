@@ -90,8 +90,10 @@ def clustered(chance: np.random.Generator, number: int, dimensions: int, cluster
     return points
 
 
-async def make_corpus(platform: Platform, vectors: Vectors, *, queries: int, seed: int = 3) -> Corpus:
-    """Store the vectors with attributes, tags and times; the collection keeps its indexes as it sees fit."""
+async def make_corpus(
+    platform: Platform, vectors: Vectors, *, queries: int, texts: Sequence[str] | None = None, seed: int = 3
+) -> Corpus:
+    """Store the vectors with attributes, tags, times and texts; the collection keeps its indexes as it sees fit."""
     chance = np.random.default_rng(seed)
     size, dimensions = vectors.shape
     space = EmbeddingSpace(provider="test", model=f"{platform.tenant_id}", dimensions=dimensions)
@@ -101,7 +103,10 @@ async def make_corpus(platform: Platform, vectors: Vectors, *, queries: int, see
     ranks = np.empty(size, dtype=np.int64)
     ranks[np.argsort(kept @ pole, kind="stable")] = np.arange(size) * 1000 // size
     collection = await platform.collection("corpus", space=space)
-    items = [item(place, int(shares[place]), int(ranks[place])) for place in range(size)]
+    items = [
+        item(place, int(shares[place]), int(ranks[place])) | {"text": text}
+        for place, text in enumerate(texts or [""] * size)
+    ]
     await collection.add(items, embeddings=vectors)
     near = vectors[chance.integers(size, size=queries)]
     away = chance.normal(size=(2 * queries, dimensions)).astype(np.float32)

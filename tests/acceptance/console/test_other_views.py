@@ -12,7 +12,7 @@ from typing import Any
 
 import psycopg
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Page, expect
 
 from retrieval import Context, Item, Platform, Settings
 from retrieval.adapters.store.installation.queue import begin_run, end_run, note_progress
@@ -135,28 +135,32 @@ def test_an_item_is_changed_once_and_deleted(visitor: Visitor, ask: Ask) -> None
     expect(page.get_by_text("There are no items here.")).to_be_visible()
 
 
-def test_ten_thousand_items_do_not_freeze_a_page(visitor: Visitor, ask: Ask) -> None:
-    """A page of items and an answer come at once, and a plot of as many rows is drawn with a bounded number of them."""
+def test_many_items_do_not_freeze_a_page(visitor: Visitor, ask: Ask) -> None:
+    """No page has more elements the more items there are; 5,000 have an index, which an answer tells of."""
 
     async def make(platform: Platform) -> int:
         many, chance = await platform.collection("many"), random.Random(7)
         words = [f"{first}{last}" for first in "abcdefghij" for last in ("lpha", "eta", "amma", "elta", "psilon")]
-        await many.add(
-            Item(item_id=f"{n:05}", title=f"item {' '.join(chance.sample(words, 8))}") for n in range(10_000)
-        )
+        await many.add(Item(item_id=f"{n:05}", title=f"item {' '.join(chance.sample(words, 8))}") for n in range(5_000))
         return (await many.info()).items
 
-    assert ask(make) == 10_000
+    assert ask(make) == 5_000
     page = visitor.go("/console/data?collection=many")
     page.get_by_role("link", name="Next page").click()
     expect(page.get_by_role("link", name="00050", exact=True)).to_be_visible()
+    assert elements(visitor) < 1500
     visitor.go("/console/search?collection=many&q=item+alpha")
     expect(page.locator(".results > li")).to_have_count(10)
-    spent = page.evaluate("performance.getEntriesByType('navigation')[0].domComplete")
-    assert spent < 3000
+    assert elements(visitor) < 1500
     expect(page.locator(".summary")).to_contain_text("approximate: ")
     visitor.go("/console/operations?collection=many")
     expect(page.get_by_role("row", name=re.compile("^many"))).to_contain_text("MB")
+    assert elements(visitor) < 1500
+
+
+def elements(visitor: Visitor) -> int:
+    """How many elements the page has."""
+    return int(visitor.page.evaluate("document.querySelectorAll('*').length"))
 
 
 def test_operations_show_how_a_collection_stands(visitor: Visitor, ask: Ask) -> None:
@@ -356,17 +360,32 @@ def test_the_sql_of_each_plot_gives_the_numbers_of_its_table(
     )  # fmt: skip
     seen = 0
     for path in pages:
-        page = visitor.go(f"/console/{path}")
-        for figure in page.locator("figure").all():
-            numbers = figure.locator("details").filter(has_text="Numbers").locator("table")
-            sql = figure.locator("pre code").text_content() or ""
-            rows, names = in_thread(database_url, console_settings.tenant, sql)
-            columns = numbers.locator("thead th").all_text_contents()
+        # The service stores searches of before a moment later; one that comes between the page and its SQL is in both
+        # the next time.
+        for _ in range(3):
+            shown = figures(visitor.go(f"/console/{path}"))
+            given = [in_thread(database_url, console_settings.tenant, sql) for sql, *_ in shown]
+            if [rows for rows, _ in given] == [rows for _, rows, _ in shown]:
+                break
+        for (sql, rows, columns), (given_rows, names) in zip(shown, given, strict=True):
             # Of a recorded search the database has what the scores were made from; the profile makes the parts of it.
             assert names == columns or (names[0], columns[0]) == ("rank", "rank"), path
-            assert rows == numbers.locator("tbody tr").count(), (path, sql)
-            seen += 1
+            assert given_rows == rows, (path, sql)
+        seen += len(shown)
     assert seen >= 11
+
+
+def figures(page: Page) -> list[tuple[str, int, list[str]]]:
+    """Of each figure its SQL, the number of its table's rows, and the names of its columns."""
+    tables = ((figure, figure.locator("details").filter(has_text="Numbers")) for figure in page.locator("figure").all())
+    return [
+        (
+            figure.locator("pre code").text_content() or "",
+            numbers.locator("table tbody tr").count(),
+            numbers.locator("table thead th").all_text_contents(),
+        )
+        for figure, numbers in tables
+    ]
 
 
 def in_thread(url: str, tenant: str, sql: str) -> tuple[int, list[str]]:

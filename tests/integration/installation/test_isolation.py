@@ -56,6 +56,13 @@ def settings(request: pytest.FixtureRequest, settings: Settings) -> Settings:
 
 
 @pytest.fixture
+async def platform(database_url: str, settings: Settings) -> AsyncIterator[Platform]:
+    """A platform on connections of either kind."""
+    async with connect(database_url, settings=settings, embedder=HashingEmbedder()) as opened:
+        yield opened
+
+
+@pytest.fixture
 async def two(database_url: str, settings: Settings) -> AsyncIterator[tuple[Platform, Platform]]:
     """Two tenants' platforms, with the same embedding space."""
     other = settings.changed(tenant=f"{settings.tenant}%")

@@ -184,7 +184,7 @@ async def test_a_slow_reranker_costs_its_budget_once(settings: Settings, databas
         for _ in range(3):
             started = time.monotonic()
             found = await collection.search(QUERY, profile=profile)
-            assert time.monotonic() - started < 5
+            assert time.monotonic() - started < 30
             assert found.notes
         assert reranker.calls == 1
         [outage] = platform.outages

@@ -154,11 +154,12 @@ async def test_who_waits_as_the_pool_gives_up_is_served_when_the_server_is_back(
                 await pool.putconn(await one)
 
 
-async def test_calls_one_after_the_other_use_the_same_connection(platform: Platform) -> None:
+async def test_calls_one_after_the_other_use_the_same_connection(database_url: str, settings: Settings) -> None:
     """The one whose caches are warm, however many there are."""
-    await _open_connections(platform, 2)
-    assert len({(await platform.database.read(None, PID))[0][0] for _ in range(10)}) == 1
-    assert platform.database.pool.idle == platform.database.pool.open == 2
+    async with connect(database_url, settings=settings) as platform:
+        await _open_connections(platform, 2)
+        assert len({(await platform.database.read(None, PID))[0][0] for _ in range(10)}) == 1
+        assert platform.database.pool.idle == platform.database.pool.open == 2
 
 
 async def test_a_connection_serves_the_driver_and_statements_sent_together_in_turn(platform: Platform) -> None:
