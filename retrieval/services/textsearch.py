@@ -37,6 +37,7 @@ class TextsearchOutcome(StrEnum):
 
     NOT_INSTALLED = "the extension pg_textsearch is not installed in the database"
     NOT_LOADED = "pg_textsearch is installed and not loaded: add it to shared_preload_libraries and restart the server"
+    NOT_ON_A_CLUSTER = "not used on a cluster: searches by words take the portable way there"
     NOT_NEEDED = "not needed"
     PRESENT = "present"
     BUILT = "built"
@@ -51,16 +52,17 @@ async def keep_textsearch_index(
     """Make, keep or drop the collection's index by its size. Searches and writes go on meanwhile.
 
     If it is interrupted, the next call continues. Without the extension nothing is built, and what the extension left
-    is removed.
+    is removed; so it is on a cluster.
     """
     state = await textsearch_state(database, collection.collection_id)
     # It knows each item's own words alone.
     wanted = (
         state.installed
+        and not database.facts.is_distributed
         and collection.neighbours is None
         and (collection.documents >= rows or (state.has_table and collection.documents >= rows // 2))
     )
-    settled = _settled(state, wanted=wanted)
+    settled = _settled(state, wanted=wanted, is_distributed=database.facts.is_distributed)
     is_clear = not state.has_table or not await failed_builds(database, index_name(collection.collection_id))
     if settled is not None and (is_clear or settled is not TextsearchOutcome.PRESENT):
         return settled
@@ -105,7 +107,7 @@ async def drop_textsearch_index(database: Database, collection_id: int) -> Texts
             return TextsearchOutcome.NOT_ALLOWED
 
 
-def _settled(state: TextsearchState, *, wanted: bool) -> TextsearchOutcome | None:
+def _settled(state: TextsearchState, *, wanted: bool, is_distributed: bool) -> TextsearchOutcome | None:
     """The outcome where nothing is to be done."""
     if wanted:
         if not state.loaded:
@@ -113,7 +115,9 @@ def _settled(state: TextsearchState, *, wanted: bool) -> TextsearchOutcome | Non
         return TextsearchOutcome.PRESENT if state.is_served else None
     if state.has_table:
         return None
-    return TextsearchOutcome.NOT_NEEDED if state.installed else TextsearchOutcome.NOT_INSTALLED
+    if not state.installed:
+        return TextsearchOutcome.NOT_INSTALLED
+    return TextsearchOutcome.NOT_ON_A_CLUSTER if is_distributed else TextsearchOutcome.NOT_NEEDED
 
 
 async def _make(database: Database, collection_id: int) -> TextsearchOutcome:

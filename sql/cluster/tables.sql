@@ -1,8 +1,9 @@
 -- What an installation on a cluster has beside, or in place of, that of one server.
 
 -- The collections that the current role sees. A policy of a distributed table can have no subquery of its own.
+-- In the leader alone: Citus plans a query of a parallel worker with a setting changed, which PostgreSQL forbids there.
 CREATE OR REPLACE FUNCTION own_collections() RETURNS bigint[]
-LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path FROM CURRENT AS $$
+LANGUAGE plpgsql STABLE PARALLEL RESTRICTED SET search_path FROM CURRENT AS $$
 BEGIN
     RETURN ARRAY(SELECT known.collection_id FROM collections AS known);
 END

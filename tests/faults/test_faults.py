@@ -40,6 +40,7 @@ from retrieval.adapters.store.installation.embedded.server import start_embedded
 from retrieval.adapters.store.installation.schema import upgrade
 from retrieval.domain.diagnosis import Severity
 from retrieval.domain.errors import RetrievalError
+from retrieval.services import indexes
 from tests.support.database import SCHEMA
 from tests.support.forked_program import forking
 
@@ -50,6 +51,8 @@ TABLE = Path(__file__).parents[2] / "benchmarks" / "results" / "faults.md"
 NOTES, CLOCK = "acknowledged.txt", "clock.txt"
 RECOVERED_SECONDS = 30.0
 WRITERS = 2
+INDEXED = 20
+"""The items from which on the collection has an index here, which is split."""
 
 
 def _settings() -> Settings:
@@ -60,6 +63,7 @@ def _settings() -> Settings:
 def write(url: str, home: str, name: str) -> None:
     """Add, change, search and judge, and note what was acknowledged, until it is killed."""
     notes, clock = Path(home) / NOTES, Path(home) / CLOCK
+    pytest.MonkeyPatch().setattr(indexes, "index_rows", lambda _dimensions: INDEXED)
 
     async def step(platform: Platform, docs: Collection, number: int) -> str:
         item = f"{name}-{number}"
@@ -88,6 +92,18 @@ def write(url: str, home: str, name: str) -> None:
             await asyncio.sleep(0.05)
 
     asyncio.run(work())
+
+
+def split(url: str, parts: int) -> None:
+    """Divide the index of the collection among so many parts, until it is killed."""
+    pytest.MonkeyPatch().setattr(indexes, "index_rows", lambda _dimensions: INDEXED)
+
+    async def work() -> None:
+        async with Platform(_settings().changed(database_url=url), embedder=HashingEmbedder(64)) as platform:
+            await platform.split("docs", parts)
+
+    with suppress(RetrievalError):
+        asyncio.run(work())
 
 
 def _jumping(clock: Path) -> float:
@@ -191,6 +207,14 @@ class Place:
         await asyncio.to_thread(one.join)
         self.start_writer()
 
+    async def kill_split(self) -> None:
+        """A split of the collection's index dies wherever it is; the next one goes on from there."""
+        dividing = forking().Process(target=split, args=(self.url, self.chance.choice([1, 2, 3, 4])))
+        dividing.start()
+        await asyncio.to_thread(dividing.join, self.chance.uniform(0.2, 2.0))
+        dividing.kill()
+        await asyncio.to_thread(dividing.join)
+
     async def kill_backend(self) -> None:
         """A server process dies: PostgreSQL ends all others and recovers."""
         with psycopg.connect(self.url) as connection:
@@ -264,6 +288,7 @@ class Place:
 
 FAULTS: dict[str, Callable[[Place], Any]] = {
     "client killed (kill -9)": Place.kill_client,
+    "split of the index killed (kill -9)": Place.kill_split,
     "backend killed (kill -9)": Place.kill_backend,
     "server killed (kill -9)": Place.kill_server,
     "server killed, started by two at once": Place.start_two_servers,
@@ -327,8 +352,11 @@ async def _lost_and_doubled(place: Place, docs: Collection, number: int) -> tupl
     return lost, doubled
 
 
-async def test_nothing_acknowledged_is_lost_and_the_service_recovers(place: Place) -> None:
+async def test_nothing_acknowledged_is_lost_and_the_service_recovers(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Each fault at a random point, in a random order, until the time is over."""
+    monkeypatch.setattr(indexes, "index_rows", lambda _dimensions: INDEXED)
     sys.stderr.write(f"RETRIEVAL_TEST_SEED={SEED}\n")
     port = await place.proxy.start()
     place.proxied = f"postgresql://postgres@127.0.0.1:{port}/retrieval"
@@ -361,6 +389,8 @@ async def test_nothing_acknowledged_is_lost_and_the_service_recovers(place: Plac
     told = "\n".join([*head, *rows])
     sys.stderr.write(f"{told}\n{len(place.acknowledged())} steps were acknowledged\n")
     async with connect(place.url, settings=_settings(), embedder=HashingEmbedder(64)) as platform:
+        info = await platform.split("docs", 4)  # whatever the killed ones have left
+        assert (info.parts, info.index_parts) == (4, 4)
         found = await platform.doctor("docs", deep=True)
         assert [one.found for one in found.findings if one.severity is Severity.ERROR] == []
     assert not any(lost.values())

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+from pathlib import Path
+
 import psycopg
 import pytest
 from psycopg import sql
 
 from retrieval import Platform, Settings, connect
 from retrieval.adapters.embedders.hashing import HashingEmbedder
+from retrieval.adapters.store.installation.backup import back_up
 from retrieval.adapters.store.installation.cluster import distribute, rebalance
 from retrieval.domain.errors import UnsupportedDatabaseError
 from tests.support.cluster import VARIABLE, cluster_url
@@ -88,6 +92,14 @@ async def test_a_node_shows_nobody_the_rows_of_another_tenant(platform: Platform
             [found] = node.execute(count).fetchone() or (0,)
             rows += found
     assert rows == 20 * COLLECTIONS
+
+
+@on_a_cluster
+def test_a_cluster_is_not_saved_as_if_it_were_one_server(database_url: str, tmp_path: Path) -> None:
+    """A dump of the coordinator would hold no row of the nodes: nothing is written, and the message says what to do."""
+    with pytest.raises(UnsupportedDatabaseError, match="pg_basebackup"):
+        back_up(database_url, tmp_path / "backup", datetime.now(UTC))
+    assert list(tmp_path.iterdir()) == []
 
 
 @on_a_cluster

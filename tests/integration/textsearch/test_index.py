@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
+from dataclasses import replace
 from typing import Any
 
 import psycopg
@@ -53,6 +54,14 @@ async def test_a_small_collection_gets_none(platform: Platform, collection: Coll
     assert (await collection.refresh()).documents < TEXTSEARCH_ROWS
     assert await keep_textsearch_index(platform.database, await collection.refresh()) is TextsearchOutcome.NOT_NEEDED
     assert await _keep(platform, collection, 41) is TextsearchOutcome.NOT_NEEDED
+
+
+async def test_on_a_cluster_none_is_made(
+    platform: Platform, collection: Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However large: the outcome says so, and searches take the portable way."""
+    monkeypatch.setattr(platform.database, "facts", replace(platform.database.facts, is_distributed=True))
+    assert await _keep(platform, collection, 1) is TextsearchOutcome.NOT_ON_A_CLUSTER
 
 
 async def test_a_large_one_gets_one_keeps_it_and_loses_it_when_half_as_large(

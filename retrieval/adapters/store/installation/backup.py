@@ -54,7 +54,8 @@ _CHUNK = 1024 * 1024
 _FACTS = """
     SELECT current_database(), current_setting('server_version_num')::integer / 10000,
         (SELECT extversion FROM pg_extension WHERE extname = 'vector'),
-        (SELECT rolname::text FROM pg_roles WHERE oid = 10), pg_export_snapshot()
+        (SELECT rolname::text FROM pg_roles WHERE oid = 10), pg_export_snapshot(),
+        EXISTS (SELECT FROM pg_extension WHERE extname = 'citus')
 """
 # What an extension made comes with the extension.
 _TABLES = """
@@ -122,13 +123,19 @@ def back_up(url: str, folder: Path, now: datetime) -> Backup:
     """Save the database of that URL in a new folder, in one state, while it serves; what was written is read again.
 
     Raises ``ConflictError`` for a folder that holds something, ``MissingPrivilegeError`` for a login that does not see
-    every row, ``UnsupportedDatabaseError`` for a server newer than the installed programs, and ``DatabaseError``.
+    every row, ``UnsupportedDatabaseError`` for a server newer than the installed programs and for a cluster's database,
+    and ``DatabaseError``.
     """
     check_folder(folder)
     programs = _own_programs()
     with _new_folder(folder) as place, translated(url), psycopg.connect(url) as connection:
         connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
-        database, major, pgvector, superuser, snapshot = _row(connection, _FACTS)
+        database, major, pgvector, superuser, snapshot, is_on_nodes = _row(connection, _FACTS)
+        if is_on_nodes:
+            raise UnsupportedDatabaseError(
+                "the rows of a Citus cluster lie on its nodes: save each node with PostgreSQL's own "
+                "pg_basebackup, or a collection with: retrieval collections export"
+            )
         if major > (own := programs.major()):
             raise UnsupportedDatabaseError(
                 f"the server is PostgreSQL {major}, and the installed pg_dump is of {own}, which cannot read it; "

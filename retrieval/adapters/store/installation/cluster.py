@@ -273,6 +273,8 @@ def for_cluster(text: str, *, is_query: bool, is_set: bool, is_of_figures: bool 
     if found is None:
         return text
     head, kind = found["head"].replace("LANGUAGE sql", "LANGUAGE plpgsql"), found["kind"]
+    # Citus plans a query of a parallel worker with a setting changed, which PostgreSQL forbids there.
+    head = head.replace("PARALLEL SAFE", "PARALLEL RESTRICTED")
     query = found["atomic"] or found["quoted"] or f"SELECT {found['expression']}"
     query = query.strip().removesuffix(";")
     declared, runs = "", f"RETURN QUERY {query};"
