@@ -20,7 +20,7 @@ def test_the_schema_goes_up_down_and_up_again(program: Program) -> None:
     program = program.using(RETRIEVAL_SCHEMA="up_and_down")
     done = program("db", "status")
     assert (done.returncode, done.stderr) == (1, "")
-    assert "is not set up; run: retrieval db upgrade" in done.stdout
+    assert "is not set up in this database; run: retrieval db upgrade" in done.stdout
 
     assert program.succeeds("db", "upgrade") == f"schema 'up_and_down' is current (revision {HEAD})\n"
     status = program.json("db", "status")

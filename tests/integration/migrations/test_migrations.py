@@ -242,6 +242,24 @@ def test_a_revision_that_does_not_exist_is_refused_with_those_that_do(
     assert status(database, schema).is_current
 
 
+async def test_a_schema_of_another_build_is_neither_used_nor_upgraded(
+    database: str, schema: str, settings: Settings
+) -> None:
+    """It can be removed and made anew."""
+    upgrade(database, schema)
+    with opened(database) as connection:
+        version = sql.Identifier(schema, "alembic_version")
+        connection.execute(sql.SQL("COMMENT ON TABLE {} IS 'of another build'").format(version))
+    assert not status(database, schema).is_current
+    with pytest.raises(SchemaRevisionError, match="of another build of this program"):
+        await use(database, settings.changed(database_schema=schema))
+    with pytest.raises(SchemaRevisionError, match="of another build of this program"):
+        upgrade(database, schema)
+    downgrade(database, schema, "base")
+    upgrade(database, schema)
+    assert status(database, schema).is_current
+
+
 async def test_a_database_that_was_not_set_up_says_which_command_does(database: str, settings: Settings) -> None:
     """An empty database is told from one that is behind."""
     with pytest.raises(SchemaRevisionError, match=r"not set up .* run: retrieval db upgrade"):
