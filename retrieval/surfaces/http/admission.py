@@ -311,10 +311,10 @@ class Access:
 
         async def with_token(message: Message) -> None:
             if message["type"] == "http.response.start" and message["status"] < 400:
-                database = (await self.service.host()).database
-                if database.replicas is not None:
+                host = next(iter(self.service.opened), None)  # where none is open, nothing was written
+                if host is not None and host.database.replicas is not None:
                     with suppress(DatabaseError):  # it is written all the same
-                        token = (WRITE_TOKEN, (await token_of(database)).encode())
+                        token = (WRITE_TOKEN, (await token_of(host.database)).encode())
                         message["headers"] = [*message.get("headers", ()), token]
             await send(message)
 
