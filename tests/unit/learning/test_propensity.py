@@ -1,6 +1,8 @@
-"""Propensities of Thompson sampling are exact: by hand, by integration, and by counting."""
+"""Propensities of Thompson sampling are exact: by hand, by integration, and by counting; who is eligible for a slot."""
 
 from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pytest
@@ -9,8 +11,17 @@ from hypothesis import strategies as st
 
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.learning.arm import Arm
-from retrieval.domain.search.profile_parts import PosteriorKind
-from retrieval.learning.propensity import Floats, Lottery, Ranked, beta_draws, finite_rows, reward_draws, score_draws
+from retrieval.domain.search.profile_parts import Exploration, PosteriorKind
+from retrieval.learning.propensity import (
+    Floats,
+    Lottery,
+    Ranked,
+    beta_draws,
+    finite_rows,
+    is_eligible,
+    reward_draws,
+    score_draws,
+)
 from tests.support.probability import beta_in_logits, covariance_of_one, normal, on_top, p_value
 
 SUCCESSES = np.array([0.0, 1.0, 4.0, 0.0, 2.0, 0.0, 3.0, 1.0])
@@ -203,3 +214,39 @@ def test_a_score_is_drawn_with_the_relevance_that_it_has() -> None:
     )
     lower = [Ranked(item_id="a", relevance=0.1, learned_share=0.3, reward_mean=0.5, effective_sample_size=1e12)]
     assert score_draws(lower, PosteriorKind.SHRUNK, 1, np.random.default_rng(5))[0] == pytest.approx([0.22], abs=1e-5)
+
+
+NOW = datetime(2026, 3, 1, tzinfo=UTC)
+OLD = NOW - timedelta(days=100)
+
+
+@pytest.mark.parametrize(
+    ("uses", "created_at", "expected"),
+    [
+        (0, OLD, True),
+        (4, OLD, True),
+        (5, OLD, False),
+        (5, NOW - timedelta(days=6, hours=23), True),
+        (5, NOW - timedelta(days=7), False),
+        (4, None, True),
+        (5, None, False),
+    ],
+)
+def test_fewer_than_five_uses_or_younger_than_seven_days(
+    uses: int, created_at: datetime | None, *, expected: bool
+) -> None:
+    """Uses are raw; what was stored exactly seven days ago is not younger."""
+    assert is_eligible(Arm(uses=uses), created_at, NOW, Exploration()) is expected
+
+
+def test_the_profile_says_how_few_and_how_young() -> None:
+    """0 uses and 0 days: nobody."""
+    nobody = Exploration(fewer_uses_than=0, younger_than_days=0)
+
+    assert not is_eligible(Arm(), NOW, NOW, nobody)
+    assert is_eligible(Arm(uses=50), OLD, NOW, Exploration(younger_than_days=101))
+
+
+def test_decayed_counts_make_nobody_eligible_again() -> None:
+    """An item that was used often long ago is known."""
+    assert not is_eligible(Arm(successes=0.001, failures=0.001, uses=50), OLD, NOW, Exploration())

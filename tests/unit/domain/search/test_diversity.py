@@ -1,4 +1,4 @@
-"""Diversity: the formula of maximal marginal relevance, and near-duplicates left out."""
+"""Diversity: the formula of maximal marginal relevance, and near-duplicates left out; refining."""
 
 from __future__ import annotations
 
@@ -10,7 +10,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from retrieval.domain.errors import InvalidProfileError
-from retrieval.domain.search.diversity import Diversity, Similarities, diversified
+from retrieval.domain.search.diversity import (
+    NO_VECTORS,
+    REFINING,
+    Diversity,
+    PoolVectors,
+    Refining,
+    Similarities,
+    diversified,
+    from_steps,
+    in_steps,
+    likenesses,
+)
+from retrieval.domain.search.fusion import Candidate, fuse, fused_again, fused_ids, refined
+from retrieval.domain.search.profile import Fusion, FusionKind, Profile
 
 SCORES = [1.0, 0.9, 0.5, 0.0]
 # The second is nearly the first; the third is like nothing else.
@@ -101,3 +114,168 @@ def test_it_is_off_unless_something_is_asked_of_it() -> None:
     assert Diversity().is_off
     assert not Diversity(relevance_share=0.0).is_off
     assert not Diversity(collapse_above=1.0).is_off
+
+
+SUM = Fusion(kind=FusionKind.WEIGHTED_SUM)
+STEP = 1 / 32767
+
+
+def ranking(leg: str, **scores: float) -> list[Candidate]:
+    """Candidates of a leg, best first."""
+    ordered = sorted(scores.items(), key=lambda one: (-one[1], one[0]))
+    return [Candidate(leg, item_id, rank, score) for rank, (item_id, score) in enumerate(ordered, 1)]
+
+
+def vectors(**each: Any) -> PoolVectors:
+    """By item id."""
+    return PoolVectors.of({item_id: np.array(vector, dtype=np.float32) for item_id, vector in each.items()})
+
+
+def alike(*each: list[float], pool: list[bool] | None = None) -> list[float]:
+    """How like the first they are, all of the pool unless it says otherwise."""
+    places = [place for place in range(len(each)) if pool is None or pool[place]]
+    return likenesses(np.array(each, dtype=np.float32), places, 0)
+
+
+def test_the_formula_of_refining_by_hand() -> None:
+    """Around (.5, .5) the first points to (.5, -.5): the second the other way, the third at a right angle."""
+    corners = [1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [0.0, 0.0]
+    assert alike(*corners) == pytest.approx([1, 0, 0.5, 0.5], abs=STEP)
+    # The third is not of the pool: the middle is (1/3, 1/3), and it stands at a right angle to the first from there.
+    found = alike(*corners, pool=[True, True, False, True])
+    assert found[0] == 1
+    assert found[2] == pytest.approx((1 + 2 / 9 / np.sqrt(8 / 9 * 5 / 9)) / 2, abs=STEP)
+
+
+def test_what_all_have_in_common_tells_nothing() -> None:
+    """Moved by the same vector they are as alike as before."""
+    chance = np.random.default_rng(1)
+    some = chance.normal(size=(9, 5))
+    moved = some + np.array([7.0, 0, -3, 1, 0])
+    assert alike(*moved.tolist()) == pytest.approx(alike(*some.tolist()), abs=2 * STEP)
+
+
+def test_a_pool_without_a_direction_refines_nothing() -> None:
+    """One candidate, or all in one place."""
+    assert alike([1.0, 0.0]) == []
+    assert alike(*[[1.0, 0.0]] * 3) == []
+
+
+def test_a_candidate_in_the_middle_is_unrelated() -> None:
+    """It points nowhere."""
+    assert alike([1.0, 0.0], [-1.0, 0.0], [0.0, 0.0]) == [1.0, 0.0, pytest.approx(0.5, abs=STEP)]
+
+
+def test_a_score_is_a_share_of_the_legs_and_a_share_of_likeness() -> None:
+    """Worked by hand: c is like the best, b the opposite; both had the same."""
+    rankings = {"dense": ranking("dense", a=1.0, b=0.5, c=0.5), "lexical": ranking("lexical", a=2.0, b=1.0, c=1.0)}
+    weights = {"dense": 3.0, "lexical": 1.0, REFINING: 0.2}
+    found = refined(rankings, weights, SUM, 10, vectors(a=[1, 0], b=[-1, 0], c=[1, 0]))
+    best, second, third = fuse(found, weights, SUM)
+    assert [one.item_id for one in (best, second, third)] == ["a", "c", "b"]
+    assert (best.score, second.score, third.score) == pytest.approx((1.0, 0.8 * 0.5 + 0.2, 0.8 * 0.5))
+    dense, lexical, likeness = second.contributions
+    assert (dense.value, lexical.value) == pytest.approx((0.8 * 0.375, 0.8 * 0.125))
+    assert likeness == (REFINING, 2, 1.0, 0.2, 0.2)
+
+
+def test_who_has_no_vector_keeps_the_own_score() -> None:
+    """And is no measure for others: the best with a vector is."""
+    rankings = {"dense": ranking("dense", b=0.9, c=0.8), "lexical": ranking("lexical", a=5.0, b=4.0, c=1.0)}
+    weights = {"dense": 0.5, "lexical": 0.5, REFINING: 0.5}
+    plain = {one.item_id: one for one in fuse(rankings, weights, SUM)}
+    found = refined(rankings, weights, SUM, 10, vectors(b=[1, 0], c=[0, 1]))
+    scored = {one.item_id: one for one in fuse(found, weights, SUM)}
+    assert scored["a"] == plain["a"]
+    assert scored["b"].score == pytest.approx(plain["b"].score / 2 + 0.5)
+    assert refined(rankings, weights, SUM, 10, NO_VECTORS) == rankings
+
+
+ITEMS = "abcdefghijkl"
+POOLS = st.fixed_dictionaries(
+    {
+        "legs": st.dictionaries(
+            st.sampled_from(["dense", "lexical", "lexical:1"]),
+            st.dictionaries(st.sampled_from(ITEMS), st.floats(-1, 50, width=32), max_size=10),
+            min_size=1,
+        ),
+        "vectors": st.dictionaries(st.sampled_from(ITEMS), st.integers(0, 999)),
+        "share": st.floats(0, 1),
+        "depth": st.integers(1, 12),
+    }
+)
+
+
+@given(POOLS)
+def test_contributions_add_up_and_a_record_gives_the_same(drawn: dict[str, Any]) -> None:
+    """For any candidates, whichever have vectors: between 0 and 1, in order, and from what a record keeps."""
+    rankings = {leg: ranking(leg, **scores) for leg, scores in drawn["legs"].items()}
+    weights = {leg: 1.0 + place for place, leg in enumerate(rankings)} | {REFINING: drawn["share"]}
+    known = vectors(**{one: np.random.default_rng(seed).normal(size=4) for one, seed in drawn["vectors"].items()})
+    found = refined(rankings, weights, SUM, drawn["depth"], known)
+    fused = fuse(found, weights, SUM)
+    assert [one.item_id for one in fused] == fused_ids(found, weights, SUM)
+    assert [one.score for one in fused] == sorted((one.score for one in fused), reverse=True)
+    for one in fused:
+        assert one.score == sum(part.value for part in one.contributions)
+        assert all(part.value >= 0 for part in one.contributions)
+        assert one.score <= 1 + 1e-12
+    items = [one.item_id for one in fused]
+    raw = {leg: {one.item_id: one.score for one in some} for leg, some in found.items()}
+    legs = {leg: [scores.get(item_id) for item_id in items] for leg, scores in raw.items()}
+    if REFINING in legs:
+        legs[REFINING] = from_steps(in_steps(legs[REFINING]))
+    best = {leg: max([0.0, *scores.values()]) for leg, scores in raw.items()}
+    again = fused_again(legs, {}, best, {leg: weights[leg] for leg in legs}, SUM)
+    if len(legs) > 1:
+        assert again == [one.score for one in fused]
+
+
+@given(POOLS, st.integers(1, 12))
+def test_a_deeper_page_changes_no_score(drawn: dict[str, Any], more: int) -> None:
+    """Where the legs were asked for more than the pool, the first candidates have the scores that they had."""
+    legs = {leg: scores | {"a": 60.0, "b": 55.0} for leg, scores in drawn["legs"].items()}
+    known = vectors(**{item_id: np.random.default_rng(ord(item_id)).normal(size=4) for item_id in ITEMS})
+    weights = dict.fromkeys(legs, 1.0) | {REFINING: drawn["share"]}
+    deep = {leg: ranking(leg, **scores) for leg, scores in legs.items()}
+    # Scores of both legs are looked up, so what a leg brought within the pool is all that differs.
+    pool = {one.item_id for some in deep.values() for one in some[: drawn["depth"]]}
+    deeper = pool | {one.item_id for some in deep.values() for one in some[: drawn["depth"] + more]}
+    shown = []
+    for items in (pool, deeper):
+        some = {leg: ranking(leg, **{i: s for i, s in scores.items() if i in items}) for leg, scores in legs.items()}
+        found = refined(some, weights, SUM, drawn["depth"], known)
+        shown.append({one.item_id: one.score for one in fuse(found, weights, SUM)})
+    assert {item_id: shown[1][item_id] for item_id in shown[0]} == pytest.approx(shown[0], abs=1e-4)
+
+
+def test_likenesses_are_kept_in_two_bytes_and_lose_nothing() -> None:
+    """Each is a whole number of 32,767ths."""
+    chance = np.random.default_rng(2)
+    found: list[float | None] = [*alike(*chance.normal(size=(50, 8)).tolist()), None]
+    steps = in_steps(found)
+    assert all(-1 <= one <= 32767 for one in steps)
+    assert from_steps(steps) == found
+
+
+@pytest.mark.parametrize("share", [-0.1, 1.1, float("nan"), True, "much", None])
+def test_a_share_of_refining_outside_its_range_is_refused(share: Any) -> None:
+    """With the range."""
+    with pytest.raises(InvalidProfileError, match=r"refining share is .*; it must be a number from 0 to 1"):
+        Refining(share=share)
+
+
+def test_ranks_cannot_be_refined() -> None:
+    """Their scores have another scale; the error says what to do."""
+    with pytest.raises(InvalidProfileError, match="refining needs the fusion 'weighted_sum'"):
+        Profile(refining=Refining(share=0.2))
+
+
+def test_a_profile_spells_it_in_json() -> None:
+    """And reads it back; what is wrong is named."""
+    profile = Profile(fusion=SUM, refining=Refining(share=0.25))
+    assert profile.as_dict()["refining"] == {"share": 0.25}
+    assert Profile.from_dict(profile.as_dict()) == profile
+    assert Profile.from_dict({"legs": {"dense": 1}}).refining.is_off
+    with pytest.raises(InvalidProfileError, match="refining has no 'shares'; its parts are share"):
+        Profile.from_dict({"legs": {"dense": 1}, "refining": {"shares": 1}})

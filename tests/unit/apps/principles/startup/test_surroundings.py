@@ -1,4 +1,4 @@
-"""A session's folder and a hook's words on standard input are read, and never waited for."""
+"""A session's folder and a hook's words on standard input are read, and never waited for; the hooks' options."""
 
 from __future__ import annotations
 
@@ -10,7 +10,18 @@ from pathlib import Path
 
 import pytest
 
-from retrieval.apps.principles.startup.surroundings import HookInput, Surroundings, look_around, parsed, read_hook_input
+from retrieval.apps.principles.startup.surroundings import (
+    EndOptions,
+    HookInput,
+    SessionOutcome,
+    StartOptions,
+    Surroundings,
+    look_around,
+    parsed,
+    read_hook_input,
+    session_name,
+)
+from retrieval.domain.errors import InvalidRequestError
 
 SAID = b'{"session_id": "s-1", "cwd": "/shop", "hook_event_name": "SessionStart", "source": "startup"}'
 
@@ -111,3 +122,22 @@ def test_a_current_folder_that_was_removed_is_none(tmp_path: Path, monkeypatch: 
     hints: list[str] = []
     assert look_around(Path(), DEADLINE, hints.append) == Surroundings()
     assert len(hints) == 1
+
+
+def test_without_options_the_defaults_count() -> None:
+    """Ten principles, two of them explored; a session went well."""
+    assert (StartOptions().limit, StartOptions().explore, StartOptions().collection) == (10, 2, "principles")
+    assert (EndOptions().outcome, EndOptions().tags, EndOptions().title) == (SessionOutcome.SUCCESS, (), "")
+
+
+def test_a_session_is_recorded_as_it_is_told() -> None:
+    """On one line."""
+    assert session_name("a\n\tb ") == session_name("a b") == "a b"
+    assert session_name(None) is None
+
+
+@pytest.mark.parametrize("text", ["", " \n", "s" * 201, "a\udcff", "a\x00b"])
+def test_a_session_that_cannot_be_recorded_is_told(text: str) -> None:
+    """In one line that says what would do."""
+    with pytest.raises(InvalidRequestError, match="--session must be a text"):
+        session_name(text)
