@@ -166,7 +166,7 @@ def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def scans(plan: dict[str, Any]) -> list[str]:
-    """What was read and how: ``Index Scan of impressions_2026_11 by ...``; months are one table."""
+    """The tables that were read and how: ``Index Scan of impressions_2026_11 by ...``; months are one table."""
     found = {
         f"{one['Node Type']} of {one.get('Relation Name') or one.get('Index Name')}"
         for one in nodes(plan)

@@ -116,14 +116,14 @@ class Items:
         self.successes[runs, shown] += looked & rewarded
 
     def top_decile(self, about: Collection) -> Bools:
-        """Of those that arrive, the tenth with the highest quality."""
+        """The best tenth of those that arrive, by quality."""
         arriving = self.quality[:, about.established :]
         return np.asarray(arriving >= np.quantile(arriving, 0.9, axis=1, keepdims=True))
 
 
 @dataclass
 class Outcome:
-    """Of each run."""
+    """The figures of each run."""
 
     regret: Floats
     """Shape (runs, 8): expected rewards missed in each eighth of the searches."""
@@ -178,7 +178,7 @@ class _Candidates:
         self.eligible = self.here & ((self.uses < RULES.fewer_uses_than) & (arrives > 0) | young)
 
     def slate(self, way: Way, places: int, rng: np.random.Generator) -> tuple[Indices, NDArray[np.int64]]:
-        """Who is shown, shape (runs, places), and how many of them are in slots, shape (runs,)."""
+        """The items that are shown, shape (runs, places), and how many of them are in slots, shape (runs,)."""
         score = self._score(self.mean)
         if way.policy is PolicyName.UNCERTAINTY_BONUS:
             score = score + way.rate * 0.5 / np.sqrt(self.size + 1)

@@ -1,4 +1,4 @@
-"""What is loaded and asked: clustered vectors with texts, made from a seed, and where they lie on disk.
+"""Items and questions of benchmarks: clustered vectors with texts, made from a seed, and where they lie on disk.
 
 A corpus is written once and read by every peer's process, so that all have the same vectors and texts.
 """
@@ -50,7 +50,7 @@ class Corpus:
 
     @property
     def dimensions(self) -> int:
-        """Of each vector."""
+        """The number of dimensions of each vector."""
         return int(self.vectors.shape[1])
 
     @property

@@ -154,7 +154,7 @@ def newcomers(extent: Extent, *, stack: bool) -> list[dict[str, Any]]:
 
 
 def targets(result: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """What was wanted, and what came out; the policies are those that are shipped."""
+    """Each target with its figure; the policies are those that are shipped."""
     regret = {row["policy"]: row["regret"] for row in result["stationary"]["rows"]}
     close = {row["what"]: row["ratio"] for row in result["closer"]}
     arriving = {(row["score"], row["policy"]): row for row in result["arrivals"]}

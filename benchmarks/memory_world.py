@@ -139,7 +139,7 @@ def _entities_of(given: Mapping[str, object]) -> list[Entity]:
 
 
 def _sentences() -> list[list[str]]:
-    """Of each ticket its sentences of 3 to 30 words."""
+    """The sentences of 3 to 30 words of each ticket."""
     with gzip.open(_TICKETS / "corpus.jsonl.gz", "rt", encoding="utf-8") as lines:
         texts = [" ".join(f"{row['title']}. {row['text']}".split()) for row in map(json.loads, lines)]
     found = [[one for one in re.split(r"(?<=[.?!]) ", text) if 3 <= len(one.split()) <= 30] for text in texts]

@@ -154,7 +154,7 @@ def counts(log: Log, bucket: Ints, size: int, world: World) -> tuple[Floats, Flo
 
 
 def averaged_tables(log: Log, world: World) -> Floats:
-    """What is to be beaten: the mean of Beta(1, 1) estimates by (domain, item) and (complexity, item), as rates."""
+    """The baseline: the mean of Beta(1, 1) estimates by (domain, item) and (complexity, item), as rates."""
     by_domain = counts(log, log.domain, world.logits.shape[0], world)
     by_complexity = counts(log, log.complexity, world.logits.shape[1], world)
     first, second = ((won + 1) / (won + lost + 2) for won, lost in (by_domain, by_complexity))

@@ -58,7 +58,7 @@ def timings(slates: int, seed: int) -> list[dict[str, Any]]:
 
 
 def _percentiles(taken: list[tuple[float, float]]) -> dict[str, float]:
-    """Of the processor's time, which other work on the machine disturbs less, and of the clock's."""
+    """Percentiles of the processor's time, which other work on the machine disturbs less, and of the clock's."""
     (cpu, clock), (cpu_slow, _) = np.percentile(taken, [50, 95], axis=0)
     return {
         name: round(float(ms), 2)

@@ -33,7 +33,7 @@ def setup_statements(names: Names, vector_schema: str, scope: str = "LOCAL") -> 
 
 
 def mark_build(*, ctx: MigrationContext, step: MigrationInfo, **_: object) -> None:
-    """Say beside the revision which build made it: until a release the same revision may install other SQL."""
+    """Store the build beside the revision: until a release, two builds may install other SQL at one revision."""
     if step.is_upgrade:
         table = f"{quote_identifier(context.config.attributes['names'].schema)}.alembic_version"
         ctx.execute(verbatim(f"COMMENT ON TABLE {table} IS '{build()}'"))

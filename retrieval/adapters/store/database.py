@@ -12,7 +12,7 @@ import select
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -92,8 +92,6 @@ async def put_back(pool: _Pool, connection: SessionConnection) -> None:
         again.add_done_callback(_GIVING_BACK.discard)
         raise
 
-
-_UNTIL_THE_CLIENT_DIES = {"statement_timeout": "0", "client_connection_check_interval": "1s"}
 
 _GIVING_BACK: set[asyncio.Task[None]] = set()
 """Nobody else holds them."""
@@ -367,15 +365,17 @@ class Database:
     async def maintenance(self, settings: Mapping[str, str] | None = None) -> AsyncIterator[Connection]:
         """A connection of the login's own role, outside any transaction: for building indexes concurrently.
 
-        It is not the pool's: a build takes long, and searches go on. It has no time limit but the life of this process,
-        and the ``settings``, unless a pooler stands in between, where what is set on a session would be somebody else's
-        next.
+        It is not the pool's: a build takes long, and searches go on. It has the ``settings`` and no time limit, and the
+        server ends its statement soon after this process dies; unless a pooler stands in between, where what is set on
+        a session would be somebody else's next.
         """
         with translated(self.url):
             async with await _connect(self.url) as connection:
                 if await _is_direct(connection):
-                    for name, value in {**_UNTIL_THE_CLIENT_DIES, **(settings or {})}.items():
+                    for name, value in {"statement_timeout": "0", **(settings or {})}.items():
                         await connection.execute("SELECT set_config(%s, %s, false)", (name, value))
+                    with suppress(psycopg.errors.InvalidParameterValue):  # a server on Windows cannot
+                        await connection.execute("SET client_connection_check_interval = '1s'")
                 yield connection
 
     @asynccontextmanager

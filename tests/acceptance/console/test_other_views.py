@@ -376,7 +376,7 @@ def test_the_sql_of_each_plot_gives_the_numbers_of_its_table(
 
 
 def figures(page: Page) -> list[tuple[str, int, list[str]]]:
-    """Of each figure its SQL, the number of its table's rows, and the names of its columns."""
+    """The SQL of each figure, the number of its table's rows, and the names of its columns."""
     tables = ((figure, figure.locator("details").filter(has_text="Numbers")) for figure in page.locator("figure").all())
     return [
         (

@@ -128,7 +128,7 @@ async def test_another_half_life_weighs_every_event_anew(platform: Platform) -> 
 
 
 async def test_the_landmark_moves_when_weights_have_grown_large(platform: Platform) -> None:
-    """What is left of every event at the moment stays the same, of those that were removed too."""
+    """The present weight of every event stays the same, of removed events too."""
     collection, target = await _filled(platform, made_events(60, items=ITEMS, seed=5))
     await collection.set_learning(half_life_days=1)
     await _execute(platform, "INSERT INTO arm_baselines SELECT * FROM arms WHERE uses > 0")

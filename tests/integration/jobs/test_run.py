@@ -50,7 +50,7 @@ async def test_a_run_that_is_asked_to_end_keeps_what_it_did(platform: Platform) 
 
 
 async def test_of_two_at_once_the_second_says_that_it_is_running(platform: Platform) -> None:
-    """Of another process or of this one; it leaves no record."""
+    """The first may run in another process or in this one; the second leaves no record."""
     target = await target_of(platform, await platform.collection("docs"))
     inner: list[str] = []
 
@@ -121,7 +121,7 @@ async def test_while_a_run_goes_on_its_record_says_how_far_it_is(
 
 
 async def test_a_run_that_was_cut_off_is_no_longer_said_to_be_running(platform: Platform) -> None:
-    """Whoever runs the job next knows that nobody else does."""
+    """The next run knows that no other run goes on."""
     target = await target_of(platform, await platform.collection("docs"))
     where = (platform.database, platform.tenant_id, target.collection.collection_id)
     await begin_run(*where, "weights")

@@ -55,7 +55,7 @@ _FACTS = """
     SELECT current_database(), current_setting('server_version_num')::integer / 10000,
         (SELECT extversion FROM pg_extension WHERE extname = 'vector'),
         (SELECT rolname::text FROM pg_roles WHERE oid = 10), pg_export_snapshot(),
-        EXISTS (SELECT FROM pg_extension WHERE extname = 'citus')
+        EXISTS (SELECT FROM pg_proc WHERE proname = 'own_collections')
 """
 # What an extension made comes with the extension.
 _TABLES = """

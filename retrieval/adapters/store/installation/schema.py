@@ -47,17 +47,16 @@ def upgrade(url: str, schema: str, revision: str = "head", *, wait_seconds: floa
     """Bring the schema to a revision. Only one upgrade runs at a time; the others wait for it.
 
     Raises ``UnsupportedDatabaseError`` for a server that is too old, ``MissingPrivilegeError`` when the role may not,
-    ``SchemaRevisionError`` for a schema that is ahead or a revision that does not exist, and ``DatabaseError`` when a
-    lock was not to be had.
+    ``SchemaRevisionError`` for a schema that is ahead or another build's, or a revision that does not exist, and
+    ``DatabaseError`` when a lock was not to be had.
     """
     with _connection(url) as connection, _only_one(url, schema, wait_seconds):
         check_postgresql(connection.execute(sa.text(MAJOR_VERSION)).scalar_one())
         _make_schema(connection, schema)
         _make_extension(connection)
-        _refuse_if_ahead(connection, schema)
-        found = _status(connection, schema)
+        found = _refuse_if_ahead(connection, schema)
         if found.current == found.head:
-            found.check()  # no step is left that could make it this build's
+            found.check()  # no step is left that could make the schema this build's
         with _known_revision(revision):
             command.upgrade(_config(connection, schema), revision)
 
@@ -152,10 +151,11 @@ def _make_extension(connection: sa.Connection) -> None:
     connection.commit()
 
 
-def _refuse_if_ahead(connection: sa.Connection, schema: str) -> None:
+def _refuse_if_ahead(connection: sa.Connection, schema: str) -> SchemaStatus:
     found = _status(connection, schema)
     if found.current is not None and not found.known:
         found.check()
+    return found
 
 
 def _status(connection: sa.Connection, schema: str) -> SchemaStatus:
