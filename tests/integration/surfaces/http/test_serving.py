@@ -124,10 +124,12 @@ async def _refuses(service: Served) -> None:
     while True:
         try:
             _, writer = await asyncio.open_connection("127.0.0.1", service.port)
+            writer.close()
+            await writer.wait_closed()
         except ConnectionRefusedError:
             return
-        writer.close()
-        await writer.wait_closed()
+        except ConnectionResetError:
+            continue  # it came just as the service stopped to listen
 
 
 def is_away(answer: Response) -> bool:
