@@ -24,8 +24,8 @@ _HEAD = """# The command line
 `retrieval` is the whole platform on the command line; [other surfaces](surfaces.md) offer the same.
 This page is the output of `retrieval --help` and `retrieval COMMAND --help`.
 
-- **Database**: `RETRIEVAL_DATABASE_URL`; without it an embedded PostgreSQL is created and used. The
-  [README](../../README.md#configuring) has every variable.
+- **Database**: `RETRIEVAL_DATABASE_URL`; without it an embedded PostgreSQL is created and used.
+  [Settings](settings.md) lists every variable.
 - **Tenant**: `--tenant NAME` before the command, else `RETRIEVAL_TENANT`, else `default`.
 - **JSON**: every command takes `--json`. Standard output is then only JSON: one document, or one object per
   line for a sequence of results. Hints and errors go to standard error.

@@ -61,9 +61,12 @@ def test_a_how_to_begins_with_what_it_is_for_and_ends_with_its_limits(page: Path
     assert any(lines[headings[-1] + 1 :])
 
 
-def test_the_readme_names_every_setting_once_and_no_other() -> None:
-    """The configuration table is that of ``Settings``."""
-    named = re.findall(r"^\| `(RETRIEVAL_[A-Z_]+)` \|", (ROOT / "README.md").read_text(), re.MULTILINE)
+SETTINGS_PAGE = (ROOT / "docs" / "reference" / "settings.md").read_text()
+
+
+def test_the_page_of_settings_names_every_setting_once_and_no_other() -> None:
+    """The tables are those of ``Settings``."""
+    named = re.findall(r"^\| `(RETRIEVAL_[A-Z_]+)` \|", SETTINGS_PAGE, re.MULTILINE)
 
     assert sorted(named) == sorted(map(variable, Settings.model_fields))
 
@@ -77,10 +80,9 @@ PLAIN_DEFAULTS = {
 
 
 @pytest.mark.parametrize(("name", "default"), PLAIN_DEFAULTS.items())
-def test_the_readme_shows_a_plain_default_as_it_is(name: str, default: str) -> None:
+def test_the_page_of_settings_shows_a_plain_default_as_it_is(name: str, default: str) -> None:
     """A default that is a number or a name stands in the table."""
-    lines = (ROOT / "README.md").read_text().splitlines()
-    row = next(line for line in lines if line.startswith(f"| `{variable(name)}`"))
+    row = next(line for line in SETTINGS_PAGE.splitlines() if line.startswith(f"| `{variable(name)}`"))
 
     assert row.startswith(f"| `{variable(name)}` | `{default}` |")
 
