@@ -62,7 +62,7 @@ def estimated_tokens(text: str) -> int:
 
 
 _AROUND = 16
-"""At least as many tokens as models put around a text."""
+"""An upper bound of the tokens that models put around a text."""
 
 
 def estimated_measure(texts: Sequence[str]) -> list[int]:

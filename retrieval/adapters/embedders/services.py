@@ -23,9 +23,9 @@ class EmbeddingService:
     """
 
     name: str
-    """In ``RETRIEVAL_EMBEDDER``."""
+    """The name in ``RETRIEVAL_EMBEDDER``."""
     title: str
-    """In messages."""
+    """The name in messages."""
     provider: str = ""
     """The provider of its embedding spaces; empty: its name."""
     url: str = ""

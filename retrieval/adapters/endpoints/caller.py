@@ -80,7 +80,7 @@ class EndpointUsage:
     tokens: int = 0
     """Tokens as the provider counted them in its answers; providers that do not count add nothing."""
     retries: int = 0
-    """How many of the requests repeated one that had failed."""
+    """The number of requests that repeated a failed one."""
 
 
 T = TypeVar("T")
@@ -196,7 +196,7 @@ class EndpointCaller:
 
 
 def _is_refused(error: BaseException) -> bool:
-    """Whether a machine answered that nothing listens at the address."""
+    """Whether the host answered that nothing listens at the address."""
     cause: BaseException | None = error
     while cause is not None and not isinstance(cause, ConnectionRefusedError):
         cause = cause.__cause__ or cause.__context__

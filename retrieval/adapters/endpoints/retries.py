@@ -41,7 +41,7 @@ class Backoff:
     """The number of attempts and the waits between them."""
 
     max_attempts: int = 6
-    """At least 1, the first one included."""
+    """The number of attempts, at least 1; the first one counts."""
     first_seconds: float = 0.5
     longest_seconds: float = 20.0
     """The longest wait of our own choosing."""

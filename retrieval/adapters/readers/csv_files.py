@@ -43,7 +43,7 @@ class ColumnPlan:
     """The positions of an item's parts in a row, counted from 0, by field and by attribute."""
 
     width: int
-    """How many columns the header has."""
+    """The number of columns in the header."""
     fields: Mapping[str, tuple[int, ...]]
     attributes: Mapping[str, tuple[int, ...]]
     texts: frozenset[str] = frozenset()
@@ -380,7 +380,7 @@ def _records(file: str, max_bytes: int) -> Iterator[_Record]:
 
 def _delimiter(header: bytes) -> str:
     """The separator of the columns' names: a comma, unless there is none."""
-    return next((one for one in _DELIMITERS if one.encode() in header), ",")
+    return next((delimiter for delimiter in _DELIMITERS if delimiter.encode() in header), ",")
 
 
 def _fill(record: _Record, rows: Any, max_bytes: int) -> bool:

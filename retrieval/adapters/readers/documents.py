@@ -44,7 +44,7 @@ FORMATS_BY_ENDING: Mapping[str, str] = MappingProxyType(
         ),
     }
 )  # fmt: skip
-"""How a document is read, by the ending of its name."""
+"""The format of a document by the ending of its name."""
 
 DOCUMENT_FORMATS = tuple(dict.fromkeys(FORMATS_BY_ENDING.values()))
 

@@ -227,7 +227,7 @@ def _checked_file(path: object) -> str:
 
 def _check_targets(columns: Mapping[str, str]) -> None:
     """Refuse what is no field, and a field that is mapped twice. Raises ``ConfigurationError``."""
-    if not isinstance(columns, Mapping) or not all(isinstance(one, str) for pair in columns.items() for one in pair):
+    if not isinstance(columns, Mapping) or not all(isinstance(name, str) for pair in columns.items() for name in pair):
         raise ConfigurationError(f"columns is {columns!r:.80}; give names by field, such as {{'text': 'description'}}")
     taken: dict[tuple[str | None, str], str] = {}
     for target, column in columns.items():

@@ -63,7 +63,7 @@ class LangChainDocument:
     vector: list[float] | None
     """None: it has none."""
     is_renamed: bool = False
-    """Whether a document before it has its id, as former tables of ``PGVector`` allow; it then has its row's key."""
+    """Whether an earlier document has the same id, as in old tables of ``PGVector``; this one has its row's key."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +101,7 @@ async def stored_documents(url: str, store: LangChainStore, *, page: int) -> Asy
                 if rows:
                     documents = [_document(row) for row in rows]
                     yield (
-                        [_own_id(*one, seen) for one in zip(documents, rows, strict=True)]
+                        [_own_id(*pair, seen) for pair in zip(documents, rows, strict=True)]
                         if layout.may_repeat_ids
                         else documents
                     )

@@ -35,7 +35,7 @@ class Line(NamedTuple):
     number: int
     """Counts from 1."""
     data: bytes
-    """With its line end; of a line that is too long, the first 1,000 bytes."""
+    """The line with its line end; the first 1,000 bytes of a line that is too long."""
     too_long: bool
     offset: int
     """Bytes of the input, packed as it is on disk, that were consumed so far."""
@@ -198,7 +198,7 @@ class InputLine:
     offset: int
     """Bytes of the input, packed as it is on disk, consumed so far; rises to the file's size."""
     is_cleaned: bool = False
-    """Whether characters that are refused were taken out of the item."""
+    """Whether refused characters were removed from the item."""
 
 
 def good_line(file: str, line: Line, raw: str, item: Item, *, is_cleaned: bool = False) -> InputLine:

@@ -201,7 +201,7 @@ def item_from_fields(fields: Mapping[str, Any], attributes: Mapping[str, Any], *
 
 def _cleaned(field: str, value: Any) -> Any:
     if isinstance(value, list | tuple):
-        return [_cleaned(field, one) for one in value]
+        return [_cleaned(field, element) for element in value]
     return clean_text(value, is_line=field != "body") if isinstance(value, str) else value
 
 
@@ -320,6 +320,6 @@ def document_item(item_id: str, text: str, metadata: Mapping[str, Any]) -> Item:
 
 
 def _is_key(value: object) -> bool:
-    """Whether it is a text that a field can hold."""
+    """Whether the value is a text that a field can hold."""
     is_short = isinstance(value, str) and value != "" and len(value.encode(errors="replace")) <= MAX_KEY_BYTES
     return is_short and text_fault(str(value), is_line=True) is None

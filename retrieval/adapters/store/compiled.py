@@ -48,7 +48,7 @@ def compiled(statement: sa.ClauseElement) -> Compiled:
     """The statement for psycopg. Values stay parameters; psycopg adapts them, so SQLAlchemy's types do not."""
     made = rendered(statement)
     values = made.parameters.items()
-    return made.bind(**{name: one.adapt(one.source) for name, one in values if isinstance(one, LateValue)})
+    return made.bind(**{name: value.adapt(value.source) for name, value in values if isinstance(value, LateValue)})
 
 
 def rendered(statement: sa.ClauseElement) -> Compiled:

@@ -83,7 +83,7 @@ def _table(name: str, made: str) -> Table:
 
 
 TABLES: Final = {name: _table(name, made) for text in _texts() for name, made in _MADE.findall(text)}
-"""By name; those of spaces, months and pg_textsearch are made later, and are not among them."""
+"""The tables by name, without those that are made later for spaces, months and pg_textsearch."""
 
 arms, collections, retrievals = TABLES["arms"], TABLES["collections"], TABLES["retrievals"]
 items, item_tags, item_terms = TABLES["items"], TABLES["item_tags"], TABLES["item_terms"]

@@ -348,7 +348,7 @@ def _make_roles(connection: psycopg.Connection[Any], manifest: Mapping[str, Any]
     grant = sql.SQL("GRANT {} TO {} WITH ADMIN {}, INHERIT {}, SET {}")
     for role in manifest["roles"]:
         for group, *options in role["member_of"]:
-            granted = (sql.SQL("TRUE" if one else "FALSE") for one in options)
+            granted = (sql.SQL("TRUE" if option else "FALSE") for option in options)
             connection.execute(grant.format(sql.Identifier(group), sql.Identifier(role["name"]), *granted))
 
 

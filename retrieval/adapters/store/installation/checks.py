@@ -31,7 +31,7 @@ class SchemaStatus:
     known: bool
     """Whether this code knows the current revision; if not, the schema is ahead."""
     is_of_this_build: bool = True
-    """Whether the schema's last upgrade installed the very SQL that this code installs."""
+    """Whether the schema's last upgrade installed exactly the SQL that this code installs."""
 
     @property
     def is_current(self) -> bool:
@@ -40,7 +40,7 @@ class SchemaStatus:
 
     @property
     def trouble(self) -> tuple[str, str] | None:
-        """How the two differ and what to do about it; None: they agree."""
+        """The difference between the two, and the remedy; None: they agree."""
         at = f"schema {self.schema!r} is at revision {self.current}"
         if self.is_current:
             return None
@@ -146,10 +146,10 @@ class ServerFacts:
     login: str
     has_schema: bool
     may_act: bool
-    """Whether the login may take on the application role."""
+    """Whether the login may switch to the application role."""
     database: str
     statement_seconds: float = 0.0
-    """How long a statement of the login may take; 0: as long as it does."""
+    """The login's statement timeout; 0: none."""
     is_distributed: bool = False
     """Whether the schema's tables lie on the nodes of a cluster."""
 

@@ -103,7 +103,7 @@ _EACH = (
     "FOR each_id IN SELECT own.collection_id FROM collections AS own WHERE collection IS NULL OR own.name = collection"
 )
 _OF_COLLECTIONS = re.compile(r"\b(collections|analytics_rated) (\w+)")
-"""What figures read of all collections, with its alias."""
+"""A table of all collections that the figures read, with its alias."""
 
 
 @dataclass(frozen=True, slots=True)

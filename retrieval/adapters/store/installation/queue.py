@@ -64,7 +64,7 @@ class QueueState:
     """The queue of every tenant's jobs."""
 
     jobs: Mapping[tuple[str, str], int]
-    """How many jobs, by queue and status: ``todo``, ``doing``, ``failed``."""
+    """The number of jobs by queue and status: ``todo``, ``doing``, ``failed``."""
     workers: int
     """Workers that gave a sign of life lately."""
 

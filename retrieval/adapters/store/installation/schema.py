@@ -34,7 +34,7 @@ from retrieval.domain.errors import DatabaseError, MissingPrivilegeError, Schema
 _log = logging.getLogger(__name__)
 
 UPGRADE_WAIT_SECONDS = 120.0
-"""How long an upgrade waits for another one to finish."""
+"""Time that an upgrade waits for another one to finish."""
 
 
 def status(url: str, schema: str) -> SchemaStatus:

@@ -52,7 +52,7 @@ def pending_by_id(answers: Iterable[Sequence[tuple[Any, ...]]]) -> dict[int, int
 async def count_pending_each(
     database: Database, tenant_id: int, collections: Sequence[StoredCollection]
 ) -> Mapping[int, int]:
-    """How many items of each collection wait, by its number, in one round trip; one where nothing waits is missing."""
+    """Count the items that wait for their vector, by collection number, in one round trip; zeros are left out."""
     statements = pending_statements(collections)
     return pending_by_id(await database.read_each(tenant_id, statements)) if statements else {}
 
@@ -204,7 +204,7 @@ _MEASURED = ("bucket", "samples", "recall", "short_pages", "effort", "measured_a
 async def read_facts(
     database: Database, tenant_id: int, collections: Sequence[StoredCollection], *, drift: float
 ) -> CollectionFacts:
-    """How those collections of the tenant stand.
+    """Read the state of those collections of the tenant.
 
     ``drift``: how far the average length may move, as a share, before the weights count as off.
     """

@@ -44,7 +44,7 @@ class StoredCollection:
     model_version: int = 0
     """The published model of the learned reward; 0: none is."""
     clustered_at: datetime | None = None
-    """When the clusters of its active space were found last; None: it has none."""
+    """The time of the last clustering of its active space; None: it has no clusters."""
     neighbours: Neighbours | None = None
     """The neighbours that an item is indexed with; None: each item is indexed alone."""
     has_expiring: bool = False
@@ -56,7 +56,7 @@ class StoredCollection:
     index_kind: IndexKind = IndexKind.AUTO
     """The kind of HNSW index that it asks for."""
     parts: int = 1
-    """How many parts that index is to have."""
+    """The number of parts that the index should have."""
     is_in_use: bool = True
     """Whether the space is the one that searches use: see ``collection_in_space``."""
     row: tuple[Any, ...] = field(default=(), compare=False, repr=False)
@@ -426,5 +426,5 @@ async def reindex_windows(connection: Connection, collection_id: int, step: int)
 
 
 async def are_windows_behind(database: Database, tenant_id: int, collection_id: int) -> bool:
-    """Whether items are still to be indexed by the setting as it is now."""
+    """Whether some items are not yet indexed by the present setting."""
     return bool((await database.read(tenant_id, _IS_WALKING.bind(id=collection_id)))[0][0])

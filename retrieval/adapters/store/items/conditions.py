@@ -283,7 +283,7 @@ def any_matching(collection_id: int, wanted: Filter, filterable: Filterable = ()
 def is_among(
     collection_id: int, wanted: Filter, filterable: Filterable, item_id: sa.ColumnElement[str]
 ) -> Condition | None:
-    """Whether an item is active and matches, as indexes of keys alone can tell, looked up for each row.
+    """Whether an item is active and matches, looked up for each row in indexes of keys alone.
 
     None where they cannot: then the item itself has to be looked at.
     """

@@ -84,7 +84,7 @@ async def known_hashes(connection: Connection, collection_id: int, item_ids: Seq
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """How a collection stands after a write."""
+    """The state of a collection after a write."""
 
     drift: float = 0.0
     """The share by which the items' average length is off the average that they are weighed with."""
@@ -120,7 +120,7 @@ class ItemWrite:
     only_new: bool = False
     """Whether an item that exists already is an error."""
     goes_on: bool = False
-    """Whether it is a part of a larger write, which brings the statistics up to date at its end."""
+    """Whether it is a part of a larger write, which updates the statistics at its end."""
 
     def calls(self) -> list[Compiled]:
         """The statements, in order; more than one for items that are together too large for one."""

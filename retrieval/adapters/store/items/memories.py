@@ -339,7 +339,7 @@ _OUTCOME = Compiled("SELECT coalesce(pg_xact_status(%(transaction)s::xid8), 'abo
 
 
 class Accesses(NamedTuple):
-    """How often, and when last."""
+    """The number of accesses, and the time of the last one."""
 
     number: int
     at: datetime

@@ -79,7 +79,7 @@ def views_of(rows: Iterable[tuple[Any, ...]]) -> list[AnalyticsView]:
 
 async def analytics_rows(database: Database, tenant_id: int, name: str, question: ViewQuestion) -> AnalyticsTable:
     """The rows of the view of that name. Raises ``NotFoundError`` if there is none."""
-    known = {one.name: one for one in await analytics_views(database, tenant_id)}
+    known = {view.name: view for view in await analytics_views(database, tenant_id)}
     if name not in known:
         raise NotFoundError(f"there is no view {name!r:.80}; there are: {', '.join(known)}")
     view = known[name]

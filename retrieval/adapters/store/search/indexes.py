@@ -112,7 +112,7 @@ class AnnIndex:
     is_quantised: bool = False
     """Whether it has one bit a dimension, and an effort is also the number of rows that are compared."""
     parts: int = 1
-    """How many indexes it is, each of which is walked with that effort."""
+    """The number of indexes that it consists of; each is walked with that effort."""
     exact_row_us: float = 1.5
     """Microseconds that comparing one vector takes, looked up by its key."""
     walk_row_us: float = 6.0
@@ -122,7 +122,7 @@ class AnnIndex:
 
     @property
     def is_measured(self) -> bool:
-        """Whether the numbers are this index's own."""
+        """Whether the numbers were measured on this index."""
         return self.rows > 0
 
     @property

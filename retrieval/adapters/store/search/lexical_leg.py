@@ -61,7 +61,7 @@ class _Stage:
 
     kept: sa.CTE
     is_short: sa.ColumnElement[bool]
-    """Whether the words would find more, and too few of those found are let through."""
+    """Whether the words match more items, and the filter lets too few of the found ones through."""
 
     @classmethod
     def of(cls, request: CandidateRequest, name: str, times: int, only_if: sa.ColumnElement[bool]) -> _Stage:

@@ -55,7 +55,7 @@ class Sample:
     vector: Vector
     condition: Filter | None
     limit: int
-    """How many nearest items were asked for."""
+    """The number of nearest items that were requested."""
 
 
 async def keep_sample(
@@ -93,7 +93,7 @@ async def latest_samples(
 
 
 async def has_newer_samples(database: Database, tenant_id: int, collection_id: int, space_id: int) -> bool:
-    """Whether anything was sampled since the recall was last measured."""
+    """Whether a query was sampled since recall was last measured."""
     rows = await database.read(tenant_id, _NEWER.bind(collection_id=collection_id, space_id=space_id))
     return bool(rows[0][0])
 
@@ -149,7 +149,7 @@ async def _ask(connection: Connection, request: CandidateRequest, sample: Sample
 
 
 def _scores(answer: Found) -> list[float]:
-    return [one.score for one in answer.rankings[LegName.DENSE]]
+    return [candidate.score for candidate in answer.rankings[LegName.DENSE]]
 
 
 async def _count(connection: Connection, request: CandidateRequest) -> int | None:
@@ -163,7 +163,7 @@ async def _count(connection: Connection, request: CandidateRequest) -> int | Non
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
-    """How much of the truth an index found, for searches that are alike in how many items their filters let through."""
+    """The measured recall of an index, for searches whose filters let through similar numbers of items."""
 
     bucket: str
     samples: int
@@ -224,8 +224,8 @@ async def store_measurements(
 ) -> None:
     """Store what one run measured, under one time."""
     async with database.transaction(tenant_id) as connection:
-        for one in found:
-            values: dict[str, Any] = {name: getattr(one, name) for name in Measurement.__slots__}
+        for measurement in found:
+            values: dict[str, Any] = {name: getattr(measurement, name) for name in Measurement.__slots__}
             await connection.execute(_STORE, {**values, "collection_id": collection_id, "space_id": space_id})
 
 

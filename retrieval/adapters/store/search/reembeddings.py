@@ -19,7 +19,7 @@ from retrieval.domain.items.embedding import EmbeddingSpace
 
 
 class ReembeddingState(StrEnum):
-    """How far a re-embedding is."""
+    """The state of a re-embedding."""
 
     FILLING = "filling"
     """Items wait for their vector in the target space."""
@@ -33,7 +33,7 @@ class ReembeddingState(StrEnum):
 
 
 class Switching(StrEnum):
-    """When the collection switches to the target space."""
+    """The time when the collection switches to the target space."""
 
     WHEN_ASKED = "when asked"
     BY_ITSELF = "by itself"

@@ -44,7 +44,7 @@ Number = sa.ColumnElement[Any]
 _SECONDS_A_DAY = 86_400.0
 
 _KEPT = 2
-"""How many times what is enough stays of the walks: some of them hold words."""
+"""The walks keep this many times the number that is enough, because the words that an item holds can still raise it."""
 
 _SHORTER = 5
 """The latest are walked so many times as far as the others: recency tells many apart, and most are as relevant."""
@@ -118,8 +118,10 @@ def _told(request: CandidateRequest, rows: sa.CTE) -> sa.Subquery:
     # Cast, it is an array to look into; bare, ANY would take it for rows.
     lexemes = sa.cast(sa.select(asked.c.lexemes).scalar_subquery(), ARRAY(sa.Integer))
     # The question's are few: each is looked for among the item's, and not the other way round.
-    one = sa.func.unnest(lexemes).table_valued("lexeme", name="asked_lexeme").render_derived()
-    number = sa.select(sa.func.count()).where(one.c.lexeme == sa.func.any(item_terms.c.lexemes)).correlate(item_terms)
+    lexeme = sa.func.unnest(lexemes).table_valued("lexeme", name="asked_lexeme").render_derived()
+    number = (
+        sa.select(sa.func.count()).where(lexeme.c.lexeme == sa.func.any(item_terms.c.lexemes)).correlate(item_terms)
+    )
     share = sa.cast(number.scalar_subquery(), sa.Double) / sa.func.cardinality(lexemes)
     held = sa.select(named(_HELD), item_terms.c.item_id, share).where(
         sa.func.cardinality(lexemes) > _ZERO,
@@ -204,7 +206,7 @@ def _best_of_few(request: CandidateRequest, matches: Matches) -> sa.CTE:
     """The best of few matching items; each is looked up by its key."""
     key = matches.keys.c.item_id
     scores = [_score(memories, leg).label(leg.value) for leg in STANDING_LEGS]
-    one = (
+    row = (
         sa.select(_value(memories).label("value"), *scores)
         .where(
             memories.c.collection_id == literal(request.collection_id),
@@ -214,8 +216,8 @@ def _best_of_few(request: CandidateRequest, matches: Matches) -> sa.CTE:
         .limit(1)
         .lateral("one_of_few")
     )
-    rows = sa.select(key, *(one.c[leg.value] for leg in STANDING_LEGS)).join_from(matches.keys, one, sa.true())
-    best = rows.where(matches.are_few).order_by(one.c.value.desc(), key).limit(parameter("depth", sa.BigInteger))
+    rows = sa.select(key, *(row.c[leg.value] for leg in STANDING_LEGS)).join_from(matches.keys, row, sa.true())
+    best = rows.where(matches.are_few).order_by(row.c.value.desc(), key).limit(parameter("depth", sa.BigInteger))
     return materialized(best, "standing_of_few")
 
 

@@ -58,7 +58,7 @@ _MISSING = """
 
 @dataclass(frozen=True, slots=True)
 class TextsearchState:
-    """How far a collection is."""
+    """The state of a collection's pg_textsearch index."""
 
     installed: bool
     """Whether the database has the extension."""
@@ -80,7 +80,7 @@ def index_name(collection_id: int) -> str:
 
 
 async def textsearch_state(database: Database, collection_id: int) -> TextsearchState:
-    """How far the collection is."""
+    """Read the state of the collection's index."""
     return TextsearchState(*(await database.read(None, _STATE.bind(id=collection_id)))[0])
 
 

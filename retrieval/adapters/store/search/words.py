@@ -148,7 +148,7 @@ async def terms_beginning(
 ) -> dict[str, dict[str, int]]:
     """Find ``most`` of the collection's terms with each of the beginnings, and the number of items that hold each."""
     parameters = {**_whose(collection), "beginnings": list(beginnings), "most": most}
-    found: dict[str, dict[str, int]] = {one: {} for one in beginnings}
+    found: dict[str, dict[str, int]] = {beginning: {} for beginning in beginnings}
     for beginning, term, items in await database.read(tenant_id, Compiled(_BEGINNING, parameters)):
         found[beginning][term] = max(items, found[beginning].get(term, 0))
     return found

@@ -237,7 +237,7 @@ class Cluster:
         )
 
     def _is_recovering(self) -> bool:
-        """Whether the running server turns connections away, and not because it stops."""
+        """Whether the running server refuses connections because it is recovering, not because it stops."""
         return self.pid() is not None and self._ping() == Ping.REJECT and _stopping_seconds(self.data) is None
 
     def _pg_ctl(self, *arguments: str) -> int:

@@ -211,7 +211,7 @@ def make_socket_directory(directory: Path, account: Account) -> None:
 
 
 def may_answer(directory: Path, seconds: float) -> bool:
-    """Whether the server on the socket in ``directory`` says anything within so many seconds, or none listens there.
+    """Whether the server on the socket in ``directory`` answers within ``seconds``, or no server listens there.
 
     False is a server that was stopped or hangs: it takes a connection, and then nothing comes. Other threads run on.
     """

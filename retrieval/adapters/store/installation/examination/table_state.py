@@ -27,7 +27,7 @@ class TableState:
     vacuumed_at: datetime | None
     bytes: int
     is_private: bool
-    """Whether it holds tenants' rows, by its columns."""
+    """Whether it holds tenants' rows, judging by its columns."""
     is_forced: bool
     """Whether row-level security is on and forced."""
     is_granted: bool
@@ -35,7 +35,7 @@ class TableState:
     is_logged: bool
     """Whether it survives a crash."""
     is_vacuumed: bool
-    """Whether autovacuum looks after it."""
+    """Whether autovacuum is on for it."""
     dead_share: float | None
     """The share of dead rows from which autovacuum cleans it; None: the server's setting."""
     is_shown: bool = True
@@ -141,7 +141,7 @@ class IndexState:
     """Whether searches may use it and writers keep it."""
     is_being_built: bool
     is_constraint: bool
-    """Whether it stands for a primary key or a unique constraint."""
+    """Whether it belongs to a primary key or a unique constraint."""
     bytes: int
 
 
