@@ -49,7 +49,7 @@ _MOST_ADVISED = 50_000
 """The most items of a collection for which an error looks up the attributes that it suggests."""
 
 FRESH_SECONDS = 1.0
-"""How long a handle uses the state that it last read; a change by another process is seen after that."""
+"""Time that a handle uses the state that it last read; it sees a change by another process after that."""
 
 
 Embedders = Callable[[StoredSpace | None], CachedEmbedder | None]
@@ -72,7 +72,7 @@ class CollectionParts:
     reranker: Reranking
     """Asked where a profile reranks."""
     bounds: SearchBounds
-    """How much one search may bring."""
+    """The bounds of one search."""
     clock: Clock
     wall_clock: Clock
     """Seconds since 1970."""

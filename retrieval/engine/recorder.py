@@ -50,7 +50,7 @@ LINGER_SECONDS = 0.05
 """Time that the first record of a batch waits for others."""
 
 MOST_LINGERS = 20
-"""How many such times it waits while the database is in use: a search is to be answered before records are stored."""
+"""The most times that a batch waits while the database is in use: searches are answered before records are stored."""
 
 WAIT_SECONDS = 5.0
 """Time that a search waits for its record, where its profile asks for that."""

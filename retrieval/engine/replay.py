@@ -334,16 +334,21 @@ def differences(
     shown_now = {impression.item_id: impression for impression in now.impressions}
     found = []
     for item_id in dict.fromkeys([*shown_now, *shown_then]):
-        one, other = shown_then.get(item_id), shown_now.get(item_id)
-        if one and other and one.rank == other.rank and _is_equal(one.score, other.score, tolerance):
+        then_hit, now_hit = shown_then.get(item_id), shown_now.get(item_id)
+        if (
+            then_hit
+            and now_hit
+            and then_hit.rank == now_hit.rank
+            and _is_equal(then_hit.score, now_hit.score, tolerance)
+        ):
             continue
         found.append(
             Difference(
                 item_id=item_id,
-                rank_then=None if one is None else one.rank,
-                rank_now=None if other is None else other.rank,
-                score_then=_score_of(then, item_id, one),
-                score_now=_score_of(now, item_id, other),
+                rank_then=None if then_hit is None else then_hit.rank,
+                rank_now=None if now_hit is None else now_hit.rank,
+                score_then=_score_of(then, item_id, then_hit),
+                score_now=_score_of(now, item_id, now_hit),
                 why=tuple(_reasons(item_id, then, now, items.get(item_id), tolerance)),
             )
         )
@@ -476,5 +481,5 @@ def _passed_over(recorded: RecordedSearch, profile: Profile, scores: Mapping[str
     return [f"{better[0]} was passed over: it was removed while the search ran"] if better else []
 
 
-def _is_equal(one: float, other: float, tolerance: float = TOLERANCE) -> bool:
-    return math.isclose(one, other, rel_tol=tolerance, abs_tol=1e-12)
+def _is_equal(score: float, other: float, tolerance: float = TOLERANCE) -> bool:
+    return math.isclose(score, other, rel_tol=tolerance, abs_tol=1e-12)

@@ -198,7 +198,7 @@ def checked_request(
 
 
 _NONE: tuple[()] = ()
-"""What a caller gives who leaves the argument out: there is one empty tuple."""
+"""The default of an argument; all empty tuples are this one object."""
 _NOBODY: frozenset[Any] = frozenset()
 
 

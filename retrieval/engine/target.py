@@ -40,7 +40,7 @@ class TargetCandidate(NamedTuple):
 
 
 def knows_likeness(pool: RecordedPool, profile: Profile) -> bool:
-    """Whether the pool tells what the profile refines by: it does for weights that bring the same best candidate."""
+    """Whether the pool has the likeness that the profile refines by: the weights have to be the recorded ones."""
     legs = {name: weight for name, weight in profile.legs.items() if weight}
     if profile.refining.is_off or len(legs) == 1:
         return True

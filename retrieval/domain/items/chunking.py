@@ -44,7 +44,7 @@ MAX_TOKENS = 32_768
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chunking:
-    """How documents are cut. Raises ``InvalidRequestError`` for a number outside its range."""
+    """The settings for cutting documents. Raises ``InvalidRequestError`` for a number outside its range."""
 
     max_tokens: int = DEFAULT_TOKENS
     """The most tokens of a chunk with its title, 32 to 32,768; never more than the model reads."""
@@ -177,7 +177,7 @@ class _Piece:
     """A block, or a part of one, that is not cut any further."""
 
     text: str
-    """With the space behind it."""
+    """The text with the white space behind it."""
     tokens: int
     block: Block
     is_first: bool
@@ -202,7 +202,7 @@ _Sized = tuple[Block, int]
 
 
 def _is_told_below(run: Sequence[_Sized], following: Sequence[_Sized]) -> bool:
-    """Whether the run has only headings, all in the path of the text that follows."""
+    """Whether the run consists only of headings, all in the path of the following text."""
     if not following or not all(block.is_heading for block, _ in run):
         return False
     path = run[-1][0].headings

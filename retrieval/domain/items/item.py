@@ -240,10 +240,10 @@ def _check_time(value: object, item_id: str) -> None:
 
 
 ABSENT = ""
-"""In place of a version: only if there is no such item."""
+"""Given as a version: write only if the item does not exist."""
 
 ANY = "*"
-"""In place of a version: only if there is such an item, whatever its version."""
+"""Given as a version: write only if the item exists, whatever its version."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)

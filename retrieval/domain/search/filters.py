@@ -243,7 +243,7 @@ def extent(wanted: Filter) -> Extent:
 
 
 def is_small(wanted: Filter | None) -> bool:
-    """Whether what was prepared for a filter may be kept: many of its size need little memory."""
+    """Whether a prepared filter may be kept: many filters of its size need little memory."""
     return wanted is None or max(extent(wanted)) <= _SMALL
 
 

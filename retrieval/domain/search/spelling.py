@@ -62,7 +62,7 @@ class NearWord(NamedTuple):
     spelling: str
     edits: int
     items: int
-    """How many items hold it, or another form of it."""
+    """The number of items that hold it, or another form of it."""
 
 
 def checkable(query: str, *, syntax: bool) -> list[Word]:
@@ -232,7 +232,7 @@ def completions_of(text: Typed, found: Sequence[tuple[str, str, str]], limit: in
         holders.update({spelling.casefold() for spelling in spellings})
     best = sorted(holders, key=lambda folded: (-holders[folded], len(folded), folded))
     usual = [
-        min(written[one], key=lambda spelling: (-written[one][spelling], not spelling.islower(), spelling))
-        for one in best
+        min(written[folded], key=lambda spelling: (-written[folded][spelling], not spelling.islower(), spelling))
+        for folded in best
     ]
-    return Completions(tuple(text.before + one for one in usual[:limit]), tuple((leading + holding)[:limit]))
+    return Completions(tuple(text.before + word for word in usual[:limit]), tuple((leading + holding)[:limit]))
