@@ -498,7 +498,7 @@ class Collection:
         return scan(self._handle, where, batch=batch)
 
     async def value_counts(self, field: str, *, where: Where | Filter | None = None) -> list[ValueCount]:
-        """How many items have each value of the field, the most frequent first; archived ones do not count.
+        """Count the items of each value of the field, the most frequent first; archived items do not count.
 
         ``field`` is an attribute, named as in a filter, ``tags`` (each tag of an item counts), ``kind``, ``status`` or
         ``source``; ``where`` says of which items. Raises ``InvalidRequestError`` for another field,

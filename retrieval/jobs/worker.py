@@ -152,7 +152,7 @@ class Looks:
     """Until when there is no look, by job and collection."""
 
     async def is_needed(self, workplace: Workplace, job: Job, target: JobTarget) -> bool:
-        """Whether the job is needed; False too where it was not a moment ago."""
+        """Whether the job is needed; False also if it was not needed a moment ago."""
         key, began = (job.name, target.collection.collection_id), self.clock()
         if began < self._rests.get(key, began):
             return False

@@ -104,7 +104,7 @@ class ChangeReport:
 
     @property
     def is_nothing(self) -> bool:
-        """Whether all is as it was."""
+        """Whether the change changes nothing."""
         return not (self.written.added or self.written.changed or self.removed)
 
 
@@ -135,7 +135,7 @@ class _Decided:
         ]
 
     def is_fresh(self, item: Item) -> bool:
-        """Whether the item's vector cannot be there yet."""
+        """Whether the item cannot have its vector yet."""
         before = self.held.get(item.item_id)
         return before is None or before.indexed_text != item.indexed_text or before.status == ARCHIVED
 

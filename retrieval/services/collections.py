@@ -127,7 +127,7 @@ class CollectionStatus(Told):
     pending: int
     """Items that wait for their vector."""
     weights_pending: bool
-    """Whether BM25 weights have yet to be computed again."""
+    """Whether BM25 weights have to be computed again."""
     indexes: tuple[IndexStatus, ...]
     runs: tuple[JobRun, ...]
     """The last run of each job."""

@@ -160,7 +160,7 @@ def _cutoff_is_usable(measure: ir_measures.Measure) -> bool:
 
 
 def _can_compute(measure: ir_measures.Measure) -> bool:
-    """Whether a provider is available; a missing package shows only when the provider is tried."""
+    """Whether the measure's provider is available; a missing package shows only on trying the provider."""
     qrels, run = {"q": {"a": 1, "b": 0}}, {"q": {"a": 2.0, "b": 1.0}}
     return any(True for _ in ir_measures.iter_calc([measure], qrels, run))
 
@@ -196,7 +196,7 @@ class SearchFunction(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VariantReport:
-    """How one variant did."""
+    """The measures of one variant."""
 
     variant: str
     means: Mapping[str, float]

@@ -78,7 +78,7 @@ async def forget(
 
 
 async def is_anything_expired(workplace: Workplace, target: JobTarget) -> bool:
-    """Whether a memory's time is over."""
+    """Whether a memory of the collection has expired."""
     where = (workplace.database, target.tenant_id, target.collection.collection_id)
     return bool(await expired_memories(*where, now=workplace.now(), most=1))
 
@@ -186,7 +186,7 @@ class Look(NamedTuple):
     near: Sequence[Near]
     now: datetime
     joins: bool
-    """Whether it is to join one of them."""
+    """Whether the memory should be merged into one of them."""
 
 
 class DecidedFact(NamedTuple):
@@ -213,9 +213,9 @@ class _Plan:
     held: Mapping[str, Memory]
     became: list[SettledFact]
     written: dict[str, NewMemory]
-    """By id: new memories, and known memories with the turns of facts that state the same."""
+    """Memories by id: new ones, and known ones with the turns of facts that state the same."""
     successors: dict[str, str]
-    """By the id of the memory that is replaced."""
+    """The successor's id by the id of the memory that it replaces."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -429,7 +429,7 @@ class MemoryWriter:
         return held if held is not None and _is_target(held, memory, look) else None
 
     async def _settled(self, report: AddReport) -> AddReport:
-        """After the write, let weights and indexes follow the size, as for any items."""
+        """Adapt weights and indexes to the size after the write, as for any items."""
         database, tenant_id = self.writer.database, self.writer.tenant_id
         if report.added + report.changed == 0:
             return report
@@ -441,7 +441,7 @@ class MemoryWriter:
 
 
 def _is_target(known: Memory, memory: NewMemory, look: Look) -> bool:
-    """Whether the memory may join it, and has the same text or still the text with which it was found."""
+    """Whether the memory may join ``known``, which has the same text or still the text with which it was found."""
     if not may_join(known, memory, look.now):
         return False
     seen = {near.memory_id: near.text for near in look.near}

@@ -44,7 +44,7 @@ class Door:
     def __init__(self) -> None:
         self.portal: BlockingPortal | None = None
         self.was_open = False
-        """Whether it had a portal before."""
+        """Whether the object already had a portal."""
 
     def open(self, portal: BlockingPortal) -> None:
         """Let calls through that portal."""

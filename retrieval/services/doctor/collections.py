@@ -31,7 +31,7 @@ class EmbedderState:
     """The space's name."""
     is_configured: bool
     problem: str = ""
-    """Why it returned no usable vector; empty: it returned one of the right shape."""
+    """The reason why it returned no usable vector; empty: it returned one of the right shape."""
 
 
 async def try_embedders(
