@@ -98,7 +98,7 @@ class RememberedFact(Told):
     superseded_id: str | None = None
     """The memory whose place it took."""
     reason: str = ""
-    """Why it superseded another memory, as the language model said; or why it was refused."""
+    """The language model's reason for superseding another memory, or the reason for refusing this one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,11 +106,11 @@ class RememberReport(Told):
     """The outcome for the messages of a conversation."""
 
     facts: tuple[RememberedFact, ...]
-    """In the order in which the language model named them; none: nothing was worth remembering."""
+    """The facts in the language model's order; empty: nothing was worth remembering."""
     messages: int
     """The messages that were given."""
     remembered_at: datetime | None = None
-    """When the same messages were remembered before, so that nothing was changed; None: they are new."""
+    """The time when the same messages were remembered before, so that nothing changed; None: they are new."""
     notes: tuple[str, ...] = ()
     """Notes for the caller, such as on vectors that are still to come."""
 

@@ -100,7 +100,7 @@ class RelevantMemory(Memory):
     explanation: Explanation
     """The signals with their values and weights, and the legs that brought it."""
     retrieval_id: UUID | None = None
-    """Under which the answer is recorded, for feedback; None: it is not."""
+    """The id of the recorded answer, for feedback; None: it is not recorded."""
     history: tuple[Memory, ...] = ()
     """The versions that were superseded, newest first; empty where the call did not ask for them."""
 

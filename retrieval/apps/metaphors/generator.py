@@ -204,7 +204,7 @@ def _each(values: object, taken: Callable[[object], T | None], most: int) -> lis
     """The first so many that can be used."""
     if not isinstance(values, list | tuple):
         return []
-    return list(islice((one for value in values if (one := taken(value))), most))
+    return list(islice((found for value in values if (found := taken(value))), most))
 
 
 def _name(value: object) -> str:

@@ -374,11 +374,11 @@ async def few_at_once(calls: Sequence[Callable[[], Awaitable[T]]], most: int) ->
     """Gives the results in order; when one call raises, the others are cancelled and the error is raised."""
     turns = asyncio.Semaphore(most)
 
-    async def one(call: Callable[[], Awaitable[T]]) -> T:
+    async def in_turn(call: Callable[[], Awaitable[T]]) -> T:
         async with turns:
             return await call()
 
-    tasks = [asyncio.create_task(one(call)) for call in calls]
+    tasks = [asyncio.create_task(in_turn(call)) for call in calls]
     try:
         return await asyncio.gather(*tasks)
     finally:

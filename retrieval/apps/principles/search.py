@@ -88,17 +88,17 @@ class FoundPrinciple:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
-        one = self.principle
+        principle = self.principle
         return {
-            "id": one.id,
-            "title": one.title,
-            "body": one.body,
-            "tags": list(one.tags),
-            "status": one.status,
-            "score": one.score,
-            "use_count": one.use_count,
-            "success_rate": one.success_rate,
-            "last_used_at": one.last_used_at.isoformat() if one.last_used_at else None,
+            "id": principle.id,
+            "title": principle.title,
+            "body": principle.body,
+            "tags": list(principle.tags),
+            "status": principle.status,
+            "score": principle.score,
+            "use_count": principle.use_count,
+            "success_rate": principle.success_rate,
+            "last_used_at": principle.last_used_at.isoformat() if principle.last_used_at else None,
             "exploring": self.is_exploratory,
         }
 
@@ -109,7 +109,7 @@ class FoundPrinciples(Sequence[FoundPrinciple]):
 
     found: tuple[FoundPrinciple, ...]
     retrieval_id: UUID | None = None
-    """Under which the answer is recorded; None: it is not."""
+    """The id of the recorded answer; None: it is not recorded."""
     notes: tuple[str, ...] = ()
     """Notes for the caller: a leg that could not run and why."""
 
@@ -237,7 +237,7 @@ class PrincipleSearch:
             [_shown(principle) for principle in answer],
             context=question.context,
             origin=ORIGIN,
-            retrieval_time_ms=sum(one.timings_ms.get("total", 0.0) for one in (result, scored) if one),
+            retrieval_time_ms=sum(answer.timings_ms.get("total", 0.0) for answer in (result, scored) if answer),
             notes=result.notes,
         )
         return FoundPrinciples(found=answer, retrieval_id=retrieval_id, notes=result.notes)

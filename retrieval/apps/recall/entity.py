@@ -20,7 +20,7 @@ from retrieval.domain.search.time_expressions import TimeExpression
 from retrieval.domain.search.time_phrases import Certainty
 
 TimeRange = tuple[datetime | None, datetime | None]
-"""From the first moment on, and before the second; None: without an end on that side."""
+"""The start (inclusive) and the end (exclusive); None: open on that side."""
 
 TOLD_LATER = timedelta(days=1)
 """The time after an event in which people still tell of it: measured, see decision 0020."""
@@ -170,7 +170,7 @@ class Recalled(list[Entity]):
     notes: tuple[str, ...]
     """Notes for the caller."""
     retrieval_id: UUID | None
-    """Under which the search is recorded, for feedback and replay; None: it is not."""
+    """The id of the recorded search, for feedback and replay; None: it is not recorded."""
 
     def __init__(
         self,

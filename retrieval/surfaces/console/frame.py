@@ -58,7 +58,7 @@ class Visit:
     """The fields of a form that was posted."""
 
     def may(self, scope: Scope) -> bool:
-        """Whether the key has that scope; the console does not show what it does not allow."""
+        """Whether the key has that scope; the console hides what the key does not allow."""
         return self.caller.may(scope)
 
     @property

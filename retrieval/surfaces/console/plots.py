@@ -70,7 +70,7 @@ def stacked_bar(parts: Mapping[str, float], names: Sequence[str], *, whole: floa
 
 
 def legend(names: Sequence[str]) -> h.Element:
-    """Which colour is which."""
+    """The legend of the colours."""
     return h.ul(".legend")[
         (
             h.li[

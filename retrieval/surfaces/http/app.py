@@ -223,7 +223,7 @@ _NO_TELEMETRY: TelemetryConfig = {
 
 
 def has_console(settings: Settings) -> bool:
-    """Whether the console is on, and the libraries of its extra are there."""
+    """Whether the console is on, and the libraries of its extra are installed."""
     return settings.http_console and all(
         importlib.util.find_spec(name) is not None for name in ("htpy", "python_multipart")
     )

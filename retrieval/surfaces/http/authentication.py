@@ -82,7 +82,7 @@ class RateLimits:
 
 
 def burst(per_minute: int) -> int:
-    """How many requests may come at once."""
+    """The number of requests that may come at once."""
     return min(per_minute, max(_LEAST_BURST, per_minute // 10))
 
 

@@ -278,9 +278,9 @@ class Intake:
         self._is_over = False
         self._arrived, self._has_room = asyncio.Event(), asyncio.Event()
         self.is_cut_off = False
-        """Whether the body ended before its end."""
+        """Whether the body is incomplete."""
         self.is_awaited = False
-        """Whether all lines that arrived were taken, and more are awaited."""
+        """Whether all lines that arrived were taken, and more are expected."""
 
     async def run(self) -> None:
         """Read until the body ends, or the client is gone; wait while enough is there."""
@@ -415,7 +415,7 @@ async def _nothing() -> None:
 
 
 def _is_late() -> bool:
-    """Whether the stream's time is over; otherwise its client ended it."""
+    """Whether the stream's time is over; False: its client ended it."""
     until = current_deadline()
     return until is not None and until.is_over
 

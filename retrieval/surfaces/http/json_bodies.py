@@ -125,12 +125,12 @@ async def filters_at(
 ) -> list[Filter]:
     """The filters that the member of that name says, of one or of a list. Raises ``InvalidFilterError``."""
     if where is None or isinstance(where, Mapping):
-        return [one for one in (await filter_at(name, where, collection),) if one is not None]
+        return [parsed for parsed in (await filter_at(name, where, collection),) if parsed is not None]
     found = []
     for number, each in enumerate(where):
         with at(name, number):
-            if (one := await parsed_filter(each, handle_of(collection).parts.bounds)) is not None:
-                found.append(one)
+            if (parsed := await parsed_filter(each, handle_of(collection).parts.bounds)) is not None:
+                found.append(parsed)
     return found
 
 

@@ -139,7 +139,7 @@ class StoreOperations:
     wall_clock: Clock
     """Seconds since 1970."""
     sweep_minutes: float | None = None
-    """How often writes remove what has expired; None: they do not."""
+    """Time between two removals of expired items by writes; None: writes remove none."""
     _writes: Writes = field(init=False)
     _swept_at: float = field(init=False)
 
@@ -323,7 +323,7 @@ def _changes(ops: Sequence[Op], fields: Sequence[str], now: float) -> dict[str, 
 
 
 def _is_there(stored: StoredItem, now: float) -> bool:
-    """Whether a store put the item and it has not expired."""
+    """Whether a store wrote the item and it has not expired."""
     return is_put(stored.item) and not is_expired(stored.item, now)
 
 

@@ -200,7 +200,7 @@ def refreshed(item: Item, now: float) -> Item:
 
 
 def is_put(item: Item) -> bool:
-    """Whether a store put the item; the collection may hold other items too."""
+    """Whether a store wrote the item; the collection may hold other items too."""
     namespace, key = item.attributes.get(NAMESPACE), item.attributes.get(KEY)
     if not (isinstance(namespace, list | tuple) and isinstance(key, str) and VALUE in item.attributes):
         return False
@@ -208,7 +208,7 @@ def is_put(item: Item) -> bool:
 
 
 def is_expired(item: Item, now: float) -> bool:
-    """Whether the item's time is over at that moment, in seconds since 1970."""
+    """Whether the item has expired at ``now``, in seconds since 1970."""
     return bool(item.attributes.get(EXPIRES_AT, math.inf) <= now)
 
 

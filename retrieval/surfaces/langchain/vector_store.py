@@ -542,7 +542,7 @@ class RetrievalRetriever(BaseRetriever):
         options = {name: value for name, value in given.items() if name not in _CONDITIONS}
         k, explain = options.pop("k"), options.pop("explain")
         condition = every_of(
-            self.where, *(one.get(name) for one in (self.search_kwargs, kwargs) for name in _CONDITIONS)
+            self.where, *(arguments.get(name) for arguments in (self.search_kwargs, kwargs) for name in _CONDITIONS)
         )
         result = await by_profile(collection, query, self.k if k is None else k, condition, **options)
         return documents_of(result, explain=self.explain if explain is None else explain)

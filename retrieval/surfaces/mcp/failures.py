@@ -56,7 +56,7 @@ UNEXPECTED = "an unexpected error. Let the user see the server's log"
 
 
 def is_the_callers(error: BaseException) -> bool:
-    """Whether another call would mend it."""
+    """Whether the caller can correct the error by another call."""
     return isinstance(error, InvalidRequestError | NotFoundError | ConflictError)
 
 

@@ -46,7 +46,7 @@ class ServerPlace:
     port: int = 8765
     names: Sequence[str] = ()
     asks_keys: bool = False
-    """Whether clients bear API keys, which say whose data they see and what they may do."""
+    """Whether clients send API keys, which determine their tenant and their rights."""
 
 
 def check_exposure(place: ServerPlace, token: str | None) -> None:

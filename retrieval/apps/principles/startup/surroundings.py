@@ -61,7 +61,7 @@ class StartOptions:
 
 
 class SessionOutcome(StrEnum):
-    """How a session went."""
+    """The outcome of a session."""
 
     SUCCESS = "success"
     FAILURE = "failure"
@@ -174,7 +174,7 @@ class History:
     subjects: tuple[str, ...] = ()
     """The first lines of the latest five messages, the latest first, each of at most 200 characters."""
     files: tuple[str, ...] = ()
-    """At most 200 paths that changed in them, from the top of the repository."""
+    """The paths that changed in them, at most 200, relative to the top of the repository."""
     was_late: bool = False
     """True if git was stopped before it had answered."""
 

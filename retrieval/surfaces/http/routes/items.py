@@ -81,7 +81,7 @@ _EXAMPLE: dict[str, JsonValue] = {
 
 
 class NeighboursSent(Sent):
-    """How items are indexed together with those next to them."""
+    """The setting for indexing items together with those next to them."""
 
     sequence: str
     """The attribute whose value is the same for all items of a sequence."""
@@ -90,7 +90,7 @@ class NeighboursSent(Sent):
     before: Annotated[int, Field(ge=0, le=MAX_NEIGHBOURS)] = 2
     after: Annotated[int, Field(ge=0, le=MAX_NEIGHBOURS)] = 2
     own_weight: Annotated[int, Field(ge=1, le=MAX_OWN_WEIGHT)] = 2
-    """How much the item itself weighs against one neighbour."""
+    """The weight of the item itself relative to one neighbour."""
 
     def neighbours(self) -> Neighbours:
         """The same for the platform. Raises ``InvalidRequestError``."""
@@ -134,9 +134,9 @@ class CollectionSettings(Sent):
     index: Literal["auto", "full", "quantised"] | None = None
     """The part of each vector that an HNSW index keeps; `auto` where nothing is said."""
     profile: InlineProfile | None = None
-    """How it is searched; left out: by meaning and by words."""
+    """The profile of its searches; left out: by meaning and by words."""
     space: SpaceSent | None = None
-    """For vectors of your own; left out: the service's embedder's."""
+    """The space of your own vectors; left out: the space of the service's embedder."""
 
 
 class CollectionTold(AnswerPart, of=CollectionInfo):
@@ -198,7 +198,7 @@ class ItemSent(Sent, of=Item):
     metadata: dict[str, Any] | None = None
     """JSON values by name; filterable. Also `attributes`."""
     occurred_at: str | None = None
-    """When the thing happened: ISO 8601; without a time zone it is UTC."""
+    """The time of the event: ISO 8601; without a time zone it is UTC."""
 
     def record(self) -> dict[str, Any]:
         """The item as ``Collection.add`` takes it."""
@@ -236,7 +236,7 @@ class AddRequest(Sent):
     model_config = ConfigDict(json_schema_extra={"examples": [{"items": [_ITEM_EXAMPLE]}]})
 
     items: Annotated[list[ItemSent], Field(max_length=MAX_ITEMS)]
-    """At most 1000."""
+    """A list of at most 1000."""
     embeddings: list[Vector] | None = None
     """Vectors of the caller's own, one an item."""
 
@@ -247,7 +247,7 @@ class DeleteRequest(Sent):
     model_config = ConfigDict(json_schema_extra={"examples": [{"item_ids": ["T-1", "T-2"]}]})
 
     item_ids: Annotated[list[ItemIdSent], Field(max_length=MAX_ITEMS)]
-    """At most 1000."""
+    """A list of at most 1000."""
 
 
 class ItemTold(AnswerPart, of=Item):
@@ -292,7 +292,7 @@ class AddReportTold(AnswerPart, of=AddReport):
 
 
 class DeletedTold(AnswerPart):
-    """How many items there were."""
+    """The number of items that there were."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"deleted": 2}]})
 
@@ -330,7 +330,7 @@ class DocumentsRequest(Sent):
     )
 
     documents: Annotated[list[DocumentSent], Field(max_length=MAX_ITEMS)]
-    """At most 1000."""
+    """A list of at most 1000."""
     max_tokens: ChunkTokens = DEFAULT_TOKENS
     """Tokens of a chunk with its title; never more than the model reads."""
     overlap: Overlap = DEFAULT_OVERLAP
@@ -432,7 +432,7 @@ class RememberRequest(Sent):
     interaction_type: str = FACT
     """The collection of the memories."""
     occurred_at: Moment | None = None
-    """When they were said; left out: now."""
+    """The time of the messages; left out: now."""
     again: bool = False
     """Whether messages that were remembered before are read again."""
 
@@ -790,7 +790,7 @@ async def add_documents(collection: NamedCollection, body: DocumentsRequest) -> 
 
     A document that cannot be read is told in `failed` with the reason, and stops no other.
     """
-    given = [one.model_dump() for one in body.documents]
+    given = [document.model_dump() for document in body.documents]
     with at("overlap"):
         chunking = Chunking(max_tokens=body.max_tokens, overlap=body.overlap)
     with at("documents"):

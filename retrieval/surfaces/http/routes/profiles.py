@@ -97,7 +97,7 @@ class PreviewRequest(Sent):
     limit: Limit = 10
     syntax: bool = True
     typos: bool = False
-    """Whether misspelt words are taken for known ones, as in a search."""
+    """Whether misspelt words are corrected, as in a search."""
     min_score: float | None = None
     min_relevance: LeastRelevance | None = None
     context: SentSituation = SentSituation()

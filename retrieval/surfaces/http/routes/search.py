@@ -106,15 +106,15 @@ class SearchBody(Sent):
     facets: Texts = Field(default_factory=list)
     """Fields, at most 10, whose values are counted among all items that the filter lets through."""
     after: str | None = None
-    """For pages of `limit` hits: `""` for the first, then `next` of the page before, with the same question."""
+    """The cursor of a page of `limit` hits: `""` for the first, then `next` of the previous page; same question."""
     after_write: str | None = None
     """A token of a write, which the header `Retrieval-After-Write` says too: at least its state is read."""
     typos: bool = False
-    """Whether words that no item holds are taken for the nearest known words, or for those they begin; see `notes`."""
+    """Whether words that no item holds are replaced by the nearest known words, or completed; see `notes`."""
     context: SentSituation = SentSituation()
     """The situation that the search is recorded with."""
     explain: bool = True
-    """Whether each hit comes with what its score is made of."""
+    """Whether each hit comes with the parts of its score."""
 
 
 class BatchRequest(Sent):
@@ -313,7 +313,7 @@ class RetrievalPage(AnswerPart):
 
     retrievals: list[SummaryTold]
     next: str | None
-    """For the parameter `before` of the next page; null: this is the last."""
+    """The value of the parameter `before` for the next page; null: this is the last page."""
 
 
 class ContextTold(AnswerPart, of=Context):
@@ -494,5 +494,5 @@ async def retrieval(platform: CurrentPlatform, retrieval_id: RetrievalId) -> JSO
 
 @retrievals_router.post("/replay", response_model=ReplayTold, summary="Ask a recorded search again")
 async def replay(platform: CurrentPlatform, retrieval_id: RetrievalId) -> JSONResponse:
-    """Whether its ranking follows from its record, and where and why today's answer differs. Nothing is recorded."""
+    """Whether a recorded ranking follows from its record, and how today's answer differs. Nothing is recorded."""
     return JSONResponse((await platform.replay(retrieval_id)).as_dict())

@@ -108,7 +108,7 @@ class TicketPreviewRequest(BaseModel):
 
 
 class HealthTold(AnswerPart):
-    """How the index of tickets is."""
+    """The state of the index of tickets."""
 
     model_config = ConfigDict(
         json_schema_extra={
