@@ -12,9 +12,10 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
+from off_policy_numpy import Floats, Ints, Traffic, differences, estimates, weigh
 
 from retrieval.domain.learning.off_policy import CLIP, LEAST_SAMPLE, Estimate, Estimator
-from retrieval.learning.off_policy import PSEUDO_USES, Floats, Ints, Traffic, differences, estimates, weigh
+from retrieval.learning.off_policy import PSEUDO_USES
 
 CONTEXTS, ITEMS, PLACES = 12, 20, 5
 

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from off_policy_numpy import Floats, Ints, Traffic, estimates, weigh
 
 from retrieval.domain.learning.off_policy import Estimate, Estimator, Weighing
-from retrieval.learning.off_policy import Floats, Ints, Traffic, estimates, weigh
 
 CAMPAIGNS = ("all", "men", "women")
 POSITIONS = 3

@@ -8,12 +8,12 @@ from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pytest
+from off_policy_numpy import Traffic, differences, estimates, weigh
 
 from retrieval import Platform
 from retrieval.adapters.store.installation.opening import ensure_tenant
 from retrieval.adapters.store.learning.off_policy import RecordedTraffic, read_comparison, read_weighing
 from retrieval.domain.learning.off_policy import CLIP, Estimate, Estimator, TargetPolicy, Weighing
-from retrieval.learning.off_policy import Traffic, differences, estimates, weigh
 from tests.support.recorded import Feedback, Recorded, Shown, record
 
 SINCE = datetime(2026, 3, 1, tzinfo=UTC)
