@@ -146,7 +146,7 @@ async def collection_statuses(workplace: Workplace, tenant_id: int) -> list[Coll
         CollectionStatus(
             name=collection.name,
             items=collection.documents,
-            space=_space_name(collection),
+            space=collection.space.space.name if collection.space else None,
             pending=known.pending.get(collection.collection_id, 0),
             weights_pending=collection.collection_id in known.weights_off,
             indexes=tuple(known.indexes.get(collection.collection_id, ())),
@@ -156,10 +156,6 @@ async def collection_statuses(workplace: Workplace, tenant_id: int) -> list[Coll
         )
         for collection in stored
     ]
-
-
-def _space_name(collection: StoredCollection) -> str | None:
-    return collection.space.space.name if collection.space else None
 
 
 _STEP = 500

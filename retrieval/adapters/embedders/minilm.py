@@ -262,11 +262,8 @@ class MiniLMEmbedder:
     def _model(self) -> MiniLMModel:
         with self._loading:
             if self._loaded is None:
-                self._loaded = self._load()
+                self._loaded = _told_if_damaged(lambda: MiniLMModel(self._files))
             return self._loaded
-
-    def _load(self) -> MiniLMModel:
-        return _told_if_damaged(lambda: MiniLMModel(self._files))
 
     async def aclose(self) -> None:
         """Give back the threads and the model, once the batches being computed are done."""

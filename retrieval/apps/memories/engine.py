@@ -144,7 +144,7 @@ def context_text(
     """
     blocks: list[str] = []
     for number, memory in enumerate(memories, 1):
-        content = _content(memory, content_characters)
+        content = format_content(memory.text if memory.content is None else memory.content, content_characters)
         block_of = partial(_block, number, memory, standings.get(memory.memory_id))
         block = block_of(content)
         if not bounds.fits(_page([*blocks, block])):
@@ -184,10 +184,6 @@ def _block(number: int, memory: RelevantMemory, standing: Standing | None, conte
             f"**Record**: {_record(memory, standing)}",
         ]
     )
-
-
-def _content(memory: RelevantMemory, most: int) -> str:
-    return format_content(memory.text if memory.content is None else memory.content, most)
 
 
 def _shown(text: str, most: int) -> str:

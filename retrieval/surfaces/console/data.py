@@ -158,7 +158,7 @@ async def upload(visit: Visit) -> h.Node:
     except UnknownCollectionError:
         if not visit.may(Scope.ADMIN):
             raise
-    tables = [file for file in files if _is_table(file.filename or "")]
+    tables = [file for file in files if (file.filename or "").lower().removesuffix(".gz").endswith(_TABLES)]
     if tables and len(files) > 1:
         files = [file for file in files if file not in tables]
         if not files:
@@ -182,10 +182,6 @@ async def upload(visit: Visit) -> h.Node:
         uploads.pop(old).folder.cleanup()
     shown = _mapping(visit, made, token) if made.table is not None else _documents(visit, made, token, len(kept))
     return shown if visit.is_part else await page(visit, "Data", h.div("#upload")[shown])
-
-
-def _is_table(name: str) -> bool:
-    return name.lower().removesuffix(".gz").endswith(_TABLES)
 
 
 def _keep(folder: Path, sent: UploadFile) -> Path:

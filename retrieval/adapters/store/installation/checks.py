@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -86,11 +86,7 @@ def status_of(schema: str, stored: str | None) -> SchemaStatus:
 @cache
 def known_revisions() -> Mapping[str, str | None]:
     """Every revision of the installation, with the one that it follows."""
-    return dict(map(_declared_revision, _files()))
-
-
-def _files() -> Iterator[Path]:
-    return (directory("migrations") / "versions").glob("[0-9]*.py")
+    return dict(map(_declared_revision, (directory("migrations") / "versions").glob("[0-9]*.py")))
 
 
 def _declared_revision(path: Path) -> tuple[str, str | None]:

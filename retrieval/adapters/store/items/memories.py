@@ -299,7 +299,7 @@ def _memory(row: Row) -> Memory:
         text=body,
         summary=title,
         user_id=attributes.get(USER),
-        links=_links(links),
+        links=MappingProxyType({entity_type: tuple(links[entity_type]) for entity_type in sorted(links)}),
         relevance_score=relevance,
         accesses=accesses,
         last_accessed_at=last_accessed_at,
@@ -311,10 +311,6 @@ def _memory(row: Row) -> Memory:
         created_at=created_at,
         updated_at=updated_at,
     )
-
-
-def _links(stored: Mapping[str, Sequence[str]]) -> Mapping[str, tuple[str, ...]]:
-    return MappingProxyType({entity_type: tuple(stored[entity_type]) for entity_type in sorted(stored)})
 
 
 # Locked in the order in which everybody locks memories, so that no two writers wait for each other crosswise.

@@ -94,7 +94,7 @@ def analytics_statement(view: AnalyticsView, question: ViewQuestion) -> Compiled
     values = {"collection": "%(collection)s::text", "since": begin, "until": "%(until)s::timestamptz"}
     given = {"collection": question.collection, "since": since, "until": question.until}
     said = {name: values[name] for name, value in given.items() if value is not None}
-    source: sql.Composable = _identifier(view)
+    source: sql.Composable = sql.Identifier(PREFIX + view.name)
     conditions: sql.Composable = sql.SQL("true")
     if view.is_function:
         arguments = ", ".join(f"{name} => {value}" for name, value in said.items())
@@ -108,10 +108,6 @@ def analytics_statement(view: AnalyticsView, question: ViewQuestion) -> Compiled
         _trusted(_ORDERS.get(view.name, "1")),
     )
     return Compiled(statement.as_string(), {**{name: given[name] for name in said}, "limit": question.limit})
-
-
-def _identifier(view: AnalyticsView) -> sql.Composable:
-    return sql.Identifier(PREFIX + view.name)
 
 
 def _conditions(view: AnalyticsView, values: dict[str, str]) -> sql.Composable:

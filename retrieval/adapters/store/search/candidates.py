@@ -341,7 +341,7 @@ def _legs(request: CandidateRequest) -> Any:
         legs = sa.union_all(*parts)
     if request.with_both_scores or request.with_vectors:
         legs = _looked_up(legs, request, by_words)
-    found = _with_fields(legs, request)
+    found = _beside(legs.subquery("brought"), request) if request.fields or request.with_items else legs
     return _or_moved(found, request) if request.checks_space else found
 
 
@@ -397,10 +397,6 @@ def _looked_up(
         sa.func.string_agg(sa.func.halfvec_send(stored.c.vector), sa.literal_column("''::bytea")),
     )
     return sa.union_all(*(part.add_columns(none.label("vectors")) for part in parts), vectors)
-
-
-def _with_fields(legs: sa.Select[Any] | sa.CompoundSelect[Any], request: CandidateRequest) -> Any:
-    return _beside(legs.subquery("brought"), request) if request.fields or request.with_items else legs
 
 
 def _beside(candidate: sa.Subquery, request: CandidateRequest) -> sa.Select[Any]:

@@ -39,7 +39,7 @@ def lexical_leg(request: CandidateRequest, matches: Matches | sa.CTE) -> list[Pa
     if isinstance(matches, sa.CTE):
         return [sa.select(named("lexical"), matches.c.item_id, matches.c.score)]
     if request.path is not Path.APPROXIMATE:
-        return [sa.select(materialized(_best_among(request, matches), "lexical"))]
+        return [sa.select(materialized(_each_weighed(request, matches), "lexical"))]
     return _chosen(request, matches)
 
 
@@ -50,7 +50,7 @@ def _chosen(request: CandidateRequest, matches: Matches) -> list[Part]:
     return [
         sa.select(first.kept).where(sa.not_(first.is_short)),
         sa.select(more.kept),
-        sa.select(materialized(_best_of_few(request, matches), "lexical_of_few")),
+        sa.select(materialized(_each_weighed(request, matches).where(matches.are_few), "lexical_of_few")),
         account("too_few_found", sa.literal_column("1"), more.is_short),
     ]
 
@@ -112,16 +112,6 @@ def query_weights(request: CandidateRequest, name: str = "words", found: sa.CTE 
     if found is not None:
         weights = sa.func.coalesce(sa.select(found.c.weights).limit(sa.literal_column("1")).scalar_subquery(), weights)
     return materialized(sa.select(weights.label("weights")), name)
-
-
-def _best_of_few(request: CandidateRequest, matches: Matches) -> Part:
-    """The same for few of them, each looked up by its key, whatever the planner thinks of how many there are."""
-    return _each_weighed(request, matches).where(matches.are_few)
-
-
-def _best_among(request: CandidateRequest, matches: Matches) -> Part:
-    """BM25 of the matching items, every one of them: exact whatever the filter."""
-    return _each_weighed(request, matches)
 
 
 def _weight_of(request: CandidateRequest, item_id: sa.ColumnElement[str], words: sa.CTE) -> sa.FromClause:

@@ -181,14 +181,6 @@ _STORE = """
     INSERT INTO recall_measurements (collection_id, space_id, bucket, samples, recall, short_pages, effort)
     VALUES (%(collection_id)s, %(space_id)s, %(bucket)s, %(samples)s, %(recall)s, %(short_pages)s, %(effort)s)
 """
-_LAST = Compiled("""
-    SELECT m.bucket, m.samples, m.recall, m.short_pages, m.effort, m.measured_at
-    FROM recall_measurements m
-    WHERE m.collection_id = %(collection_id)s AND m.space_id = %(space_id)s AND m.measured_at = (
-        SELECT max(l.measured_at) FROM recall_measurements l
-        WHERE l.collection_id = %(collection_id)s AND l.space_id = %(space_id)s)
-    ORDER BY m.bucket
-""")
 
 
 _WORST = Compiled("""
@@ -227,13 +219,6 @@ async def store_measurements(
         for measurement in found:
             values: dict[str, Any] = {name: getattr(measurement, name) for name in Measurement.__slots__}
             await connection.execute(_STORE, {**values, "collection_id": collection_id, "space_id": space_id})
-
-
-async def last_measurements(database: Database, tenant_id: int, collection_id: int, space_id: int) -> list[Measurement]:
-    """Read the last run's measurements, by bucket."""
-    rows = await database.read(tenant_id, _LAST.bind(collection_id=collection_id, space_id=space_id))
-    names = ("bucket", "samples", "recall", "short_pages", "effort", "measured_at")
-    return [Measurement(**dict(zip(names, row, strict=True))) for row in rows]
 
 
 MOST_EFFORT = 800

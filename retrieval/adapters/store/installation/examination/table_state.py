@@ -140,8 +140,6 @@ class IndexState:
     is_valid: bool
     """Whether searches may use it and writers keep it."""
     is_being_built: bool
-    is_constraint: bool
-    """Whether it belongs to a primary key or a unique constraint."""
     bytes: int
 
 
@@ -153,7 +151,6 @@ _INDEXES = """
         i.indisvalid AND i.indisready AND i.indislive AS is_valid,
         EXISTS (SELECT FROM pg_stat_progress_create_index p
                 WHERE p.index_relid = i.indexrelid OR (p.relid = i.indrelid AND p.index_relid = 0)) AS is_being_built,
-        EXISTS (SELECT FROM pg_constraint o WHERE o.conindid = i.indexrelid) AS is_constraint,
         CASE WHEN k.relkind = 'i' THEN pg_relation_size(k.oid) ELSE 0 END AS bytes
     FROM pg_index i
     JOIN pg_class k ON k.oid = i.indexrelid
