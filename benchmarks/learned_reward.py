@@ -1,4 +1,4 @@
-"""How much better the learned reward predicts than tables of rates, how honest it is, and what it costs.
+"""The learned reward against tables of rates: its gain in prediction, its calibration, and its cost.
 
     python benchmarks/learned_reward.py [--seeds N] [--quick]
 

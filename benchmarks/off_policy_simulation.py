@@ -111,7 +111,7 @@ def adaptive(rng: np.random.Generator, searches: int, floor: float) -> Run:
 
 @dataclass
 class Coverage:
-    """How often the 95 % interval of one estimator held the truth, and how wide it was."""
+    """The share of runs in which the 95 % interval of one estimator held the truth, and its width."""
 
     held: list[bool] = field(default_factory=list)
     errors: list[float] = field(default_factory=list)
@@ -141,7 +141,7 @@ class Result:
     by_estimator: dict[tuple[Estimator, bool], Coverage]
     """By estimator and whether it is clipped."""
     difference: Coverage
-    """Of SNIPS, the target minus the recorded policy."""
+    """The difference by SNIPS, the target minus the recorded policy."""
     sample_sizes: list[float]
     refused: int
     """Runs in which nothing would be concluded."""

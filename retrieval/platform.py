@@ -168,7 +168,7 @@ class Platform:
         return self
 
     async def close(self) -> None:
-        """Store what is still to be recorded, and end the connections. A second call does nothing."""
+        """Store the waiting records, and close the connections. A second call does nothing."""
         await self._stack.aclose()
 
     def of_tenant(self, tenant: str) -> Platform:

@@ -1,4 +1,4 @@
-"""Spans of OpenTelemetry, by its API alone: whoever wants them brings the SDK that keeps them.
+"""Spans of OpenTelemetry, through its API only; an application that wants them installs an SDK.
 
 Without an SDK, or where a trace is not sampled, a span costs one check and nothing is made. Names, numbers and paths go
 into spans, but no queries, results or error messages, which quote both.

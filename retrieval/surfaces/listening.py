@@ -83,7 +83,7 @@ def url_of(listener: socket.socket, path: str = "") -> str:
 
 
 def bracketed(host: str) -> str:
-    """The host as it stands in a URL."""
+    """The host as written in a URL."""
     return f"[{host}]" if ":" in host else host
 
 

@@ -271,7 +271,7 @@ async def test_a_person_is_asked_before_a_key_of_the_environment_sends_texts_awa
 
 
 def typed(program: Program, text: str, *arguments: str) -> str:
-    """What the program says on standard error where somebody types that on a terminal."""
+    """The program's standard error when that text is typed on a terminal."""
     outer, inner = pty.openpty()
     os.write(outer, text.encode())
     done = subprocess.run(

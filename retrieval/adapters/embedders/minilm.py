@@ -83,7 +83,7 @@ _HEAD_CHARACTERS = 2048
 """The characters within which most long texts have all tokens that the model reads; splitting holds up the process."""
 
 _WORD_START = re.compile("[ \\t\\r\\n\u4e00-\u9fff]")
-"""A certain boundary of a word: a space, or a Chinese character, which is a word by itself."""
+"""A certain word boundary: a space, or a Chinese character, which is a word of its own."""
 
 Tokens = NDArray[np.int32]
 """The token numbers of one text, shape (length,), length 2 to 256."""

@@ -131,7 +131,7 @@ class EndpointCaller:
         return Timeout(seconds, connect=_CONNECT_SHARE * seconds)
 
     def count_tokens(self, tokens: int) -> None:
-        """Add what an answer says that it took."""
+        """Add the usage that an answer reports."""
         self._tokens += tokens
         get_current_span().set_attribute("gen_ai.usage.input_tokens", tokens)
 

@@ -49,7 +49,7 @@ class Backoff:
     """The longest wait that a server may ask for; a longer one is given up at once."""
 
     def delay(self, failures: int, jitter: float) -> float:
-        """Seconds to wait after so many failures (from 1), doubling each time; ``jitter`` is in [0, 1).
+        """Seconds to wait after the given number of failures (from 1), doubling each time; ``jitter`` is in [0, 1).
 
         Between half and all of the doubled time ("equal jitter", M. Brooker, AWS Architecture Blog, 2015), so
         that clients which failed together do not come back together.

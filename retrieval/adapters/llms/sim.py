@@ -273,7 +273,7 @@ def _integer(schema: dict[str, Any], filling: Filling) -> int:
 
 
 def _bounds(schema: dict[str, Any]) -> tuple[float, float]:
-    """The lowest and the highest number; what is not given is as near as makes a sensible number."""
+    """The lowest and the highest number; a missing bound is chosen near the given one."""
     low = schema.get("minimum", schema.get("exclusiveMinimum"))
     high = schema.get("maximum", schema.get("exclusiveMaximum"))
     if low is None:

@@ -313,7 +313,7 @@ _NOWHERE = Line(0, b"", too_long=False, offset=0)
 
 @dataclass(slots=True)
 class _Record:
-    """The lines of one record and what they say."""
+    """The lines of one record and their values."""
 
     start: Line = _NOWHERE
     """Its first line, with the offset of where its last one ends."""

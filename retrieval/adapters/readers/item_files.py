@@ -89,7 +89,7 @@ class _Wanted:
         self._seen: dict[str, None] = {}
 
     def mapped(self, value: Any) -> Any:
-        """The record with its entries under their fields' names; what is no record is given back."""
+        """The record with its entries under their fields' names; other values are returned unchanged."""
         if not self._columns or not isinstance(value, Mapping):
             return value
         if self._missing:
@@ -208,7 +208,7 @@ def column_names(path: str | os.PathLike[str], format: str | None = None) -> lis
 
 
 def size_of(path: str | os.PathLike[str]) -> int | None:
-    """The file's bytes on disk; None for standard input and for pipes, whose size nobody knows.
+    """The file's bytes on disk; None for standard input and for pipes, whose size is unknown.
 
     Raises ``InvalidRequestError`` for a file that cannot be opened.
     """
@@ -226,7 +226,7 @@ def _checked_file(path: object) -> str:
 
 
 def _check_targets(columns: Mapping[str, str]) -> None:
-    """Refuse what is no field, and a field that is mapped twice. Raises ``ConfigurationError``."""
+    """Refuse unknown fields, and a field that is mapped twice. Raises ``ConfigurationError``."""
     if not isinstance(columns, Mapping) or not all(isinstance(name, str) for pair in columns.items() for name in pair):
         raise ConfigurationError(f"columns is {columns!r:.80}; give names by field, such as {{'text': 'description'}}")
     taken: dict[tuple[str | None, str], str] = {}

@@ -1,4 +1,4 @@
-"""Reads what ``langchain-postgres`` stored, from its tables, page by page in the order of the ids.
+"""Reads the tables of ``langchain-postgres``, page by page in the order of the ids.
 
 ``PGVector`` keeps every collection in one pair of tables; ``PGVectorStore`` has a table for each store, whose columns
 have any names. Both are read as they are: nothing of that library is needed.

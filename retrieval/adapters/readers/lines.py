@@ -1,4 +1,4 @@
-"""Lines of input files, and what became of each."""
+"""Lines of input files, and the outcome of each."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def read_lines(file: str, *, max_line_bytes: int = MAX_LINE_BYTES) -> Iterator[L
 
 
 def decoded(data: bytes) -> tuple[str, str | None]:
-    r"""The text of a line, and what is wrong with its bytes (None when nothing is).
+    r"""The text of a line, and the fault of its bytes (None: no fault).
 
     Bytes that are not UTF-8 stand in the text as ``\xff``, so that it can be shown and written anywhere.
     """
@@ -189,7 +189,7 @@ class InputLine:
     line: int
     """Counts from 1; of a CSV record, the line on which it starts."""
     raw: str
-    r"""The text as read, without its line end: what a file of rejected lines is made of.
+    r"""The text as read, without its line end; files of rejected lines contain these texts.
 
     Bytes that are not UTF-8 stand in it as ``\xff``; of a line that is too long, only the start is kept.
     """

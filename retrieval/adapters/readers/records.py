@@ -261,7 +261,7 @@ def _moment(value: object) -> datetime:
 
 
 def _check_attribute(value: object, depth: int, key: str) -> None:
-    """Refuses what no double-precision number can hold, and what nests too deeply to be walked safely."""
+    """Refuses numbers beyond double precision, and values that nest too deeply to be traversed safely."""
     if value is None or isinstance(value, str | bytes | float):
         return
     if isinstance(value, int):

@@ -28,7 +28,7 @@ class Compiled:
 
 @dataclass(frozen=True, slots=True)
 class LateValue:
-    """The value of a parameter that is put in late: what ``adapt`` makes of its source."""
+    """The value of a parameter that is bound late: the result of ``adapt`` for its source."""
 
     source: Any
     adapt: Callable[[Any], Any]

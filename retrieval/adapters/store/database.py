@@ -94,7 +94,7 @@ async def put_back(pool: _Pool, connection: SessionConnection) -> None:
 
 
 _GIVING_BACK: set[asyncio.Task[None]] = set()
-"""Nobody else holds them."""
+"""Tasks that return connections; the event loop itself keeps no reference to them."""
 
 
 async def _is_given(pool: _Pool, getting: asyncio.Task[SessionConnection], every: float) -> bool:
@@ -116,7 +116,7 @@ def _gave_up(pool: _Pool) -> bool:
 
 
 async def _let_go(pool: _Pool, getting: asyncio.Task[SessionConnection]) -> None:
-    """Nobody waits for it any more; a connection that comes at the last moment goes back."""
+    """Cancel a request for a connection; a connection that arrives at the last moment is returned to the pool."""
     getting.cancel()
     await asyncio.wait({getting})
     if not getting.cancelled() and getting.exception() is None:
@@ -132,7 +132,7 @@ class PoolState:
     open: int
     """Connections that are open."""
     idle: int
-    """The connections that nobody uses."""
+    """The idle connections."""
     waiting: int
     """Calls that wait for one."""
     timeouts: int
@@ -380,7 +380,7 @@ class Database:
 
     @asynccontextmanager
     async def only_one(self, work: str) -> AsyncIterator[bool]:
-        """True, and nobody else begins that work meanwhile; or False, because somebody does it already.
+        """True if this caller may do the work, and no other begins it meanwhile; False if another is doing it.
 
         The lock is a transaction's on a connection of its own, so that it works through a pooler too.
         """
@@ -456,7 +456,7 @@ class Database:
         await asyncio.shield(attempt)
 
     async def _check_reachable_lately(self) -> None:
-        """The same for all who are turned away: they are many, and one of them connects, once in a while."""
+        """One error for all refused callers: there are many, and only one of them tries to connect, once in a while."""
         if self._looking is None or (self._looking.done() and time.monotonic() - self._looked_at > RECONNECT_SECONDS):
             self._looking, self._looked_at = in_background(self._connect_or_revive()), time.monotonic()
             self._looking.add_done_callback(lambda done: done.cancelled() or done.exception())

@@ -78,7 +78,7 @@ def directory(name: str) -> Path:
 
 @cache
 def build() -> str:
-    """Names what this program installs of ``sql/``, apart from comments: 16 hexadecimal digits."""
+    """Identifies the SQL that this program installs, without comments: 16 hexadecimal digits."""
     seen = blake2b(digest_size=8)
     for path in sorted(directory("sql").rglob("*.sql")):
         lines = path.read_text(encoding="utf-8").splitlines()

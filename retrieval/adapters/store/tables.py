@@ -1,4 +1,4 @@
-"""The tables, as the SQL that makes them says: columns for statements, and what the doctor looks for.
+"""The tables as defined in the SQL files: columns for statements, and the doctor's expectations.
 
 ``sql/<subject>/tables.sql`` is the one place where a table is written. A column there stands on a line of its own that
 begins with its name; a key and an index have a name. Tables without a schema: every transaction sets its own search

@@ -396,7 +396,7 @@ class RetrievalEngine:
         return result
 
     def _tell(self, notes: Sequence[str]) -> None:
-        """Log what an answer lacks, such as vectors without an embedder; each note once."""
+        """Log the notes of an answer, such as missing vectors without an embedder; each note once."""
         for note in notes:
             if note not in self._told:
                 _log.warning("memories of collection %r: %s", self._name, note)

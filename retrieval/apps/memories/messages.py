@@ -48,7 +48,7 @@ _REASON_CHARACTERS = 200
 
 
 class Turn(NamedTuple):
-    """One message that somebody said."""
+    """One message of a conversation."""
 
     number: int
     speaker: str
@@ -64,7 +64,7 @@ class Conversation:
     turns: tuple[Turn, ...]
     """The turns with a text, of people and of the assistant."""
     messages: int
-    """The number of all messages, those too that are not read."""
+    """The number of all messages, including those that are not read."""
 
     def source(self, number: int) -> str:
         """The id under which a memory is linked to the turn of that number: ``session/number``."""

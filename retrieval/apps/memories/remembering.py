@@ -100,7 +100,7 @@ def topical(text: str, other: str, cosine: float | None = None) -> float:
 
 
 def _cosine(hit: Hit, item: Item) -> float | None:
-    """The cosine of the vectors, where they stand for what is compared: a summary that both have makes all alike."""
+    """The cosine of the vectors; None if a shared summary would make all texts similar."""
     if hit.title or item.title:
         return None
     return next((part.raw_score for part in hit.explanation.contributions if part.leg == "dense"), None)

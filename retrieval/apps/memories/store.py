@@ -1,4 +1,4 @@
-"""The store of memories: its collection, what is added and changed, and lists page by page."""
+"""The store of memories: its collection, additions, changes, and lists page by page."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def _place(after: str) -> tuple[datetime, str]:
 
 
 UNCHANGED: Any = object()
-"""Stands for an argument that an update leaves as it is."""
+"""The default of an argument: the update leaves the field unchanged."""
 
 
 class MemoryStore:
@@ -282,7 +282,7 @@ class MemoryStore:
         occurred_at: datetime = UNCHANGED,
         metadata: Mapping[str, Any] = UNCHANGED,
     ) -> Memory:
-        """Replace what is given, leave the rest, and give the memory as it is then; a superseded one stays superseded.
+        """Replace the given fields, keep the others, and return the memory; a superseded memory stays superseded.
 
         Raises ``UnknownItemError`` if there is none or it expired, and ``InvalidRequestError`` for what cannot be
         stored.

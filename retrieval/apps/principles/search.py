@@ -142,7 +142,7 @@ def checked_count(name: str, count: object) -> int:
 
 
 def checked_words(query: object) -> str | None:
-    """The words; None where there are none. Raises ``InvalidRequestError`` for what is no text."""
+    """The words; None if there are none. Raises ``InvalidRequestError`` for a value that is no text."""
     if query is not None and not isinstance(query, str):
         raise InvalidRequestError(f"query is {query!r:.80}; it must be a text, or None")
     return query if query and query.strip() else None
@@ -160,7 +160,7 @@ def proven(tags: Sequence[str], min_score: object) -> dict[str, Any]:
 
 
 def little_known(tags: Sequence[str], now: datetime) -> dict[str, Any]:
-    """The filter: those that ``exploration.is_eligible`` says may be explored, with any of the tags."""
+    """The filter of principles that may be explored by ``exploration.is_eligible``, with any of the tags."""
     is_young = {"occurred_at": {"gt": now - YOUNGER_THAN}, "verdict_rating": {"gte": FAILED_BELOW}}
     either = [{"verdict_count": {"lt": FEWER_USES_THAN}}, is_young]
     return {"kind": KIND, "status": list(IN_USE), "or": either} | _tagged(tags)
@@ -171,7 +171,7 @@ def _tagged(tags: Sequence[str]) -> dict[str, Any]:
 
 
 def ended(time_range: TimeRange | None, status: str | None) -> dict[str, Any]:
-    """The filter of traces. Raises ``InvalidRequestError`` for what is no pair of times, and no word."""
+    """The filter of traces. Raises ``InvalidRequestError`` for an invalid pair of times or outcome."""
     where: dict[str, Any] = {}
     if time_range is not None:
         if not isinstance(time_range, tuple | list) or len(time_range) != 2:
@@ -243,7 +243,7 @@ class PrincipleSearch:
         return FoundPrinciples(found=answer, retrieval_id=retrieval_id, notes=result.notes)
 
     async def principles(self, items: Iterable[Item | Hit]) -> list[Principle]:
-        """Items as principles, with what became of them."""
+        """Items as principles, with their verdicts."""
         every = list(items)
         standings = await self.collection.standings([item.item_id for item in every])
         return [principle_of(item, standings.get(item.item_id)) for item in every]

@@ -80,7 +80,7 @@ def within(time_range: TimeRange) -> dict[str, Any]:
 
 
 NOTE = "note"
-"""The type of things whose type nobody gives."""
+"""The type of entities without a given type."""
 
 _UNFOUND = Explanation("none", ())
 _KEY_LENGTH = 32
@@ -193,7 +193,7 @@ class Recalled(list[Entity]):
 
 
 def context_text(entities: Iterable[Entity], standings: Mapping[str, Standing]) -> str:
-    """The entities as Markdown for a prompt, in their order, with who added each and how it has fared. Pure.
+    """The entities as Markdown for a prompt, in their order, each with its contributor and its record. Pure.
 
     A name is a JSON string, and each line of a content stands behind ``>``: nothing stored passes for a line of ours.
     """

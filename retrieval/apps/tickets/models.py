@@ -41,7 +41,7 @@ Moment = Annotated[AwareDatetime, BeforeValidator(_no_number)]
 
 
 class SimilarTicket(BaseModel):
-    """A ticket that was found, with what its score is made of."""
+    """A found ticket, with the parts of its score."""
 
     model_config = ConfigDict(frozen=True)
 

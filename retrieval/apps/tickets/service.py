@@ -150,7 +150,7 @@ class RetrievalService:
         domain: str | None = None,
         config: PreviewConfig | Mapping[str, Any] | Sequence[str] | str | None = None,
     ) -> SearchPreview:
-        """One search, ranked under several weightings, with what moved against the first of them and why.
+        """One search, ranked under several weightings, with the tickets that moved against the first, and why.
 
         ``config``: see ``PreviewConfig``; a list names presets, a text one. The candidates are those of ``process``,
         and so is each ranking. The search is not recorded. Raises what ``process`` raises, and pydantic's

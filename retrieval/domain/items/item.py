@@ -19,7 +19,7 @@ from retrieval.domain.errors import Advice, InvalidItemError, InvalidRequestErro
 from retrieval.domain.told import Told, told_names
 
 MAX_KEY_BYTES = 512
-"""Longest ``item_id``, kind, status, source or tag, in UTF-8 bytes: they stand in B-tree indexes."""
+"""Longest ``item_id``, kind, status, source or tag, in UTF-8 bytes: these values are in B-tree indexes."""
 
 MAX_BODY_BYTES = 64 * 1024 * 1024
 """Longest body, in UTF-8 bytes."""
@@ -28,13 +28,13 @@ MAX_NESTING = 64
 """Levels of lists and objects within an attribute."""
 
 MAX_INTEGER_BITS = 1024
-"""The range of a double: what any reader of the JSON can take."""
+"""The range of a double, which every JSON parser supports."""
 
 _EMPTY: Mapping[str, Any] = MappingProxyType({})
 
 
 class NamedAsGiven(Told):
-    """An item, or a hit, under the names by which items are given: read by them, and told by them on every surface."""
+    """An item, or a hit, with the names of the input, which every surface reads and shows."""
 
     __slots__ = ()
 
@@ -118,7 +118,7 @@ class Item(NamedAsGiven):
 
     @property
     def indexed_text(self) -> str:
-        """Title and body as one text: what is embedded and indexed."""
+        """Title and body as one text, which is embedded and indexed."""
         return f"{self.title}\n{self.body}".strip()
 
     @property
@@ -320,7 +320,7 @@ def check_version(item_id: str, found: str | None, wanted: str | None) -> None:
 
 
 def merged(target: object, patch: object, depth: int = 0) -> Any:
-    """The target with the patch's members in place of its own, and without those that are null there.
+    """The target with the patch's members replacing its own, and without those that are null in the patch.
 
     A patch that is no object takes the target's place. Raises ``InvalidItemError`` for a patch of more than 64 levels.
     """

@@ -181,7 +181,7 @@ _LAST_WORD = re.compile(r"(?:\w[\w'’-]*)?\Z")
 
 
 class Title(NamedTuple):
-    """An item whose title holds what is being typed."""
+    """An item whose title contains the typed text."""
 
     id: str
     title: str

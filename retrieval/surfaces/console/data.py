@@ -463,7 +463,7 @@ def _edited(name: str, value: str) -> h.Node:
 
 
 async def save(visit: Visit) -> Response:
-    """Change the item, unless somebody else did since it was opened."""
+    """Change the item, unless another user changed it since it was opened."""
     collection, stored = await _stored_item(visit)
     try:
         attributes = json.loads(visit.said("attributes") or "{}")

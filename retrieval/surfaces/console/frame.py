@@ -257,7 +257,7 @@ def notice(text: str, *more: h.Node) -> h.Element:
 
 
 def empty(text: str, *more: h.Node) -> h.Element:
-    """The text of an empty view, with what to do."""
+    """The text of an empty view, with the next step."""
     return h.div(".empty")[h.p[text], *more]
 
 

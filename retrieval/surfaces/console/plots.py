@@ -184,7 +184,7 @@ def _points(points: Iterable[tuple[float, float]]) -> str:
 
 
 def told_apart(names: Sequence[str], keys: Sequence[str]) -> list[str]:
-    """The names, with their keys before those that are alike."""
+    """The names; similar names have their keys before them."""
     return [
         name if names.count(name) == 1 else f"{key}: {name}" for name, key in zip(names, keys, strict=True)
     ]  # fmt: skip

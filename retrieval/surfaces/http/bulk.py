@@ -73,7 +73,7 @@ class LineCutter:
         self._number = 1
 
     def feed(self, data: bytes) -> list[StreamLine]:
-        """The lines that end in what arrived."""
+        """The lines that are complete in the received data."""
         *ended, rest = data.split(b"\n")
         lines = [line for part in ended if (line := self._end(part))]
         self._keep(rest)
@@ -411,7 +411,7 @@ class BulkAnswer(Response):
 
 
 async def _nothing() -> None:
-    """Nobody checks."""
+    """Checks are skipped."""
 
 
 def _is_late() -> bool:
@@ -431,7 +431,7 @@ def _told(line: StreamLine, outcome: ItemOutcome) -> _Line:
 
 
 def _summary(done: AddReport, told: Mapping[str, int], error: RetrievalError | None) -> _Line:
-    """The number of lines with each result, and what else became of the items."""
+    """The number of lines with each result, and further figures about the items."""
     counts = {word: told.get(word, 0) for word in (*Became, _REJECTED)}
     left = {"embedded": done.embedded, "pending": done.pending, "repeated": done.repeated, "cut": done.cut}
     token = {} if done.token is None else {"token": done.token}

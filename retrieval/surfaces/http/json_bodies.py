@@ -106,7 +106,7 @@ Place = tuple[str | int, ...]
 
 @contextmanager
 def at(*place: str | int) -> Iterator[None]:
-    """Add the place to an error of what is read within the block."""
+    """Add the place to an error that is raised within the block."""
     try:
         yield
     except InvalidRequestError as error:
@@ -135,7 +135,7 @@ async def filters_at(
 
 
 def profile_at(place: Place, profile: Mapping[str, Any] | None) -> Profile | None:
-    """The profile that stands there. Raises ``InvalidProfileError``."""
+    """The profile at that place. Raises ``InvalidProfileError``."""
     if profile is None:
         return None
     with at(*place):

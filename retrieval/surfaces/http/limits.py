@@ -56,7 +56,7 @@ class Limits:
         return self.body_bytes if is_write(scope) else self.search_bytes
 
     def seconds_of(self, header: bytes | None) -> float:
-        """The seconds that the request may take: what its header asks for, and no more than the service allows.
+        """The seconds that the request may take: those in its header, at most those that the service allows.
 
         Raises ``InvalidRequestError`` for a header that is no number of seconds.
         """

@@ -43,7 +43,7 @@ HOLDS_SECONDS, EMBEDDER_HOLDS_SECONDS, ILL_EMBEDDER_HOLDS_SECONDS = 1.0, 60.0, 5
 
 @dataclass(frozen=True, slots=True)
 class Readiness:
-    """The state of each part: ``ok``, or what is wrong with it."""
+    """The state of each part: ``ok``, or its fault."""
 
     database: str
     schema: str

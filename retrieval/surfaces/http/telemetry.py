@@ -345,7 +345,7 @@ class ServiceFormatter(logging.Formatter):
         self._debug = debug
 
     def format(self, record: logging.LogRecord) -> str:
-        """One line, whatever the record holds; in text a traceback follows on lines of its own."""
+        """One line for any record; in the text format a traceback follows on separate lines."""
         at, message = datetime.fromtimestamp(record.created, UTC), record.getMessage()
         told = {"request_id": current_request_id() or None, **getattr(record, "told", {})}
         trace = _traceback(record, debug=self._debug) if record.exc_info else None

@@ -148,7 +148,7 @@ class StoreOperations:
         self._swept_at = self.wall_clock()
 
     async def run(self, ops: Iterable[Op]) -> list[Result]:
-        """The result of each operation. Reads see what was there before the batch; of puts of one key the last counts.
+        """The result of each operation. Reads see the state before the batch; of puts with one key the last counts.
 
         Raises ``InvalidRequestError`` before anything is read or written, if an operation cannot be understood.
         """
@@ -174,7 +174,7 @@ class StoreOperations:
         return results
 
     async def sweep(self) -> int:
-        """Remove what has expired; gives how many items that were."""
+        """Remove expired items; return their number."""
         self._swept_at = now = self.wall_clock()
         removed = 0
         while ids := await self._expired(now):
@@ -289,7 +289,7 @@ class StoreOperations:
 
 
 def checked_operation(op: Op) -> Op:
-    """The operation, its namespaces tuples of texts. Raises ``InvalidRequestError`` for what cannot be understood."""
+    """The operation, its namespaces as tuples of texts. Raises ``InvalidRequestError`` for an invalid operation."""
     match op:
         case GetOp() | PutOp():
             if not isinstance(op.key, str):

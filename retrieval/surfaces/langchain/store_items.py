@@ -94,7 +94,7 @@ def _fitting(text: str, most_bytes: int) -> str:
 
 
 VALUE = "value"
-"""The attribute that holds what was put."""
+"""The attribute that holds the value of a put."""
 
 _ORDER = {"$gt": "gt", "$gte": "gte", "$lt": "lt", "$lte": "lte"}
 _MOST_LEVELS = 32

@@ -512,7 +512,7 @@ class RetrievalRetriever(BaseRetriever):
     """Options of ``Collection.search``: legs, profile, rewrites, prefer, tags and so on."""
 
     def model_post_init(self, context: Any, /) -> None:
-        """Raise ``InvalidRequestError`` for what is no collection."""
+        """Raise ``InvalidRequestError`` for anything but a collection."""
         super().model_post_init(context)
         self._bridge()
 

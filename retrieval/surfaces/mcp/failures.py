@@ -1,4 +1,4 @@
-"""Errors for MCP clients: one line that says what to do, without the server's inside.
+"""Errors for MCP clients: one line with the remedy, without internals of the server.
 
 An error about the call is answered with the platform's message. Of an error of the database, a service or the settings
 the client only gets advice; addresses and messages of servers stand in the log.

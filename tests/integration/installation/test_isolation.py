@@ -46,7 +46,7 @@ keys = names.filter(lambda name: text_fault(name, is_line=True) is None)
 """Names that an item may have as its key."""
 
 GLOBAL_TABLES = {"alembic_version", "embedding_spaces"}
-"""What all tenants share: no tenant's data."""
+"""Tables that all tenants share: they hold no tenant's data."""
 
 
 @pytest.fixture(params=[False, True], ids=["sessions", "transactions"])

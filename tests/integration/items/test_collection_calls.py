@@ -1,4 +1,4 @@
-"""What a collection is asked beside searches: its items and vectors, what was learned, and answers of one's own."""
+"""Calls of a collection beside searches: items, vectors, learned rewards, and answers that an application composed."""
 
 from __future__ import annotations
 

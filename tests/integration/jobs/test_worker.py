@@ -65,7 +65,7 @@ async def queue(platform: Platform) -> AsyncIterator[App]:
 
 
 def jobs_in(url: str) -> list[tuple[Any, ...]]:
-    """What the queue holds: job, status."""
+    """The rows of the queue: job, status."""
     with opened(url) as admin:
         rows = sql.SQL("SELECT args->>'job', status::text FROM {} ORDER BY id")
         return admin.execute(rows.format(sql.Identifier(f"{SCHEMA}_jobs", "procrastinate_jobs"))).fetchall()
@@ -84,7 +84,7 @@ def scheduled(workplace: Workplace, **crons: str) -> Workplace:
 
 
 async def pending(collection: Collection) -> int:
-    """How many of its items wait for their vector."""
+    """The number of the collection's items that wait for their vector."""
     return (await collection.info()).pending
 
 

@@ -365,7 +365,7 @@ async def test_what_cannot_be_asked_is_refused(
 
 
 async def read_all(connection: psycopg.AsyncConnection[Any], views: list[AnalyticsView]) -> dict[str, int]:
-    """How many rows each view has, over all of time and all collections."""
+    """The number of rows of each view, over all of time and all collections."""
     found = {}
     for view in views:
         statement = analytics_statement(

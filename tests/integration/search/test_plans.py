@@ -1,4 +1,4 @@
-"""How the database answers: the indexes that searches, filters and lists use, and the statements that they take."""
+"""Query plans: the indexes that searches, filters and lists use, and the statements that they take."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from tests.support.database import SCHEMA
 from tests.support.searching import index_names, without_shard
 
 MANY, ENOUGH_US = 6_000, 1_000
-"""How many items there are, and after which time of comparing all of so many a collection gets an index."""
+"""The number of items, and the time of comparing all of them above which a collection gets an index."""
 
 SPACE = EmbeddingSpace(provider="test", model="directions", dimensions=32)
 LEXEMES = "item_terms_lexemes_idx"
@@ -102,7 +102,7 @@ def _request(stored: StoredCollection, leg: LegName, path: Path, **where: object
 
 
 async def _scanned(platform: Platform, request: CandidateRequest, *, query: str, vector: Vectors) -> dict[str, int]:
-    """How often a leg's statement, run as the application role, walked each index of the schema."""
+    """The number of scans of each index of the schema by a leg's statement, run as the application role."""
     statement = bound(request, Query(query, vector))
     async with platform.database.transaction(platform.tenant_id) as connection:
         await platform.database.set_locally(connection, settings(request))

@@ -54,7 +54,7 @@ async def corpus(database_url: str) -> AsyncIterator[Corpus]:
 
 
 async def kept(platform: Platform, collection: Collection) -> IndexOutcome:
-    """What keeping the index did, which so many items need."""
+    """The outcome of keeping the index, which a collection of that size needs."""
     outcome = await keep_index(platform.database, platform.tenant_id, await collection.refresh(), rows=SIZE)
     await collection.refresh()
     return outcome

@@ -1,4 +1,4 @@
-"""How sure hits are, and what a search leaves out for it: told, filtered, recorded, fitted to a collection's own."""
+"""The relevance of hits: shown, used as a filter, recorded, and fitted to a collection."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much one search may bring, through the doors of Python; HTTP's are in ``surfaces/http``."""
+"""The bounds of one search in Python; HTTP's are in ``surfaces/http``."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def files_in(folder: Path) -> list[str]:
 
 
 def lines_of(file: Path) -> list[Any]:
-    """What a file says, without what differs by the moment and the installation."""
+    """The lines of a file, without values that depend on the time and the installation."""
     raw = gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else file.read_bytes()
     header, *rows = map(json.loads, raw.splitlines())
     header["collection"].pop("space_number")
@@ -63,7 +63,7 @@ def lines_of(file: Path) -> list[Any]:
 
 
 async def rows_of(platform: Platform, collection: Collection, query: str) -> list[Any]:
-    """What a statement finds for the collection, as the superuser."""
+    """The rows that a statement finds for the collection, as the superuser."""
     stored = await collection.refresh()
     assert stored.space is not None
     async with await psycopg.AsyncConnection.connect(platform.database.url) as connection:
@@ -74,7 +74,7 @@ async def rows_of(platform: Platform, collection: Collection, query: str) -> lis
 
 
 async def derived(platform: Platform, collection: Collection) -> list[Any]:
-    """What was made of the items: terms without their numbers, statistics, vectors, filters."""
+    """The derived rows: terms without their numbers, statistics, vectors, filters."""
     queries = [
         "SELECT item_id, length, frequencies FROM item_terms WHERE collection_id = {id} ORDER BY 1",
         "SELECT term, document_frequency FROM term_statistics WHERE collection_id = {id} AND document_frequency > 0",

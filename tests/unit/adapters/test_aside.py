@@ -1,4 +1,4 @@
-"""What takes long is done beside the event loop."""
+"""Long computations run beside the event loop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the benchmark of metaphors counts, and that its world is what it says."""
+"""The figures of the benchmark of metaphors, and the properties of its world."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ HIT = Hit(item_id="<a&b>", score=1.15, rank=1, explanation=EXPLANATION, title="A
 
 
 def widths(html: str) -> list[float]:
-    """How long the bars are, in percent."""
+    """The widths of the bars, in percent."""
     return [float(share) for share in re.findall(r"width:([\d.]+)%", html)]
 
 

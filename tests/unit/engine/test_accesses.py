@@ -46,7 +46,7 @@ class Store:
             raise self.late.pop(0)
 
     async def outcome(self, _: Database, __: int, transaction: str) -> str:
-        """What became of the transaction."""
+        """The outcome of the transaction."""
         assert transaction == "transaction 7"
         return self.outcomes.pop(0) if self.outcomes else "committed"
 

@@ -38,7 +38,7 @@ class Reading:
 
 @pytest.fixture
 def reading(monkeypatch: pytest.MonkeyPatch) -> Reading:
-    """What stands in for the look-up."""
+    """A stand-in for the look-up."""
     made = Reading()
     monkeypatch.setattr(module, "find_collection", made)
     return made

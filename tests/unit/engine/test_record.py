@@ -1,4 +1,4 @@
-"""What is kept of a search, and comes back as it was."""
+"""The record of a search, and reading it back."""
 
 from __future__ import annotations
 

@@ -121,7 +121,7 @@ def test_a_verdict_whose_question_is_not_known_is_in_no_fit_of_a_trial() -> None
 
 
 def _long_ones_help(*, looks: float = 0.0, wrong: float = 0.0, questions: int = 120) -> Examples:
-    """Of items that are shown once, long ones help. One at a rank is rated with probability 1 / rank ** looks."""
+    """Items that are shown once, of which long ones help. An item is rated with probability 1 / rank ** looks."""
     rng = np.random.default_rng(1)
     octets = {f"i{number}": 200 if number % 2 else 2000 for number in range(questions * 10)}
     rated, slates = [], []

@@ -366,7 +366,7 @@ class Tuned:
     missing: tuple[str, ...] = ()
     """Legs that give nothing among others."""
     error: Exception | None = None
-    """What a missing leg raises when it is asked alone."""
+    """The error of a missing leg that is searched alone."""
     vectors: dict[str, Vector] = field(default_factory=dict)
     asked: list[dict[str, Any]] = field(default_factory=list)
     stored: list[tuple[Profile, str]] = field(default_factory=list)

@@ -43,7 +43,7 @@ _USED = Compiled("""
 
 @dataclass(frozen=True, slots=True)
 class StoredKey:
-    """A key with what it takes to check one."""
+    """A key with the facts for checking it."""
 
     key: ApiKey
     tenant_id: int

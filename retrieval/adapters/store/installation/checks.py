@@ -1,4 +1,4 @@
-"""Start-up checks: what a database must have before the platform uses it, among it the schema's revision.
+"""Start-up checks: the requirements on a database before the platform uses it, including the schema's revision.
 
 Revisions are read from the migrations' files without loading Alembic, so that opening a platform stays quick.
 """
@@ -78,7 +78,7 @@ STORED_REVISION = "SELECT version_num || coalesce('+' || obj_description(tableoi
 
 
 def status_of(schema: str, stored: str | None) -> SchemaStatus:
-    """Compare what ``STORED_REVISION`` read, None: nothing, with the revision and the build that this code needs."""
+    """Compare the result of ``STORED_REVISION`` (None: no row) with the revision and the build that this code needs."""
     current, _, built_by = (stored or "").partition("+")
     return SchemaStatus(schema, current or None, head_revision(), current in known_revisions(), built_by == build())
 

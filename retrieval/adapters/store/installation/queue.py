@@ -139,7 +139,7 @@ async def begin_run(database: Database, tenant_id: int, collection_id: int, job:
 
 
 async def note_progress(database: Database, tenant_id: int, collection_id: int, run_id: int, so_far: int) -> None:
-    """Note how much a run has done that goes on: ``so_far`` of its details."""
+    """Record the progress of a running job: ``so_far`` of its details."""
     values = {"id": collection_id, "run_id": run_id, "so_far": so_far}
     async with database.transaction(tenant_id) as connection:
         await connection.execute(_PROGRESS, values)

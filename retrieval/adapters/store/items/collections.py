@@ -125,7 +125,7 @@ async def all_collections(database: Database, tenant_id: int) -> list[StoredColl
 
 
 async def collections_page(database: Database, tenant_id: int, *, after: str, limit: int) -> list[StoredCollection]:
-    """The tenant's next collections, by name: at most ``limit`` of those whose name comes after ``after``."""
+    """The tenant's next collections, by name: at most ``most`` of those whose name comes after ``after``."""
     statement = _PAGE.bind(tenant_id=tenant_id, after=after, limit=limit)
     return [_from_row(row) for row in await database.read(tenant_id, statement)]
 
@@ -298,7 +298,7 @@ _USE = "UPDATE collections SET profile_version = %(version)s WHERE collection_id
 
 
 async def latest_profiles(database: Database, tenant_id: int, collection_id: int, most: int) -> list[StoredProfile]:
-    """The versions, the newest first; at most so many."""
+    """The versions, the newest first, at most ``most``."""
     statement = _ALL_PROFILES.bind(tenant_id=tenant_id, collection_id=collection_id, most=most)
     return [_profile(row) for row in await database.read(tenant_id, statement)]
 
@@ -355,7 +355,7 @@ _CLEAR = (
 
 
 async def declare_attributes(connection: Connection, collection_id: int, name: str, wanted: Filterable) -> None:
-    """Make the attributes filterable, those of the stored items too; what is declared so already stays.
+    """Make the attributes filterable, also those of stored items; existing declarations stay.
 
     ``name`` is the collection's. Writers wait meanwhile, and index by the declaration what they were writing. Raises
     ``InvalidRequestError`` for an attribute that is declared with another type.

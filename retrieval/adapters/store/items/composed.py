@@ -51,7 +51,7 @@ EXACT_BELOW = 2**53
 """Whole numbers below it, and all floats, are in the index as they are; of greater ones the nearest."""
 
 FEW_VALUES = 100
-"""Up to so many values are given as an array, more as rows."""
+"""The most values that are passed as an array; more are passed as rows."""
 
 ValuesOf = Callable[[Any], list[Any]]
 
@@ -76,7 +76,7 @@ class Keys:
     can_look_up: bool = False
     """Whether looking up one item's key among them is as fast as in an index of keys alone."""
     at_most: Callable[[sa.ColumnElement[int]], sa.Select[Any]] | None = None
-    """The statement that stops when it has found so many; None: a limit behind it does as well."""
+    """The statement that stops after a number of items; None: a limit after it is as good."""
 
     def has(self, item_id: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
         """Whether the item is among them, looked up for each row of what ``item_id`` is a column of."""
@@ -120,7 +120,7 @@ def _how_many(number: int) -> int:
 
 
 def declared_type(field: Field, filterable: Filterable) -> AttributeType | None:
-    """The declared type of an attribute; None for any other field, and for what stands within one."""
+    """The declared type of an attribute; None for any other field, and for a value within an attribute."""
     return dict(filterable).get(field.name) if field.is_attribute and not field.path else None
 
 
@@ -204,7 +204,7 @@ def fitting(wanted: OneOf, kind: AttributeType) -> list[Scalar]:
 
 
 def range_keys(wanted: Sequence[Compare], kind: AttributeType, collection_id: int) -> Keys:
-    """The items whose attribute stands in all these orders; they are about one attribute, and of its type."""
+    """The items whose attribute meets all these comparisons, which are about one attribute and have its type."""
     table, statement = _named(wanted[0].field, kind, collection_id)
     ordered = (
         ORDER[condition.operator](table.c.value, late(condition, lambda bound: _indexed(kind, bound.value)))

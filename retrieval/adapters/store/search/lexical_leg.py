@@ -23,8 +23,8 @@ from retrieval.adapters.store.tables import item_terms
 from retrieval.domain.search.hit import Path
 
 _FOUND_FIRST, _FOUND_FOR_A_FILTER = 4, 20
-"""Where many items match: how many times what is enough is found by words before the filter is looked at; the second
-number where the first did not do. Finding more costs about as much more."""
+"""If many items match: the items to find by words before filtering, in multiples of the number that is enough;
+the second if the first did not suffice. The cost is about proportional."""
 
 _TEXTS = ARRAY(sa.Text)
 
@@ -32,7 +32,7 @@ Part = sa.Select[Any]
 
 
 def lexical_leg(request: CandidateRequest, matches: Matches | sa.CTE) -> list[Part]:
-    """Rows of ('lexical', item_id, BM25), and one that tells when a filter left too few of those found.
+    """Rows of ('lexical', item_id, BM25), and a marker row if the filter left too few of the found items.
 
     ``matches``: those of the filter; without a filter ``found_by_words``.
     """
@@ -44,7 +44,7 @@ def lexical_leg(request: CandidateRequest, matches: Matches | sa.CTE) -> list[Pa
 
 
 def _chosen(request: CandidateRequest, matches: Matches) -> list[Part]:
-    """Few items match: all of them are ranked. Else what the words find is filtered, and more where that is too few."""
+    """Rank all matches if they are few; else filter the items found by words, and find more if too few are left."""
     first = _Stage.of(request, "first_by_words", _FOUND_FIRST, sa.not_(matches.are_few))
     more = _Stage.of(request, "more_by_words", _FOUND_FOR_A_FILTER, first.is_short)
     return [
@@ -57,7 +57,7 @@ def _chosen(request: CandidateRequest, matches: Matches) -> list[Part]:
 
 @dataclass(frozen=True, slots=True)
 class _Stage:
-    """The items that the words find, up to a number, and those of them that the filter lets through."""
+    """The items that the words find, up to a number, and the part of them that passes the filter."""
 
     kept: sa.CTE
     is_short: sa.ColumnElement[bool]
@@ -90,7 +90,7 @@ def _found(request: CandidateRequest, limit: sa.ColumnElement[int]) -> sa.TableV
 
 
 def _kept(request: CandidateRequest, by_words: sa.CTE) -> Part:
-    """The best of those that the filter lets through, looked up until there are enough.
+    """The best items that pass the filter, looked up until there are enough.
 
     The function gives the best first, and a scan of what it gave keeps that order.
     """

@@ -93,7 +93,7 @@ def _too_few_found(matches: Matches, kept: sa.CTE, met: sa.CTE) -> Part:
 
 
 def share_of_time(moment: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
-    """A number from 0 to 1 that rises with the moment, from the year 1 to 9999: what tells equals apart."""
+    """A number from 0 to 1 that rises with time, from the year 1 to 9999; it orders equal scores."""
     seconds = sa.extract("epoch", moment).cast(sa.Double)
     within = sa.func.least(sa.func.greatest(seconds + sa.literal_column(_EARLIEST), sa.literal_column("0")),
                            sa.literal_column(_SPAN))  # fmt: skip
@@ -210,7 +210,7 @@ def linked_leg(request: CandidateRequest, matches: Matches | None) -> list[Part]
 
 
 def _latest(request: CandidateRequest, most: sa.ColumnElement[int] | None) -> Part:
-    """Rows of (item_id, place of the entity): of each entity the latest that are wanted, among so many at the most."""
+    """Rows of (item_id, place of the entity): the latest wanted items of each entity, among its ``most`` latest."""
     entity = _entities()
     links = _links_of(request, entity)
     near = (links if most is None else links.limit(most)).subquery("near")

@@ -1,4 +1,4 @@
-"""Recall of HNSW indexes: queries that were kept, asked again, what that showed, and the effort that follows.
+"""Recall of HNSW indexes: sampled queries, their repetition, the measured recall, and the effort that follows.
 
 A probe prepares nothing, so each statement is planned for its own settings: a kept plan would answer the exact search
 with the index's rows, and the recall would look perfect.
@@ -87,7 +87,7 @@ async def keep_sample(
 async def latest_samples(
     database: Database, tenant_id: int, collection_id: int, space_id: int, *, most: int
 ) -> list[Sample]:
-    """The latest samples, at most so many."""
+    """The latest samples, at most ``most``."""
     rows = await database.read(tenant_id, _LATEST.bind(collection_id=collection_id, space_id=space_id, most=most))
     return [Sample(np.asarray(row[0].to_numpy(), dtype=np.float32), parse_where(row[1]), row[2]) for row in rows]
 
@@ -205,7 +205,7 @@ class CollectionRecall:
 
 
 async def lowest_recalls(database: Database, tenant_id: int, limit: int) -> list[CollectionRecall]:
-    """Read the tenant's collections with the lowest measured recall, at most ``limit``, the lowest first."""
+    """Read the tenant's collections with the lowest measured recall, at most ``most``, the lowest first."""
     rows = await database.read(tenant_id, _WORST.bind(tenant_id=tenant_id, limit=limit))
     names = ("collection", "recall", "samples", "measured_at")
     return [CollectionRecall(**dict(zip(names, row, strict=True))) for row in rows]
@@ -214,7 +214,7 @@ async def lowest_recalls(database: Database, tenant_id: int, limit: int) -> list
 async def store_measurements(
     database: Database, tenant_id: int, collection_id: int, space_id: int, found: Sequence[Measurement]
 ) -> None:
-    """Store what one run measured, under one time."""
+    """Store one run's measurements, under one time."""
     async with database.transaction(tenant_id) as connection:
         for measurement in found:
             values: dict[str, Any] = {name: getattr(measurement, name) for name in Measurement.__slots__}

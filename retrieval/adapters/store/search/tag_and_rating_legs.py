@@ -127,7 +127,7 @@ def _sizes(rows: sa.CTE) -> Part:
 
 
 def _most(rows: sa.CTE, sizes: sa.CTE) -> Part:
-    """The items that can have most of the tags: those of which not all items were read may be theirs too."""
+    """The items that may have most of the tags; tags whose items were not all read may belong to any item."""
     surely = sa.func.count().filter(sa.not_(sizes.c.is_cut))
     return (
         sa.select(rows.c.item_id)

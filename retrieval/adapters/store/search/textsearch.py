@@ -24,7 +24,7 @@ DEFINITION = "USING bm25 (words) WITH (text_config = 'simple', k1 = 1.2, b = 0.7
 """Words are numbers (``sql/search/textsearch.sql``), which the configuration ``simple`` takes as they stand."""
 
 _WAIT = "500ms"
-"""Less than the server waits before it looks for deadlocks: whoever makes or drops the table gives way to writers."""
+"""Shorter than the server's deadlock timeout, so that creating or dropping the table gives way to writers."""
 
 _STEP = 1000
 
@@ -85,7 +85,7 @@ async def textsearch_state(database: Database, collection_id: int) -> Textsearch
 
 
 def protection(table: str, names: Names) -> list[str]:
-    """The statements that force row-level security on a table with a ``collection_id``, and say who may do what.
+    """The statements that force row-level security on a table with a ``collection_id``, and grant rights on it.
 
     The application role sees what belongs to its tenant's collections; the definer role reads and writes all, inside
     its functions only.
@@ -145,7 +145,7 @@ async def fill_table(database: Database, tenant_id: int, collection_id: int) -> 
 
 
 async def build_index(database: Database, collection_id: int) -> None:
-    """Build the index concurrently; what a failed build left is removed first."""
+    """Build the index concurrently, after removing the remains of a failed build."""
     schema, name = database.names.schema, index_name(collection_id)
     async with database.maintenance() as connection:
         await drop_failed_builds(connection, schema, name)
@@ -154,7 +154,7 @@ async def build_index(database: Database, collection_id: int) -> None:
 
 
 async def clear_index(database: Database, collection_id: int) -> None:
-    """Remove what interrupted builds left beside the index."""
+    """Remove the remains of interrupted builds."""
     async with database.maintenance() as connection:
         await drop_failed_builds(connection, database.names.schema, index_name(collection_id))
 
@@ -180,7 +180,7 @@ async def drop_table(database: Database, collection_id: int) -> bool:
 
 @asynccontextmanager
 async def _without_writers(database: Database, connection: Connection, collection_id: int) -> AsyncIterator[bool]:
-    """A transaction of the tables' owner while nobody writes items of the collection; False where somebody did.
+    """A transaction of the tables' owner that excludes writers of the collection; False if a writer was active.
 
     The lock is the one that writers share.
     """

@@ -123,7 +123,7 @@ async def beginnings_of(
 async def unknown_words(
     database: Database, tenant_id: int, collection: StoredCollection, words: Sequence[str]
 ) -> list[str]:
-    """The words that no item holds in any form; those that the language leaves out are known."""
+    """The words that no item holds in any form; stop words of the language count as known."""
     rows = await database.read(
         tenant_id, Compiled(_UNKNOWN, {**_whose(collection), "words": list(words)}, keep=collection.collection_id)
     )

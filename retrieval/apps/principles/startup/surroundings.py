@@ -203,7 +203,7 @@ class GitHistory:
         )
 
     def stop(self) -> None:
-        """End what still runs."""
+        """End the programs that still run."""
         for process in (self._subjects, self._changed):
             if process is not None:
                 _stop(process)
@@ -269,7 +269,7 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """The tags that principles are matched by, and what they come from."""
+    """The tags that principles are matched by, and their sources."""
 
     recent_commits: tuple[str, ...] = ()
     """First lines of the latest commits' messages, the latest first."""

@@ -41,7 +41,7 @@ class Live(BaseModel):
 
 
 class Checks(BaseModel):
-    """The state of each part: ``ok``, or what is wrong with it."""
+    """The state of each part: ``ok``, or its fault."""
 
     database: str
     schema_: str = Field(alias="schema")
@@ -123,7 +123,7 @@ class ReembedRequest(Sent):
     price: float | None = None
     """The price of a million tokens, for the cost that a dry run tells."""
     switch: bool = False
-    """Whether the switch happens by itself once the new space is filled and compares well; otherwise it waits."""
+    """Whether to switch automatically once the new space is filled and compares well; otherwise the switch waits."""
     batch_texts: Annotated[int, Field(ge=1, le=128)] = 128
     """Texts embedded and stored at a time."""
     tokens_a_minute: Annotated[int, Field(ge=1)] | None = None
@@ -317,7 +317,7 @@ async def doctor(
     platform: CurrentPlatform,
     collection: Annotated[str | None, Query(description="This collection alone; else all of the tenant's.")] = None,
 ) -> JSONResponse:
-    """The findings about what is not as it should be, the worst first, each with its remedy. It changes nothing.
+    """The findings about faults, the worst first, each with its remedy. Nothing is changed.
 
     A key's tenant is told of its own collections; of the server and the whole installation too where the service asks
     for no keys.

@@ -46,7 +46,7 @@ class FeedbackEvent(Sent):
     kind: str = RATING
     """The kind of verdict, such as a rating or a click. One of each kind counts."""
     actor: str = ""
-    """The actor who judges; left out: the context's actor."""
+    """The actor that judges; left out: the context's actor."""
     session: str = ""
     note: str = ""
     at: Moment | None = None
@@ -57,7 +57,7 @@ class FeedbackEvent(Sent):
     """The key by which a repetition is recognised; left out: derived from the event."""
 
     def event(self) -> Feedback:
-        """The same for the platform. Raises ``InvalidRequestError`` for what does not go together."""
+        """The same value for the platform. Raises ``InvalidRequestError`` for members that exclude each other."""
         values = {name: getattr(self, name) for name in type(self).model_fields if name not in ("context", "reward")}
         context = None if self.context is None else self.context.context()
         return Feedback(**values, context=context, reward=math.nan if self.reward is None else self.reward)

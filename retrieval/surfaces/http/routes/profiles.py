@@ -1,4 +1,4 @@
-"""Profiles: how a collection is searched, its earlier versions, and what others would show; routes and models."""
+"""Profiles: the settings of a collection's searches, their versions, and previews; routes and models."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ class PreviewRequest(Sent):
 
 
 class PreviewedHitTold(AnswerPart, of=PreviewedHit):
-    """A hit under one profile, and how it stands against the first."""
+    """A hit under one profile, and its difference from the first profile."""
 
 
 class ProfilePreviewTold(AnswerPart, of=ProfilePreview):
@@ -166,7 +166,7 @@ async def profiles(
 
 @router.post("/preview", dependencies=_READ, response_model=PreviewTold, summary="Compare profiles on a query")
 async def preview(request: Request, collection: NamedCollection, body: PreviewRequest) -> JSONResponse:
-    """The same query ranked under several profiles: what entered, left and moved, and why. Nothing is recorded."""
+    """The same query ranked under several profiles: hits that entered, left and moved, and why. Nothing is recorded."""
     is_large = len(body.profiles) * body.limit >= LARGE_PAGE
     async with place_of_large(request, is_large=is_large):
         where = await filter_at("where", body.where, collection)

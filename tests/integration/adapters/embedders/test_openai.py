@@ -62,7 +62,7 @@ def expected(*texts: str) -> Vectors:
 
 
 async def failure(embedder: OpenAIEmbedder, texts: list[str] | None = None) -> EmbedderError:
-    """What embedding raises; never with the key in it."""
+    """The error of embedding; it never contains the key."""
     with pytest.raises(EmbedderError) as caught:
         await embedder.embed(texts or TEXTS, TextRole.DOCUMENT)
     assert KEY not in repr(caught.value)

@@ -32,7 +32,7 @@ def store(platform: Platform) -> MemoryStore:
 
 
 async def _ids(platform: Platform, words: str) -> list[str]:
-    """What a search by words finds."""
+    """The ids that a search by words finds."""
     collection = await platform.collection("memories")
     found = await collection.search(words, profile=Profile(legs={"lexical": 1.0}))
     return [hit.item_id for hit in found]

@@ -50,7 +50,7 @@ async def test_what_is_like_the_failed_one_sinks(retriever: MetaphorRetriever, h
 
 
 def lead(pairs: list[tuple[Metaphor, float]]) -> float:
-    """How much better the river is than the market."""
+    """The lead of the river over the market."""
     scores = {metaphor.id: score for metaphor, score in pairs}
     return scores["river"] - scores["market"]
 

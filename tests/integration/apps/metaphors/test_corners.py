@@ -1,4 +1,4 @@
-"""What happens at the edges: embedders that are down, verdicts from elsewhere, answers of another corpus."""
+"""Edge cases: embedders that are down, verdicts by other ways, answers of another corpus."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ NewCorpus = Callable[..., Awaitable[MetaphorCorpus]]
 
 
 def names(found: Retrieved | list[Metaphor]) -> list[str]:
-    """What was found, by name."""
+    """The names of the found metaphors."""
     return [one[0].name if isinstance(one, tuple) else one.name for one in found]
 
 

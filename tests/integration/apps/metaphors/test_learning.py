@@ -1,4 +1,4 @@
-"""What was learned, in retrieval: its share of the score, what it is learned by, and how it meets candidates."""
+"""The learned reward in retrieval: its share of the score, its context, and its effect on candidates."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ CASES: list[tuple[str, Context, Metaphor, float]] = [
 
 
 async def verdict(corpus: MetaphorCorpus, number: int, case: tuple[str, Context, Metaphor, float]) -> Feedback:
-    """How a metaphor did that was shown for a problem."""
+    """A verdict on a metaphor that was shown for a problem."""
     description, context, shown, reward = case
     question = f"{description} {number}"
     answer = await corpus.collection.record_answer(

@@ -1,4 +1,4 @@
-"""What git knows is asked for in repositories of every kind, and never waited for too long."""
+"""The git history of repositories of every kind, read within a time limit."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def commit(git: Git, folder: Path, *messages: str) -> None:
 
 
 def history(folder: Path, seconds: float = 60) -> History:
-    """What git says of the folder."""
+    """The git history of the folder."""
     return GitHistory(folder).history(time.monotonic() + seconds)
 
 

@@ -29,7 +29,7 @@ def retriever(memories: Collection) -> DualRetriever:
 
 
 class TestContext:
-    """What simple matching cannot find."""
+    """Answers that simple matching cannot find."""
 
     async def test_vocabulary_mismatch(self, retriever: DualRetriever) -> None:
         """A question for colleagues finds coworkers by its words."""
@@ -217,7 +217,7 @@ class TestPreconditionsAndPostconditions:
 
 
 class TestConsequences:
-    """What follows."""
+    """Consequences of the design."""
 
     async def test_deep_search_can_be_switched_off(self, memories: Collection) -> None:
         """Then no model is asked, whatever the question."""

@@ -28,7 +28,7 @@ def rewrites(*texts: object) -> Fault:
 
 
 async def fast(make: Make, question: str = QUESTION) -> Recalled:
-    """What is found without a model."""
+    """The result without a model."""
     return await make().search(question, where=MINE, deep_search=False)
 
 

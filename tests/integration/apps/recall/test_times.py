@@ -62,7 +62,7 @@ async def painted(house: Platform) -> Collection:
 
 
 async def firsts(retriever: DualRetriever, questions: dict[str, tuple[str, str]]) -> list[str]:
-    """What comes first for each question among the memories of its case."""
+    """The first hit of each question among the memories of its case."""
     found = []
     for question in questions:
         answer = await retriever.search(question, where={"n": list(CASES).index(question)}, limit=3)

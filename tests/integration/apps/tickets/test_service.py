@@ -1,4 +1,4 @@
-"""What the service does with gaps, times and its own things left out."""
+"""The service with missing fields, times, and the ticket itself left out."""
 
 from __future__ import annotations
 

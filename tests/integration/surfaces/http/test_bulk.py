@@ -29,7 +29,7 @@ async def docs(client: AsyncClient) -> None:
 
 
 async def send(client: AsyncClient, body: bytes | AsyncIterator[bytes]) -> list[dict[str, Any]]:
-    """What is answered to a stream, line by line."""
+    """The lines of the answer to a stream."""
     answer = await client.post(f"{ITEMS}/bulk", content=body, headers={"Content-Type": "application/x-ndjson"})
     assert (answer.status_code, answer.headers["Content-Type"]) == (200, "application/x-ndjson")
     return [json.loads(line) for line in answer.content.splitlines()]

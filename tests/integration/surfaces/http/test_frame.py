@@ -1,4 +1,4 @@
-"""What happens around every request: over ASGI, on an application of three routes and no database."""
+"""The frame of every request: over ASGI, on an application of three routes and no database."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class World:
 
 
 def bare(path: str) -> dict[str, object]:
-    """What a server of ASGI tells of a request."""
+    """The ASGI scope of a request."""
     scope: dict[str, object] = {"type": "http", "http_version": "1.1", "method": "GET", "headers": [HOST]}
     return {**scope, "path": path, "raw_path": path.encode(), "query_string": b""}
 

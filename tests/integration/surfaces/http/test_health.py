@@ -1,4 +1,4 @@
-"""What tells an operator how the service is."""
+"""The routes that show an operator the state of the service."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who gets in, how often, and that a write is done once: on an application with two routes of the test's own."""
+"""Authentication, rate limits and idempotent writes, on an application with two routes for the test."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 @dataclass
 class Things:
-    """What the routes did, and how they go on."""
+    """The calls of the routes, and their next results."""
 
     done: list[bytes] = field(default_factory=list)
     entered: asyncio.Event = field(default_factory=asyncio.Event)
@@ -57,7 +57,7 @@ class Things:
         return router
 
     async def who(self, caller: CurrentCaller, platform: CurrentPlatform) -> dict[str, object]:
-        """Who asks, as the routes know it."""
+        """The caller as the routes see it."""
         return {"tenant": caller.tenant, "key_id": caller.key_id, "same": platform.settings.tenant == caller.tenant}
 
     async def write(self, request: Request, platform: CurrentPlatform) -> Answer:

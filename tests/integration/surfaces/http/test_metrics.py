@@ -1,4 +1,4 @@
-"""What Prometheus is told, and who may ask."""
+"""Metrics for Prometheus, and the token that they need."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Running:
 
     @property
     def service(self) -> Service:
-        """What all requests share."""
+        """The state that all requests share."""
         service: Service = self.app.state.service
         return service
 

@@ -76,7 +76,7 @@ class Source:
         )
 
     def store(self, **options: Any) -> LangChainStore:
-        """Which store to read."""
+        """The store to read."""
         return LangChainStore(schema=self.schema, **options)
 
 

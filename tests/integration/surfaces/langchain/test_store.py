@@ -70,7 +70,7 @@ def new_store(opened: Platform) -> NewStore:
 
 
 def told(found: Any) -> list[tuple[tuple[str, ...], str]]:
-    """Which items were found, in order."""
+    """The found items, in order."""
     return [(one.namespace, one.key) for one in found]
 
 

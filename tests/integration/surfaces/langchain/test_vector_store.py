@@ -1,4 +1,4 @@
-"""What the vector store and the retriever do beyond LangChain's standard suites."""
+"""The vector store and the retriever, beyond LangChain's standard suites."""
 
 from __future__ import annotations
 

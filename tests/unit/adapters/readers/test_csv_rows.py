@@ -22,7 +22,7 @@ CELL = st.text(st.characters(exclude_categories=["Cc", "Cf", "Cn", "Cs", "Mn", "
 
 
 def read(tmp_path: Path, data: bytes, max_line_bytes: int = MAX_LINE_BYTES) -> list[InputLine]:
-    """What becomes of a file with these bytes."""
+    """The result of reading a file with these bytes."""
     file = tmp_path / "items.csv"
     file.write_bytes(data)
     return list(read_csv_rows(str(file), max_line_bytes=max_line_bytes))

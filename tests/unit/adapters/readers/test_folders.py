@@ -1,4 +1,4 @@
-"""Which files of a folder are documents, and what is never read."""
+"""The files of a folder that are documents, and the files that are never read."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ def newcomers(fitting: int, others: int) -> list[Principle]:
 
 
 def explored(new: list[Principle], slots: int, seed: int) -> list[str]:
-    """Who is explored in a session about SQL."""
+    """The principles that are explored in a session about SQL."""
     chosen = choose([*MANY, *new], {"sql"}, random.Random(seed), now=NOW, slots=slots, rows=1)
     return [one.principle.id for one in chosen if one.is_exploratory]
 

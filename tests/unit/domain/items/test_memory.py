@@ -1,4 +1,4 @@
-"""What a memory can be, its text, and what becomes of it when it changes or is joined."""
+"""The fields of a memory, its text, and its changes and merges."""
 
 from __future__ import annotations
 

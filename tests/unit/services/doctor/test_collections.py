@@ -28,7 +28,7 @@ USELESS = AnnIndex(rows=20_000, index_bytes=40 << 20, is_quantised=True, effort_
 
 
 def findings(index: IndexState | None, *, has_worker: bool = False, **changes: Any) -> list[Finding]:
-    """What is said of the collection with those changes."""
+    """The findings about the collection with those changes."""
     return list(check_collection(collection(**changes), index, NOW, has_worker=has_worker))
 
 

@@ -1,4 +1,4 @@
-"""What the console's frame and plots make of values, without a browser."""
+"""The HTML of the console's frame and plots, without a browser."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a request may take, by its headers and the settings."""
+"""The limits of a request, by its headers and the settings."""
 
 from __future__ import annotations
 

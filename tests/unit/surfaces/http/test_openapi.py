@@ -26,7 +26,7 @@ WITH_KEY = [one for one in OPERATIONS if str(one.values[0]).startswith(("/v1/", 
 
 
 def resolved(part: dict[str, Any]) -> dict[str, Any]:
-    """What a reference leads to."""
+    """The target of a reference."""
     while "$ref" in part:
         found: Any = DESCRIBED
         for step in part["$ref"].removeprefix("#/").split("/"):

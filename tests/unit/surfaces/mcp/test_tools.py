@@ -1,4 +1,4 @@
-"""What the tools say of themselves, before anything is called."""
+"""The descriptions of the tools, before any call."""
 
 from __future__ import annotations
 

@@ -106,7 +106,7 @@ def default_home() -> Path:
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """A user of the operating system; ``switch`` says whether programs must be started as somebody else."""
+    """A user of the operating system; ``switch`` says whether programs must be started as another user."""
 
     name: str
     uid: int

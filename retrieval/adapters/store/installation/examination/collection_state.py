@@ -150,7 +150,7 @@ _DISAGREEMENTS = Compiled("""
 async def read_disagreements(
     database: Database, tenant_id: int, collection_id: int, *, tolerance: float
 ) -> list[tuple[str, int, list[str]]]:
-    """The kinds of rows that disagree with what they are made of: how many, and the first three.
+    """The kinds of derived rows that disagree with their source: their number, and the first three.
 
     Every row of the collection is read. ``tolerance``: the relative difference of an arm that is rounding.
     """

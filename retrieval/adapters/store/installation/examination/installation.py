@@ -177,7 +177,7 @@ class Holdup:
 
 
 LONG_SECONDS = 900
-"""A transaction that is open for longer is told of; one that only sits there after a third of it."""
+"""A transaction that is open for longer is reported; an idle one after a third of that time."""
 
 _HOLDUPS = """
     SELECT CASE WHEN a.state LIKE 'idle in transaction%%' THEN 'idle' ELSE 'transaction' END AS kind,
@@ -232,7 +232,7 @@ class QueueFacts:
     silent_seconds: float | None
     """Since any worker's last sign of life; None: none is known."""
     due_seconds: float | None
-    """Since a worker last looked what is due; None: none ever did."""
+    """The time since a worker last looked for due jobs; None: no worker ever did."""
 
 
 _QUEUE = """

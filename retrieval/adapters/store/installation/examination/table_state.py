@@ -14,7 +14,7 @@ from retrieval.adapters.store.installed_sql import Names
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableState:
-    """One table with rows of its own; what is partitioned counts by its parts."""
+    """One table with its own rows; a partitioned table counts by its partitions."""
 
     name: str
     live: int
@@ -31,7 +31,7 @@ class TableState:
     is_forced: bool
     """Whether row-level security is on and forced."""
     is_granted: bool
-    """Whether the application role may read what a policy shows it; true where no policy names it."""
+    """Whether the application role may read the rows that a policy shows it; true if no policy names it."""
     is_logged: bool
     """Whether it survives a crash."""
     is_vacuumed: bool

@@ -38,12 +38,12 @@ WORDS = "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu x
 
 @dataclass(frozen=True)
 class Indexed:
-    """What the index has of a collection, by item id."""
+    """The index rows of a collection, by item id."""
 
     terms: Mapping[str, dict[str, int]]
     vectors: Mapping[str, Any]
     versions: Mapping[str, tuple[str, str]]
-    """What changes whenever an item's row in either index is written."""
+    """Values that change whenever an item's row in either index is written."""
 
 
 async def _number(collection: Collection) -> int:
@@ -96,7 +96,7 @@ def windows(items: Mapping[str, Item], setting: Neighbours | None) -> dict[str, 
 
 
 async def expected(items: Mapping[str, Item], setting: Neighbours | None) -> Indexed:
-    """What the indexes should have: words that no dictionary changes, and vectors of the hashing embedder."""
+    """The expected index rows: words that no dictionary changes, and vectors of the hashing embedder."""
     weight = setting.own_weight if setting else 1
     around = windows(items, setting)
     terms, vectors = {}, {}

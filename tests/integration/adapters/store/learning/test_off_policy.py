@@ -27,7 +27,7 @@ class Simulated:
     targets: tuple[TargetPolicy, TargetPolicy] = field(default_factory=lambda: (TargetPolicy(), TargetPolicy()))
 
     def traffic(self, which: int) -> Traffic:
-        """What NumPy estimates from, by a reading of the rows that shares nothing with the SQL."""
+        """The input of the NumPy estimators, read from the rows without the SQL under test."""
         target = self.targets[which]
         entries = zip(target.retrieval_ids, target.item_ids, target.probabilities, target.modelled, strict=True)
         slates: dict[uuid.UUID, dict[str, tuple[float, float]]] = {one.retrieval_id: {} for one in self.recorded}

@@ -339,7 +339,7 @@ async def test_an_item_without_words_is_stored_and_not_found_by_words(platform: 
 
 
 async def _waiting(platform: Platform, number: int) -> int:
-    """How many writes left differences that nobody has added up."""
+    """The number of writes whose differences are not added up."""
     statement = Compiled("SELECT count(*) FROM statistics_changes WHERE collection_id = %(n)s", {"n": number})
     return int((await platform.database.read(platform.tenant_id, statement))[0][0])
 

@@ -32,14 +32,14 @@ def searched(database_url: str, settings: Settings, monkeypatch: pytest.MonkeyPa
 
 
 def printed(*arguments: str) -> str:
-    """What the program prints."""
+    """The output of the program."""
     done = CliRunner().invoke(app, arguments)
     assert done.exit_code == 0, done.output
     return done.output
 
 
 def read(*arguments: str) -> Any:
-    """What the program prints with ``--json``."""
+    """The output of the program with ``--json``."""
     return json.loads(printed(*arguments, "--json"))
 
 

@@ -32,7 +32,7 @@ def platform(database_url: str, settings: Settings, monkeypatch: pytest.MonkeyPa
 
 
 def said(*words: str) -> Any:
-    """What the program prints as JSON."""
+    """The JSON output of the program."""
     done = CliRunner().invoke(app, [*words, "--json"])
     assert done.exception is None, done.exception
     return json.loads(done.output)

@@ -20,7 +20,7 @@ REQUEST = CandidateRequest(collection_id=42, legs=BOTH, depth=100, space_id=7, d
 
 
 def values_of(where: dict[str, Any]) -> list[str]:
-    """How the values of a filter's statement are spelled."""
+    """The spelling of the values in a filter's statement."""
     statement = candidates_statement(replace(REQUEST, condition=parse_where(where)))
     return [repr(one) for value in statement.parameters.values() if isinstance(value, Jsonb) for one in value.obj]
 

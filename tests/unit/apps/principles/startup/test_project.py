@@ -1,4 +1,4 @@
-"""What a folder tells of its project: manifests, headings, keywords, languages, whatever lies there."""
+"""The tags of a project from its folder: manifests, headings, keywords, languages, with any other files."""
 
 from __future__ import annotations
 

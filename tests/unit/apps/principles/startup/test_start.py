@@ -1,4 +1,4 @@
-"""What a session was started with, as it is shown and recorded."""
+"""The principles at the start of a session, as they are shown and recorded."""
 
 from __future__ import annotations
 

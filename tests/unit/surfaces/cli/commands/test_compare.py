@@ -51,7 +51,7 @@ FOUND = ProfileComparison(
 
 
 def printed(found: ProfileComparison | InterleavedComparison) -> str:
-    """What a terminal of 140 columns shows, blanks run together."""
+    """The output on a terminal of 140 columns, with single blanks."""
     out = Console(file=io.StringIO(), width=140)
     if isinstance(found, ProfileComparison):
         print_comparison(out, found)

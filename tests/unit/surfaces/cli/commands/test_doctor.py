@@ -1,4 +1,4 @@
-"""How findings are shown."""
+"""The display of findings."""
 
 from __future__ import annotations
 
