@@ -106,7 +106,7 @@ def run_python(block: Block, names: dict[str, Any], runner: asyncio.Runner) -> N
 @pytest.mark.usefixtures("variables")
 @pytest.mark.parametrize("page", with_blocks("python"), ids=lambda page: page.stem)
 def test_every_python_block_runs(page: Path) -> None:
-    """What a reader copies works."""
+    """Every block that a reader may copy works."""
     names: dict[str, Any] = {"items": ITEMS}
     with asyncio.Runner() as runner:
         for block in blocks(page, "python"):

@@ -70,7 +70,7 @@ async def test_of_two_at_once_the_second_says_that_it_is_running(platform: Platf
 
 
 async def test_an_error_is_on_record_and_raised_when_it_is_no_error_of_the_platform(platform: Platform) -> None:
-    """What happens on purpose is an outcome; anything else is a fault and goes on."""
+    """An error of the platform is an outcome; any other error is a fault and is raised."""
     target = await target_of(platform, await platform.collection("docs"))
     errors: list[Exception] = [EmbedderUnavailableError("the service is down"), ZeroDivisionError("oh")]
 
@@ -108,7 +108,7 @@ async def test_a_run_that_is_cancelled_is_on_record_as_interrupted(platform: Pla
 async def test_while_a_run_goes_on_its_record_says_how_far_it_is(
     platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What it did in the end takes the place of that."""
+    """The final result replaces the progress."""
     monkeypatch.setattr("retrieval.jobs.run.NOTED_SECONDS", 0.01)
     target = await target_of(platform, await platform.collection("docs"))
 

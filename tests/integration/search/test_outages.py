@@ -284,7 +284,7 @@ async def test_ingest_and_measurements_are_patient(settings: Settings, database_
 
 
 async def test_a_write_is_told_before_its_deadline(settings: Settings, database_url: str, server: OpenAIServer) -> None:
-    """What is stored is stored; its vector comes later."""
+    """The item is stored; its vector follows later."""
     async with stored(asking(settings, database_url, server.url)) as (_, collection):
         server.faults.extend([hanging] * 100)
         with deadline(Deadline(time.monotonic() + 4)):

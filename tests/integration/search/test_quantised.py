@@ -237,7 +237,7 @@ async def test_what_an_interrupted_replacement_left_is_removed(platform: Platfor
 
 
 async def test_an_index_that_is_not_measured_yet_answers_nothing(platform: Platform, small: Collection) -> None:
-    """How many rows must be ranked is a matter of the vectors."""
+    """The number of rows to rank depends on the vectors."""
     await platform.collection("docs", index="quantised")
     await kept(platform, small)
     stored = await small.refresh()

@@ -216,7 +216,7 @@ async def test_a_few_samples_are_measured_and_not_acted_on(
 async def test_another_tenant_sees_no_samples_and_no_measurements(
     platform: Platform, collection: Collection, vectors: Vectors, settings: Settings
 ) -> None:
-    """What was searched for is as private as what was found."""
+    """Queries are as private as items."""
     target = await with_index(platform, collection, GOOD)
     await sampled(platform, target, vectors)
     await measure_recall(platform.workplace, target)

@@ -157,7 +157,7 @@ async def test_the_doctor_finds_nothing_wrong_with_it(platform: Platform, other:
 
 
 async def test_memories_move_with_their_links_and_counts(platform: Platform, other: Platform, tmp_path: Path) -> None:
-    """What was linked, retrieved and is to be forgotten."""
+    """Links, access counts and times of expiry move."""
     source = await remembered(platform)
     await platform.export_collection("memories", tmp_path / "m.jsonl")
     moved = await other.import_collection(tmp_path / "m.jsonl")
@@ -363,7 +363,7 @@ async def test_a_large_collection_is_streamed(
 
 
 async def test_export_is_of_one_moment(platform: Platform, other: Platform, tmp_path: Path) -> None:
-    """What is written meanwhile is not in the file, and the file is whole."""
+    """Concurrent writes are not in the file, and the file is consistent."""
     source = await filled(platform)
     number = (await source.refresh()).collection_id
     written = False

@@ -167,7 +167,7 @@ async def test_text_of_every_script_is_found_alike(both: Both, text: str, query:
     ["", "the of and", "'", "''", "&|!()", "\\", "a & b | !c", "%s", "{}", ":*", "<->", "x" * 3000, "-" * 50, "12345"],
 )
 async def test_an_odd_query_is_no_error(both: Both, query: str) -> None:
-    """What holds no word that the collection knows finds nothing, and reaches the extension not at all."""
+    """A query without any known word finds nothing, and is not sent to the extension."""
     await both.add([{"_id": "1", "text": "ordinary words"}])
     assert await both.by_extension(query) == []
 

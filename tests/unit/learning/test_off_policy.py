@@ -102,7 +102,7 @@ def test_an_item_is_shrunk_to_what_all_items_earn() -> None:
 
 
 def test_a_retrieval_hears_nothing_of_itself() -> None:
-    """What it earned changes no prediction for it, and those for others."""
+    """Its rewards change no prediction for it, but those for others."""
     low = filled(r1={"a": 0.0}, r2={"a": 0.5, "b": 1.0})
     high = filled(r1={"a": 1.0}, r2={"a": 0.5, "b": 1.0})
     assert low.predict("r1", "a") == pytest.approx(high.predict("r1", "a"))

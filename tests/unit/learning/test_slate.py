@@ -159,7 +159,7 @@ class TestThompsonSlots:
         assert [chances[name] for name in "efgh"] == pytest.approx([0.925, 0.025, 0.025, 0.025])
 
     def test_relevance_counts_in_the_contest_as_it_does_in_the_score(self) -> None:
-        """Of two newcomers about whom nothing is known, the relevant one is tried more often."""
+        """The more relevant of two unknown newcomers is tried more often."""
         others = [Ranked(item_id=name, relevance=0.9, learned_share=0.6) for name in "ab"]
         new = [
             Ranked(item_id=name, relevance=relevance, learned_share=0.6, eligible=True)

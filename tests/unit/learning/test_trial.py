@@ -68,7 +68,7 @@ def test_few_searches_are_too_few_to_tell() -> None:
 
 
 def test_a_model_is_no_better_than_itself() -> None:
-    """What is in use already is not published again for the same feedback."""
+    """The model in use is not published again for the same feedback."""
     examples = _examples(60)
     fitted = fit(examples)
     model = LearnedModel(
@@ -150,7 +150,7 @@ def _stack_of(examples: Examples) -> TrialOutcome:
 
 
 def test_a_model_learns_that_long_items_help() -> None:
-    """Of items that nobody asked for yet, too: it is a property that all items have."""
+    """Also for items without verdicts: length is a property of all items."""
     known = _long_ones_help()
     assert _stack_of(known).passed
     assert not _stack_of(replace(known, octets={})).passed

@@ -537,7 +537,7 @@ def test_a_profile_and_its_setting_are_one_another() -> None:
 
 
 async def test_what_is_not_tuned_stays_as_it_stands() -> None:
-    """Of a profile that reranks, the proposal does too."""
+    """The proposal for a profile that reranks also reranks."""
     before = Profile(rerank=Rerank(candidates=7), synonyms=(("car", "automobile"),))
     tuning = await tune_collection(Tuned(before), QUERIES, QRELS)
     assert tuning.report.improves

@@ -137,7 +137,7 @@ def test_a_git_that_hangs_is_stopped(monkeypatch: pytest.MonkeyPatch, repository
 def test_a_git_that_has_said_all_and_lives_on_is_stopped(
     monkeypatch: pytest.MonkeyPatch, repository: Path, tmp_path: Path
 ) -> None:
-    """What it said counts; what it has started ends with it."""
+    """Its output counts; its child processes end with it."""
     tools = tmp_path / "tools"
     tools.mkdir()
     script = f"#!/bin/sh\nsleep 600 >&- & echo $! >> {tmp_path}/pids\necho a fix\nexec >&-\nwait\n"

@@ -200,7 +200,7 @@ class Keyed(Access):
 
 
 async def test_a_key_leaves_room_for_others() -> None:
-    """Who has as many requests being answered as there is room for others is told to come again."""
+    """A key with as many requests in flight as there are free slots is told to come again."""
     world = World(requests=2, access=lambda service: Keyed(service, insecure_local=True))
     world.client.headers["X-API-Key"] = "a"
     async with world.client as client:

@@ -72,7 +72,7 @@ def test_the_header_tells_what_separates_the_fields(tmp_path: Path, delimiter: s
 
 
 def test_a_byte_order_mark_is_no_part_of_the_first_name(tmp_path: Path) -> None:
-    """What table programs put in front is left out."""
+    """The mark that spreadsheet programs write is removed."""
     assert read(tmp_path, b"\xef\xbb\xbf_id\n1\n")[0].item == Item(item_id="1")
 
 

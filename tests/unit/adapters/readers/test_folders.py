@@ -87,7 +87,7 @@ def test_a_file_that_is_gone_meanwhile_is_told(handbook: Path) -> None:
 
 
 def test_a_file_that_is_named_may_be_a_link(handbook: Path, tmp_path: Path) -> None:
-    """Who names it means what it leads to; its id is its name."""
+    """A named link stands for its target; its id is its name."""
     (tmp_path / "named.md").symlink_to(handbook / "backups.md")
     [file] = find_documents([tmp_path / "named.md"]).files
 

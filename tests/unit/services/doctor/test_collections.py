@@ -111,7 +111,7 @@ def test_an_index_that_is_being_built_is_waited_for() -> None:
 
 
 def test_searches_that_were_not_recorded_are_counted_by_reason() -> None:
-    """Of the last week."""
+    """The searches of the last week count."""
     (finding,) = findings(hnsw(), lost={"full": 12, "closed": 3})
     assert (finding.check, finding.severity) == ("recording", Severity.WARNING)
     assert "15 answers" in finding.found

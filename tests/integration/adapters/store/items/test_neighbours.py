@@ -252,7 +252,7 @@ async def test_a_setting_that_comes_later_changes_or_goes_reindexes_what_is_stor
 async def test_an_interrupted_change_is_finished_by_the_same_call_or_the_job(
     platform: Platform, connection: Connection
 ) -> None:
-    """How far the walk came is kept; what was written meanwhile is right at once."""
+    """The position of the walk is kept; items written meanwhile are correct at once."""
     collection = await platform.collection("talks")
     items = {f"a{number}": turn(number, f"{WORDS[number]} omega") for number in range(6)}
     await collection.add(list(items.values()))

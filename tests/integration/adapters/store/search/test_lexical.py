@@ -267,7 +267,7 @@ async def test_text_of_every_script_is_found_by_its_words(platform: Platform, te
     ],
 )
 async def test_an_odd_query_is_no_error(platform: Platform, query: str) -> None:
-    """What holds no word that the collection knows finds nothing by words, and raises nothing."""
+    """A query without any known word finds nothing by words, and raises no error."""
     collection = await platform.collection("docs")
     await collection.add([{"_id": "1", "text": "ordinary words"}])
     assert list(await collection.search(query, legs=["lexical"])) == []

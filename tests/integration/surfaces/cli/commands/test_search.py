@@ -39,7 +39,7 @@ def said(*words: str) -> Any:
 
 
 def test_every_option_reaches_the_search(platform: SyncPlatform, tmp_path: Path) -> None:
-    """What is on record is what was typed."""
+    """The record has the typed values."""
     path = tmp_path / "words.json"
     path.write_text(json.dumps(Profile(legs={"lexical": 1.0}).as_dict()))
     found = said(
