@@ -55,7 +55,7 @@ class Collection:
     def _repr_html_(self) -> str:
         from retrieval.domain.notebook import facts_html
 
-        # As last read: what shows a value must not wait for a database.
+        # As last read, because showing a value must not wait for a database.
         stored = self._handle.stored
         about = {
             "items": f"{stored.documents:,}",

@@ -253,7 +253,7 @@ class Settings(BaseSettings):
     def changed(self, **values: object) -> Settings:
         """The same settings with other values, checked like the rest; the environment is not read again."""
         other = Settings.__new__(Settings)
-        # The initialiser of ``BaseSettings`` reads every variable: 3 ms, in the event loop of who serves many tenants.
+        # The initialiser of ``BaseSettings`` reads every variable: 3 ms in the event loop, for each of many tenants.
         BaseModel.__init__(other, **(self.model_dump() | values))
         return other
 
@@ -271,7 +271,7 @@ class Settings(BaseSettings):
     @field_validator("llm", "reranker", mode="before")
     @classmethod
     def _model_or_none(cls, value: Any) -> Any:
-        # Files of containers set what they do not fill in to nothing.
+        # Container files set unused variables to empty values.
         return "none" if value == "" else value
 
     @field_validator("database_url")
@@ -310,7 +310,7 @@ class Settings(BaseSettings):
     def _usable_token(cls, value: SecretStr | None) -> SecretStr | None:
         token = "" if value is None else value.get_secret_value().strip()
         if not token:
-            # Files of containers set what they do not fill in to nothing.
+            # Container files set unused variables to empty values.
             return None
         if len(token) < MIN_TOKEN_CHARACTERS or not token.isascii() or not token.isprintable() or " " in token:
             raise ValueError(

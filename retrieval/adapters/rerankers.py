@@ -297,7 +297,7 @@ class _CrossEncoder:
         self._tokenizer.enable_truncation(max_tokens, strategy="only_second")
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
-        options.log_severity_level = 3  # errors only: nobody can act on warnings about graphs
+        options.log_severity_level = 3  # errors only: users cannot act on warnings about graphs
         self._session: Any = onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
         self._inputs = {wanted.name for wanted in self._session.get_inputs()}
 

@@ -136,7 +136,7 @@ class Recorder:
         if futures:
             await asyncio.wait(futures, timeout=WAIT_SECONDS)
         for future in futures:
-            future.cancel()  # one that is done stays as it is
+            future.cancel()  # a finished one stays unchanged
         return [not future.cancelled() and future.result() for future in futures]
 
     async def recorded(self) -> None:
@@ -298,7 +298,7 @@ class Recorder:
         for _, future in flushes:
             if not future.done():
                 future.set_exception(type(error)(str(error)))
-        self._hurry.clear()  # nobody is left who waits for the next attempt
+        self._hurry.clear()  # no caller is left for the next attempt
 
     def _tell_flushes(self) -> None:
         settled = self._queue[0].number - 1 if self._queue else self._offered

@@ -453,7 +453,7 @@ def _out_of_order(recorded: RecordedSearch, profile: Profile, scores: Mapping[st
     wrong = [hit for hit in shown if not _is_equal(hit.score, scores[hit.item_id])]
     found = [f"the score of hit {hit.item_id} is not that of its candidate" for hit in wrong[:1]]
     if profile.diversity.relevance_share is not None or "propensity" in recorded.pool_signals:
-        return found  # diverse hits stand in an order of their own, and those of a drawing in that of the policy
+        return found  # diverse hits have their own order, and drawn hits that of the policy
     ordered = sorted(shown, key=lambda candidate: (-scores[candidate.item_id], candidate.item_id))
     for was, again in zip(shown, ordered, strict=True):
         if was.item_id != again.item_id and not _is_equal(scores[was.item_id], scores[again.item_id]):
@@ -469,7 +469,7 @@ def _passed_over(recorded: RecordedSearch, profile: Profile, scores: Mapping[str
         return []
     shown = {impression.item_id for impression in recorded.impressions}
     lowest = min((impression.score for impression in recorded.impressions), default=math.inf)
-    # What was learned chose among the most relevant; the rest of the pool was no candidate.
+    # The model ranked only the most relevant; the rest of the pool was no candidate.
     signals = recorded.pool_signals
     told = signals.get(LENGTH) or signals.get("learned") or [0.0] * len(recorded.pool_items)
     chosen_from = [item for item, value in zip(recorded.pool_items, told, strict=True) if value is not None]

@@ -248,7 +248,7 @@ class Searcher:
             stages.begin("retrieval.plan", "embed")
             plan = partial(self._asked_each, requests, vectors)
             asked = await aside(plan, is_long=True) if is_long else plan()
-            profile = asked[0].plan.profile  # the searches of one call have one
+            profile = asked[0].plan.profile  # all searches of a call have the same
             finding = stages.begin("retrieval.candidates", "candidates")
             each = await self._find_each(asked, is_long)
             if finding is not None:
@@ -406,9 +406,9 @@ class Searcher:
         """Ranks the candidates; the legs go deeper until there are enough hits, or no more candidates."""
         requests, profile, limit = planned.requests, planned.plan.profile, planned.request.limit
         is_diverse, pool = planned.plan.is_diverse, planned.plan.pool
-        # Signals are told of every candidate, one by one.
+        # Signals are computed for every candidate.
         deepest = MAX_DEPTH if is_diverse or profile.signals else _DEEPEST
-        # What will not be passed over need not be ranked further than it is shown.
+        # Without diversity, ranking beyond the shown hits is not needed.
         wanted = None if is_diverse or planned.request.group_by is not None else pool
         while True:
             found = with_refining(found, profile)
@@ -497,7 +497,7 @@ class Searcher:
                 columns |= final.ranked.found.rows
             else:
                 missing |= dict.fromkeys(map(_ITEM_ID, final.shown))
-            if SCORED_BOTH_WAYS.issubset(request.legs):  # words may have found what has no vector
+            if SCORED_BOTH_WAYS.issubset(request.legs):  # the words may have found items without a vector
                 space_id, size = request.space_id, request.dimensions
         if not missing:
             return HitRows(columns)
@@ -564,7 +564,7 @@ class Searcher:
         ready: Sequence[Recordable | WrittenDown] = wanted
         if is_long:
             ready = await aside(lambda: [recorder.ready(answer) for answer in wanted], is_long=True)
-        if wanted[0].plan.profile.recording.wait:  # the searches of one call have one profile
+        if wanted[0].plan.profile.recording.wait:  # all searches of a call have the same profile
             kept = iter(await recorder.store(ready))
         else:
             kept = iter([recorder.offer(record) for record in ready])
@@ -627,7 +627,7 @@ def _final(planned: PlannedSearch, ranked: RankedSearch, decision: Decision) -> 
     profile, limit = planned.profile, planned.request.limit
     first = _diverse(profile.diversity, ranked.found, decision.ranked, limit)
     names = {candidate.item_id for candidate in first}
-    # A diverse page may be short on purpose: what was passed over is not explored either.
+    # A diverse page may be short on purpose: near-duplicates are not explored either.
     rest = (
         [candidate for candidate in decision.ranked if candidate.item_id not in names]
         if decision.candidates and profile.diversity.is_off

@@ -301,7 +301,7 @@ async def _run(app: App, workplace: Workplace, *, wait: bool) -> None:
         fetch_job_polling_interval=settings.worker_poll_seconds,
         update_heartbeat_interval=settings.worker_stalled_seconds / SIGNS_OF_LIFE,
         stalled_worker_timeout=settings.worker_stalled_seconds,
-        # What a job did is on record in job_runs; what failed is kept here too, until it is pruned.
+        # Results of jobs are in job_runs; failed jobs are also kept here, until they are pruned.
         delete_jobs="successful",
         install_signal_handlers=False,
     )

@@ -312,7 +312,7 @@ class Writer:
         )
         written = await store_items(self.database, self.tenant_id, write)
         formers = written.formers
-        # An item's hash is computed anew each time, and most items of a load are new.
+        # An item's hash is computed at each access, and most items of a load are new.
         kept = sum(item.item_id in formers and formers[item.item_id] == item.content_hash for item in items)
         added = len(items) - len(formers)
         report = AddReport(added=added, changed=len(items) - added - kept, unchanged=kept, settled=written.settled)
@@ -354,7 +354,7 @@ async def add_in_parts(writer: Writer, items: Sequence[Item], vectors: Vectors |
             try:
                 report += await add(part)
             except BaseException:
-                list(waiting)  # the other one stops after its part
+                list(waiting)  # the other task stops after its part
                 raise
         return report
 

@@ -142,7 +142,7 @@ async def measure_index(
         return None
     bench = _Bench(database, tenant_id, collection, space, form)
     vectors = [vector for _, vector in sample[: _QUERIES[10]]]
-    # Nearly the nearest will do: what is wanted is how far that is.
+    # Approximate neighbours suffice, because only their distance is needed.
     near = await bench.nearest(vectors, bench.request(Path.APPROXIMATE, depth=2, effort=_NEAR_EFFORT))
     away = _away(near)
     queries = _queries(vectors, away, chance or np.random.default_rng(0))
@@ -304,7 +304,7 @@ async def keep_index(
     known = None if index is None else _within(there, collection, space, index.form)
     if known is None or not known.is_valid:
         index, known = None, _within(there, collection, space, form)
-    # Of the wanted one too, whatever there is: its build goes on with that.
+    # Also the parts of the wanted index, because its build continues with them.
     kept = {*form.names(*place), *(index.form.names(*place) if index else ())}
     left = {*there, *await failed_builds(database, hnsw_name(*place))} - kept
     if left:

@@ -251,7 +251,7 @@ class MemoryWriter:
             written = memory if target is None else merged(target, memory)
             report, items = await self._write(connection, [written])
             if look is not None and (said := memory.item().indexed_text) != written.item().indexed_text:
-                await uncache_texts(connection, self.writer.tenant_id, [said])  # what was looked for is said nowhere
+                await uncache_texts(connection, self.writer.tenant_id, [said])  # no memory has the searched text
         report = await self._settled(report + await self.writer.embed(items))
         return StoredMemory(
             memory_id=memory.memory_id if target is None else target.memory_id,
@@ -373,7 +373,7 @@ class MemoryWriter:
             await hold_rows(connection, collection_id, [*replaced, *(item.item_id for item in items)])
         made = await write_memories(connection, collection_id, memories)
         await uncache_texts(connection, self.writer.tenant_id, old)
-        added = len(made - known.keys())  # of those that come at the same moment, one makes it
+        added = len(made - known.keys())  # one of the concurrent callers creates it
         report = AddReport(added=added, changed=len(fresh) - added, unchanged=len(items) - len(fresh))
         return report, [item for item in fresh if item.status != ARCHIVED and item.item_id not in replaced]
 

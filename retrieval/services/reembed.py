@@ -597,7 +597,7 @@ async def _switch(place: _Place, row: StoredReembedding) -> bool:
         await place.wait(f"more items are written than {row.batch_texts} at a time keep up with; it tries again")
         return False
     _log.info("collection %s is searched in %s", place.collection_id, row.target.space.name)
-    # By then every process has read of it; what it wrote before is embedded next.
+    # By then every process has read the change; items written before are embedded next.
     await asyncio.sleep(2 * FRESH_SECONDS)
     return True
 

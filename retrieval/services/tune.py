@@ -467,7 +467,7 @@ async def _ask(
     found = await collection.leg_rankings(query.text, where=where, legs=legs, depth=depth)
     for leg in legs:
         if leg not in found:
-            # In a search of several legs the others make up for one that fails; asked alone, it raises its error.
+            # In a search of several legs the others replace one that fails; searched alone, it raises its error.
             await collection.leg_rankings(query.text, where=where, legs=(leg,), depth=depth)
             raise EmbedderError(f"the {leg} leg failed on query {query.query_id!r} and works again; tune once more")
     return found

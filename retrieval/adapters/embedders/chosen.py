@@ -138,7 +138,7 @@ def _filling(space: EmbeddingSpace, service: EmbeddingService, settings: Setting
         return None
     prefixes = {"document_prefix": space.document_prefix, "query_prefix": space.query_prefix}
     if known_model(space.model) is None and settings.embedding_dimensions != space.dimensions:
-        # Nobody asked for them: they are the model's own, and a server may refuse to be told those.
+        # Not requested: they are the model's default, and a server may refuse an explicit value.
         return _of_service(chosen, **prefixes, send_dimensions=False)
     return _of_service(chosen, **prefixes)
 

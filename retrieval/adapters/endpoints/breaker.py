@@ -155,7 +155,7 @@ class Guard:
                 return await _ended_after(ask, budget)
             except _LateError:
                 if budget < seconds:
-                    raise  # who allows little time says nothing about the service
+                    raise  # a short time limit of the caller says nothing about the service
                 raise self._late(budget) from None
 
         try:

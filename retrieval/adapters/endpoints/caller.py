@@ -185,7 +185,7 @@ class EndpointCaller:
             if is_refused or (reason == "ConnectError" and service.start):
                 advice = f"; start it with: {service.start}" if service.start else ""
                 said = f"{service.title or 'the server'} does not answer at {host}{advice}"
-                # Nobody listens there, so waiting some seconds is of no use.
+                # No server listens there, so waiting some seconds is useless.
                 raise service.unavailable(said) if is_refused else TryAgainError(said) from None
             raise self._broken(reason) from None
         except TransportError as broken:  # while the body is read, which the client does not translate

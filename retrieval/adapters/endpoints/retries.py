@@ -240,7 +240,7 @@ def parsed_answer(body: bytes, *, whose: str, rejected: type[RetrievalError]) ->
     try:
         answer = json_of(body)
     except JSONTextError as error:
-        # What begins as JSON and ends too soon was cut on the way; anything else never was an answer.
+        # A text that begins as JSON and ends too soon was cut; any other text is no answer.
         text = body.strip()
         begins, ends = text[:1] in (b"{", b"["), text[-1:] in (b"}", b"]")
         if not text or (begins and (not ends or isinstance(error, JSONSyntaxError))):

@@ -245,7 +245,7 @@ class CsvRecords:
         """Whether the record goes on behind the next line: a quote is open. The lines come one by one."""
         self._delimiter = self._delimiter or _delimiter(line)
         if self._is_open or b'"' in line:
-            # The quote that an earlier line opened stands before the rest of the text.
+            # Put the quote that an earlier line opened before the rest of the text.
             before = '"' if self._is_open else ""
             self._is_open = False
             with suppress(InvalidItemError):  # which the record's item tells

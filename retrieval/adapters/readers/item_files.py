@@ -190,7 +190,7 @@ def read_items(
         return read_json_lines(file, columns=columns, id_from=id_from, max_line_bytes=max_line_bytes, clean=clean)
     if id_from is not None:
         raise ConfigurationError("id_from is for JSON Lines; of CSV, map a column: --map id=NAME")
-    # What has no size is a pipe, which can be read only once.
+    # A file without a size is a pipe, which can be read only once.
     if known_size is not None:
         check_header(file, columns)
     return read_csv_rows(file, columns=columns, texts=texts, max_line_bytes=max_line_bytes, header=header, clean=clean)

@@ -310,7 +310,7 @@ def document_item(item_id: str, text: str, metadata: Mapping[str, Any]) -> Item:
     """
     attributes = {name: value for name, value in metadata.items() if name != EXPLANATION_KEY}
     fields = {name: attributes[name] for name in _KEY_FIELDS if _is_key(attributes.get(name))}
-    # An archived item would not be found, which nobody asks of a document.
+    # An archived item would not be found, which is never wanted for a document.
     if fields.get("status") == _HIDDEN:
         del fields["status"]
     tags = attributes.get("tags")

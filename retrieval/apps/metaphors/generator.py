@@ -33,7 +33,7 @@ NAME_LENGTH, ERROR_LENGTH, NOTE_LENGTH = 80, 200, 1000
 
 def plain(text: str, most: int = NOTE_LENGTH) -> str:
     """The text on one line, without unprintable characters, and shortened."""
-    # What is cut away in the end need not be looked at.
+    # Only the part that is kept needs a check.
     shown = "".join(character if character.isprintable() else " " for character in text[: 4 * most])
     return " ".join(shown.split())[:most].rstrip()
 
@@ -214,7 +214,7 @@ def _name(value: object) -> str:
 
 def _text(value: object, most: int) -> str:
     """The text on one line, cut; empty where it is none that can be shown."""
-    # What is cut away in the end need not be looked at.
+    # Only the part that is kept needs a check.
     text = " ".join(value[: 2 * most].split()) if isinstance(value, str) else ""
     if (
         not _WORD.search(text)

@@ -77,7 +77,7 @@ TRUSTED_FROM = 20
 METAPHORS_PROFILE = Profile(
     legs={LegName.DENSE.value: 1.0},
     fusion=Fusion(kind=FusionKind.UNION),
-    # What is far away by meaning may still be what helped: the whole of a usual corpus is scored.
+    # A metaphor that is far away by meaning may still have helped, so a whole usual corpus is scored.
     depth=MAX_DEPTH,
     signals=(VectorSimilarity(weight=1.0),),
     learned=Learned(combination=Combination.SUM, share=LEARNED_SHARE, trusted_from=TRUSTED_FROM),

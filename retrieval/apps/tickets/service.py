@@ -236,7 +236,7 @@ class RetrievalService:
             self._checked = None
         collection = self._collection
         stored = await collection.refresh(older_than_seconds=FRESH_SECONDS)
-        # The collection may have been made anew, or have moved to another space, since the last call.
+        # Since the last call the collection may have been recreated, or moved to another space.
         now = stored.collection_id, stored.space
         if now != self._checked:
             self._check_dimensions(collection, stored.space.space if stored.space else None)

@@ -340,7 +340,7 @@ def _chunk(number: int, pieces: Sequence[_Piece], lead: str, titles: Mapping[tup
     blocks = [piece.block for piece in pieces]
     path = _common([block.headings for block in blocks if not block.is_heading] or [blocks[-1].headings])
     own = list(pieces)
-    # The headings that begin the chunk stand in its title.
+    # The headings that begin the chunk are in its title.
     while len(own) > 1 and own[0].block.is_heading and path[: len(own[0].block.headings)] == own[0].block.headings:
         del own[0]
     pages = [block.page for block in blocks if block.page is not None]

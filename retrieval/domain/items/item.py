@@ -166,7 +166,7 @@ def check_key(name: str, value: object, item_id: object, *, is_line: bool = True
 
 
 def _has_more_bytes(text: str, most: int) -> bool:
-    # A character has at most four bytes: what is short need not be encoded.
+    # A character has at most four bytes, so short texts need not be encoded.
     return len(text) > most // 4 and len(text.encode()) > most
 
 

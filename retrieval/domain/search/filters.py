@@ -288,7 +288,7 @@ def mapping_extent(where: Where, most_values: int | None = None) -> Extent:
 
 
 def _lists_in(values: Iterable[object]) -> list[object]:
-    # Thousands are plain, and told so at a glance.
+    # Lists of thousands of plain values are recognised quickly.
     return [value for value in values if type(value) not in _PLAIN and isinstance(value, _LISTS)]
 
 

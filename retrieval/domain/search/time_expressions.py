@@ -228,7 +228,7 @@ def _read(query: str, said: str, found: Sequence[Phrase]) -> Iterator[TimeExpres
         try:
             pair = None if following is None else paired(said, phrase, following)
             whole = pair or related(said, phrase)
-        except (ValueError, OverflowError):  # what no calendar has, such as 9999 years before 2020, is no time
+        except (ValueError, OverflowError):  # dates outside the calendar, such as 9999 years before 2020, are no times
             pair = whole = None
         place += 1 if pair is None else 2
         if whole is not None and _is_usable(whole.start_time, whole.end_time):

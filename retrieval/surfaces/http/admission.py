@@ -154,7 +154,7 @@ async def _written(app: ASGIApp, scope: Scope, body: bytes, database: Database, 
         async with asyncio.timeout(left):
             await app(scope, receive, send)
     except TimeoutError:
-        raise late() from None  # nobody knows how far it came: the key stays held for its time
+        raise late() from None  # its progress is unknown: the key stays held for its time
     except Exception:
         await _told(free_key(database, attempt))
         raise

@@ -127,7 +127,7 @@ class Frame:
             async with exchange.limit(seconds=seconds, body_bytes=limit, has_body=has_body, flows=is_stream(scope)):
                 await self._let_in(exchange, scope, room)
         except ClientDisconnect:
-            pass  # in the middle of its body: nobody is there to be answered
+            pass  # in the middle of its body: there is no client to answer
         except Exception as error:  # noqa: BLE001 - see above
             await (
                 exchange.tell_late() if isinstance(error, TimeoutError) and exchange.is_late else exchange.refuse(error)

@@ -109,7 +109,7 @@ class Connection(HttpToolsProtocol):
         if self.transport.is_closing():
             return
         if self.cycle is not None and not self.cycle.response_complete:
-            self.abort()  # A refusal would stand in the middle of another answer.
+            self.abort()  # A refusal would be in the middle of another answer.
             return
         head = (
             f"HTTP/1.1 {status} {json.loads(body)['title']}\r\ncontent-type: {MEDIA_TYPE}\r\n"

@@ -82,7 +82,7 @@ def where_of(text: str | None) -> Filter | None:
     try:
         return parse_where(mapping)
     except InvalidFilterError as error:
-        # The place is one in the parameter, and none in a body.
+        # The place is in the parameter, not in a body.
         error.place = ()
         raise
 

@@ -308,7 +308,7 @@ class Redaction:
     def __init__(self, secrets: Iterable[str]) -> None:
         # Shorter ones would be found in ordinary words.
         known = {secret for secret in secrets if len(secret) >= 4}
-        known |= {json.dumps(secret, ensure_ascii=False)[1:-1] for secret in known}  # as they stand in a line of JSON
+        known |= {json.dumps(secret, ensure_ascii=False)[1:-1] for secret in known}  # as in a line of JSON
         found = sorted(known, key=len, reverse=True)
         self._known = re.compile("|".join(map(re.escape, found))) if found else None
 

@@ -101,7 +101,7 @@ class Writes:
             await self.store(changes)
         except Exception as error:  # noqa: BLE001 - it is raised by those whose write it is
             if len(together) > 1 and not isinstance(error, DatabaseError):
-                # One of the writes was refused: the others are stored all the same.
+                # If one of the writes is refused, the others are still stored.
                 for write in together:
                     await self._write_together([write])
                 return
@@ -182,7 +182,7 @@ class StoreOperations:
                 ids, lambda _, item: None if item is None or (is_put(item) and is_expired(item, now)) else item
             )
             removed += report.removed
-            if not report.removed:  # somebody else did it
+            if not report.removed:  # another caller did it
                 break
         return removed
 

@@ -111,7 +111,7 @@ def value_filter(wanted: Mapping[str, Any]) -> Filter:
     if not isinstance(wanted, Mapping):
         raise InvalidFilterError(f'filter is a mapping such as {{"status": "active"}}, not {wanted!r:.80}')
     whole = And(tuple(_met((_key(name),), value, 1) for name, value in wanted.items()))
-    parse_where(whole)  # bounds how much is asked
+    parse_where(whole)  # limits the requested number
     return whole
 
 
@@ -143,7 +143,7 @@ def _operator(path: tuple[str, ...], name: object, operand: object) -> Filter:
         operand = operand.isoformat()
     if isinstance(operand, bool) or not isinstance(operand, str | int | float):
         raise InvalidFilterError(f"{path[-1]!r}: {name} compares with a number or a text, not {operand!r:.80}")
-    is_value(_field(path), operand)  # refuses what no value can be
+    is_value(_field(path), operand)  # refuses invalid values
     return Compare(_field(path), _ORDER[name], operand)
 
 

@@ -98,7 +98,7 @@ def one_line(text: str) -> str:
 
 
 def _place(location: tuple[Any, ...]) -> str:
-    # Numbers are places in a list; names are members of an object, for no argument is one of several types.
+    # Numbers are places in a list; names are members of an object, because no argument has several types.
     name, *inner = location or ("arguments",)
     return f"{name}{''.join(f'[{part}]' if isinstance(part, int) else f'.{part}' for part in inner)}"
 

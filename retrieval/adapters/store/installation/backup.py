@@ -57,7 +57,7 @@ _FACTS = """
         (SELECT rolname::text FROM pg_roles WHERE oid = 10), pg_export_snapshot(),
         EXISTS (SELECT FROM pg_proc WHERE proname = 'own_collections')
 """
-# What an extension made comes with the extension.
+# Objects of an extension are created with the extension.
 _TABLES = """
     SELECT n.nspname::text, c.relname::text
     FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace

@@ -89,7 +89,7 @@ _VIEWS = """
 _WORDS = (
     # Citus sees by its value which node a parameter leads to, and a plan for any value has none.
     (re.compile(r"\s*SET plan_cache_mode (?:TO|=) '?force_generic_plan'?"), ""),
-    # What keeps a planner from the whole key of a collection would also keep Citus from its node.
+    # Expressions that hide the collection's key from the planner would also hide the node from Citus.
     (re.compile(r"collection_id \+ 0 = "), "collection_id = "),
     (re.compile(r"collection_id IN \(SELECT c\.collection_id FROM collections c\)"), OWN_ROWS),
 )

@@ -216,7 +216,7 @@ async def add_profile(connection: Connection, collection_id: int, profile: Profi
     Callers that store one at once each get their own version. Raises ``UnknownCollectionError`` for a collection that
     is gone.
     """
-    # A statement of its own: only one that begins once the row is held sees the version that another just added.
+    # A separate statement, because only a statement that begins after locking the row sees a version added just before.
     cursor = await connection.execute("SELECT 1 FROM collections WHERE collection_id = %s FOR UPDATE", (collection_id,))
     if await cursor.fetchone() is None:
         raise UnknownCollectionError("the collection is gone; make it again with platform.collection()")

@@ -433,7 +433,7 @@ class KeptStatements:
     def _made(
         self, key: Hashable, wanted: Filter | None, compose: Callable[[Filter | None], sa.ClauseElement]
     ) -> Composed:
-        # A filter object may stand at two places; a copy tells them apart. Values are not kept.
+        # A filter object may be used at two places; a copy distinguishes them. Values are not kept.
         own = None if wanted is None else with_own_leaves(wanted)
         made, conditions = composed(compose(own), own), 1 if wanted is None else extent(wanted).conditions
         with self._lock:

@@ -497,7 +497,7 @@ async def change_status(
     if before is None or before.status == status or (was is not None and before.status != was):
         return None
     after = before.changed(status=status)
-    # Read here: the space may have come a moment ago, and from here on nobody embeds the item.
+    # Read here, because the space may be new, and the item is not embedded after this point.
     space = await (await connection.execute(_SPACE, (collection_id,))).fetchone()
     written = await write_items(connection, ItemWrite(collection_id, [after], space[0] if space else None))
     return before, after, written.settled

@@ -176,7 +176,7 @@ async def read_versions(
 async def hold_memories(connection: Connection, collection_id: int, ids: Sequence[str]) -> dict[str, Memory]:
     """The memories of those ids that exist, by id, kept from change until the transaction's end."""
     cursor = await connection.execute(_HOLD, {"collection_id": collection_id, "item_ids": list(ids)})
-    # One that was removed and stored anew meanwhile is there, and not held.
+    # An item that was removed and stored again meanwhile exists, but is not locked.
     held = [row[0] for row in await cursor.fetchall()]
     return await memories_seen(connection, collection_id, held)
 

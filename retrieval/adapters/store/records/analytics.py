@@ -117,7 +117,7 @@ def _conditions(view: AnalyticsView, values: dict[str, str]) -> sql.Composable:
         made.append(_trusted("collection = " + values["collection"]))
     time = view.time_column
     if time is not None:
-        # A day counts from its first moment in UTC; one that has begun is in.
+        # A day belongs to the period that contains its first moment in UTC.
         begin = "({} AT TIME ZONE 'UTC')::date" if time.type == "date" else "{}"
         end = "({}::timestamp AT TIME ZONE 'UTC')" if time.type == "date" else "{}"
         column = sql.Identifier(time.name)

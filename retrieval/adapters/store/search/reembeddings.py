@@ -112,7 +112,7 @@ async def find_reembedding(database: Database, tenant_id: int, collection_id: in
     )
 
 
-# Everybody who writes goes by which spaces there are, and is waited for. Searches are not.
+# Writers depend on the existing spaces, so the change waits for them. It does not wait for searches.
 _ALONE = "SELECT pg_advisory_xact_lock(writers_lock(%(id)s))"
 _BEGIN = """
     INSERT INTO reembeddings AS known (
@@ -255,8 +255,8 @@ _CENTROIDS_OF = """
     SELECT max(k.computed_at) FROM cluster_centroids AS k
     WHERE k.collection_id = %(id)s AND k.space_id = %(space)s
 """
-# A cluster keeps its number and its items, and so what was learned of it; its place in the other space is theirs there.
-# One without items is nowhere.
+# A cluster keeps its number, its items and so its learned data; its centre in the other space is that of its items.
+# A cluster without items has no centre.
 _CARRY_CLUSTERS = """
     WITH means AS (
         SELECT member.cluster, avg(e.vector) AS vector

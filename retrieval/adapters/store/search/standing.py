@@ -92,7 +92,7 @@ def sifted(legs: sa.CompoundSelect[Any], request: CandidateRequest) -> sa.Compou
     enough = parameter("enough", sa.BigInteger)
     kept = sa.select(likely.c.item_id).order_by(*best).limit(enough).subquery()
     first_out = sa.select(likely.c.likely).order_by(*best).limit(1).offset(enough).subquery("first_out")
-    # Not a join, which the planner, who knows no sizes here, may do row by row: a subplan is hashed.
+    # Not a join, which the planner may do row by row, because it knows no sizes here; a subplan is hashed.
     is_kept = sa.or_(item_id == sa.literal_column("''"), item_id.in_(sa.select(kept.c.item_id)))
     left_out = sa.select(sa.literal_column(f"'{LEFT_OUT}'"), sa.literal_column("''"), first_out.c.likely)
     return sa.union_all(
@@ -222,7 +222,7 @@ def _best_of_few(request: CandidateRequest, matches: Matches) -> sa.CTE:
 
 
 def _rows_of(leg: LegName, walk: sa.CTE, kept: sa.CTE) -> Part:
-    # Not a join, which the planner, who knows no sizes here, may do row by row: a subplan is hashed.
+    # Not a join, which the planner may do row by row, because it knows no sizes here; a subplan is hashed.
     is_kept = sa.func.coalesce(walk.c.item_id.in_(sa.select(kept.c.item_id)), sa.false())
     return sa.select(named(leg), walk.c.item_id, walk.c.score).where(is_kept)
 

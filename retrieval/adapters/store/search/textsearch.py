@@ -47,7 +47,7 @@ MAKE_TABLE = """
         PRIMARY KEY (collection_id, item_id)
     ) WITH (autovacuum_vacuum_scale_factor = 0.05)
 """
-# The rows are locked as writers lock them, so that neither stores what the other has made out of date.
+# The rows are locked as writers lock them, so that neither side stores outdated words.
 _MISSING = """
     SELECT item.item_id FROM items AS item
     WHERE item.collection_id = %s AND item.item_id > %s AND item.status <> %s

@@ -10,7 +10,7 @@ from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.domain.search.snippet import MARKS, READ
 
 # Each term is looked up by itself, with LIMIT: the planner would read all terms of the collection at once instead.
-# A term that no writer's difference has been added up for is known as well: what was written a moment ago is found.
+# Terms of differences that are not added up yet also count as known, so recent writes are found.
 _UNKNOWN = """
     SELECT asked.spelling
     FROM (
@@ -134,7 +134,7 @@ async def known_spellings(
     database: Database, tenant_id: int, collection: StoredCollection, each: Iterable[Sequence[str]]
 ) -> dict[str, int]:
     """Find the spellings that some item holds in some form, with the number of items, in one round trip."""
-    # A statement a list: one of thousands of spellings would be compiled by the database first (jit), which costs more.
+    # One statement for each list: compiling one of thousands of spellings (jit) would cost the database more.
     statements = [Compiled(_KNOWN, {**_whose(collection), "spellings": list(spellings)}) for spellings in each]
     known: dict[str, int] = {}
     for rows in await database.read_each(tenant_id, statements):

@@ -133,7 +133,7 @@ def _with_ticket_parts(line: InputLine) -> InputLine:
     try:
         return line if line.item is None else replace(line, item=with_ticket_parts(line.item))
     except InvalidItemError:
-        # It may be no ticket at all: only what calls itself one is refused.
+        # It may be no ticket at all: only items of the kind ticket are refused.
         return line
 
 

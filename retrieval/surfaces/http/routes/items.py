@@ -554,7 +554,7 @@ async def collection(name: CollectionName, platform: CurrentPlatform, body: Coll
         schema=body.attribute_schema,
         index=body.index,
     )
-    # Also of a new one: another request may have made it first, with other settings.
+    # Also for a new one: another request may have created it first, with other settings.
     await _check_same(made, body)
     if neighbours is not None:
         await made.set_neighbours(neighbours)

@@ -262,7 +262,7 @@ async def _models(collection: Collection) -> dict[str, object]:
     return {"used": info.model_version, "models": [model.as_dict() for model in found]}
 
 
-# Names are in the body: what stands in a path ends up in logs.
+# Names are in the body, because paths are logged.
 actors_router = APIRouter(
     prefix="/v1/actors", tags=["feedback"], dependencies=[needs(Scope.ADMIN)], route_class=JSONBodies
 )

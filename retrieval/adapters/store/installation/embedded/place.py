@@ -170,7 +170,7 @@ PORT = 5432
 SUPERUSER = "postgres"
 DATABASE = "retrieval"
 
-# The shortest thing that a server answers: whether it speaks TLS, asked before any login.
+# The shortest request that a server answers before any login: whether it supports TLS.
 _ASK_FOR_TLS = (8).to_bytes(4) + (80877103).to_bytes(4)
 # Of the 108 bytes (104 on macOS) that the kernel gives a socket's path, the last is a zero byte.
 _LONGEST_SOCKET_PATH = 103
