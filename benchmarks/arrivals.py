@@ -27,7 +27,7 @@ Bools = NDArray[np.bool_]
 Indices = NDArray[np.intp]
 
 RULES = Exploration()
-"""Who is eligible: fewer than 5 uses, or younger than 7 days; the best 30."""
+"""Eligible items: fewer than 5 uses, or younger than 7 days; the best 30."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Collection:
     """The share of the searches after which no item arrives any more."""
     places: int = 5
     quality_sd: float = 0.8
-    """Of items in their topic, in logits."""
+    """The standard deviation of items in their topic, in logits."""
     topic_sd: float = 0.5
     base_logit: float = -1.0
     relevance_sd: float = 1.0
@@ -79,7 +79,7 @@ class Items:
     mean: Floats
     """The belief about the quality."""
     variance: Floats
-    """Of that."""
+    """The variance of that belief."""
     prior_size: Floats
     """Events that the topic is worth."""
     uses: Floats

@@ -34,7 +34,7 @@ RESULTS = Path(__file__).parent / "results"
 SUM = Fusion(kind=FusionKind.WEIGHTED_SUM)
 CHECKS = (SCIFACT, CRANFIELD, TICKETS, LOCOMO, VASWANI)
 SHARES = (0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4)
-"""Of refining, tried with the weights of the default profile."""
+"""The shares of refining that are tried with the weights of the default profile."""
 
 
 @dataclass

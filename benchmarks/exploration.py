@@ -26,7 +26,7 @@ from targets import target
 RESULTS = Path(__file__).parent / "results"
 
 HALF_LIFE = 1000
-"""What 30 days are taken to be in the simulation: pulls of all arms together."""
+"""The pulls of all arms that stand for 30 days in the simulation."""
 
 POLICIES: Mapping[str, bandits.Policy] = {
     "Thompson, shrunk": bandits.shrunk_thompson,
@@ -120,7 +120,7 @@ def _decayed(world: bandits.World, name: str, extent: Extent, half_life: int) ->
 
 
 def closer(extent: Extent) -> list[dict[str, Any]]:
-    """What batches add, and what decay saves, with more runs and other seeds than the tables of all policies."""
+    """The cost of batches and the gain of decay, with more runs and other seeds than the tables of all policies."""
     still = bandits.World(horizon=extent.horizon)
     moving = replace(still, change_every=extent.horizon // 4)
     policy, runs = POLICIES[DEFAULT], extent.many_runs

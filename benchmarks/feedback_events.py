@@ -80,7 +80,7 @@ def expected_arms(events: Iterable[Feedback]) -> dict[tuple[str, str], Sum]:
 
 
 def worst_difference(arms: Mapping[tuple[str, str], Sum], stored: Sequence[Sequence[Any]]) -> tuple[int, float]:
-    """How many arms have other raw counts, and the largest relative difference of a decayed sum.
+    """The number of arms with wrong raw counts, and the largest relative difference of a decayed sum.
 
     ``stored`` are rows of item, context, successes, failures, uses, raw successes, last use; an arm that nothing counts
     in is left out of them.

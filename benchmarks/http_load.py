@@ -43,8 +43,8 @@ FOLDER = Path(__file__).parent
 RESULTS = FOLDER / "results"
 
 LEAST_SHARE, LEAST_KEPT, MOST_SPREAD = 0.75, 0.6, 6.0
-"""What is aimed at: of the bare route's throughput, of the own throughput under the crowd, and of the 99th percentile
-beside the median."""
+"""The targets: the share of the bare route's throughput, the share of throughput kept under the crowd, and the ratio of
+the 99th percentile to the median."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +159,7 @@ def _postgres(url: str) -> psutil.Process | None:
 
 
 def _with_children(process: psutil.Process | None) -> float:
-    """What all processes of the server worked; one that ended meanwhile is missing."""
+    """The processor time of all processes of the server, without processes that ended meanwhile."""
     return 0.0 if process is None else sum(_seconds(one) for one in [process, *process.children()])
 
 

@@ -56,7 +56,7 @@ class Asked(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Statements:
-    """What our search runs, with the values that are the same for every question."""
+    """The statements of our search, with the values that are the same for every question."""
 
     candidates: Compiled
     items: Compiled

@@ -39,7 +39,7 @@ _TABLES = sql.SQL("""
     );
 """)
 _UNIQUE = sql.SQL("CREATE UNIQUE INDEX ON {items} (collection_id, item_id)")
-"""What a table keyed by numbers needs besides: the application's key is unique too, and looked up by writers."""
+"""The additional index of a table keyed by numbers: the application's key is unique, and writers look it up."""
 
 _INDEXES = sql.SQL("""
     CREATE INDEX ON {vectors} USING hnsw (vector halfvec_ip_ops) WHERE collection_id = 1;

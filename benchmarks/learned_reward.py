@@ -1,4 +1,4 @@
-"""How much better the learned reward predicts than tables of rates, how honest it is, and what it costs.
+"""The learned reward against tables of rates: its gain in prediction, its calibration, and its cost.
 
     python benchmarks/learned_reward.py [--seeds N] [--quick]
 
@@ -37,10 +37,10 @@ from reward_simulation import (
     make_world,
     unshrunk,
 )
+from scipy.special import betaincinv
 from targets import target
 
 from retrieval.domain.learning.arm import Arm, ItemArms
-from retrieval.learning.calibration import interval_coverage, intervals
 from retrieval.learning.learned_model import LearnedReward, learn
 from retrieval.learning.shrinkage import Priors, Shrinkage, ShrunkEstimate
 
@@ -153,9 +153,16 @@ def judged(world: World, rates: Floats, sizes: Floats, baseline: float) -> dict[
         "log_loss": loss,
         "gain": 1 - loss / baseline,
         "calibration_error": calibration(world, rates),
-        "coverage": interval_coverage(rates.ravel(), sizes.ravel(), world.rates.ravel()),
+        "coverage": float(((low <= world.rates) & (world.rates <= high)).mean()),
         "width": float((high - low).mean()),
     }
+
+
+def intervals(means: Floats, sizes: Floats, share: float = 0.9) -> tuple[Floats, Floats]:
+    """The ends of the central interval of each Beta distribution, by its mean and effective sample size."""
+    outside = (1.0 - share) / 2.0
+    low, high = (betaincinv(means * sizes, (1.0 - means) * sizes, part) for part in (outside, 1.0 - outside))
+    return low, high
 
 
 def log_loss(world: World, rates: Floats) -> float:

@@ -86,7 +86,7 @@ async def searched(platform: Platform, collection_id: int, asked: list[str]) -> 
 
 
 async def timed(act: Callable[[int], Awaitable[object]]) -> Figures:
-    """What each of so many writes took, one after the other."""
+    """The times of writes, one after another."""
     times = []
     for number in range(WRITES):
         started = time.perf_counter()

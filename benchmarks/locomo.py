@@ -43,7 +43,7 @@ from retrieval.settings import Settings
 RESULTS = Path(__file__).parent / "results"
 METRICS = ("turn R@10", "session R@10", "session R@5", "nDCG@10")
 HITS = 100
-"""Of a question: enough to rank sessions by their best turn."""
+"""Turns retrieved for a question: enough to rank sessions by their best turn."""
 
 AT_ONCE = 4
 """Questions asked at a time."""
@@ -119,7 +119,7 @@ async def ranked(collection: Collection, talks: Talks, profile: Profile) -> dict
 
 
 async def asked(collection: Collection, talks: Talks) -> dict[str, Rankings]:
-    """What each leg says to each question: fused by any weights, it is what a search by them answers."""
+    """The rankings of each leg for each question; fused by any weights, they equal a search with those weights."""
     gate = asyncio.Semaphore(AT_ONCE)
 
     async def one(query: JudgedQuery) -> Rankings:

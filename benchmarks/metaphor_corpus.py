@@ -1,4 +1,4 @@
-"""What a metaphor's vector should stand for, and from which similarity on two metaphors are the same.
+"""The best text for a metaphor's vector, and the similarity at which two metaphors count as the same.
 
     python benchmarks/metaphor_corpus.py [--out FOLDER]
 

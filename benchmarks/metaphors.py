@@ -45,7 +45,7 @@ class Extent:
     """The measured figures."""
 
     problems: int
-    """Of each kind, for moving away."""
+    """Problems of each kind, for moving away."""
     worlds: int
     trusted_from: tuple[int, ...]
     """Verdicts from which a model is used; it is fitted as soon as there are so many, or a few more."""
@@ -73,7 +73,7 @@ def search_loop() -> ModuleType:
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """What a problem was answered after a failure, beside the answer of a question that stayed where it was."""
+    """The answer after a failure, beside the answer to a question that did not move."""
 
     to_failed: float
     """The mean cosine of what was answered and what failed."""

@@ -12,9 +12,10 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
+from off_policy_numpy import Floats, Ints, Traffic, differences, estimates, weigh
 
 from retrieval.domain.learning.off_policy import CLIP, LEAST_SAMPLE, Estimate, Estimator
-from retrieval.learning.off_policy import PSEUDO_USES, Floats, Ints, Traffic, differences, estimates, weigh
+from retrieval.learning.off_policy import PSEUDO_USES
 
 CONTEXTS, ITEMS, PLACES = 12, 20, 5
 
@@ -110,7 +111,7 @@ def adaptive(rng: np.random.Generator, searches: int, floor: float) -> Run:
 
 @dataclass
 class Coverage:
-    """How often the 95 % interval of one estimator held the truth, and how wide it was."""
+    """The share of runs in which the 95 % interval of one estimator held the truth, and its width."""
 
     held: list[bool] = field(default_factory=list)
     errors: list[float] = field(default_factory=list)
@@ -140,7 +141,7 @@ class Result:
     by_estimator: dict[tuple[Estimator, bool], Coverage]
     """By estimator and whether it is clipped."""
     difference: Coverage
-    """Of SNIPS, the target minus the recorded policy."""
+    """The difference by SNIPS, the target minus the recorded policy."""
     sample_sizes: list[float]
     refused: int
     """Runs in which nothing would be concluded."""

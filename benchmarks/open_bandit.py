@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from off_policy_numpy import Floats, Ints, Traffic, estimates, weigh
 
 from retrieval.domain.learning.off_policy import Estimate, Estimator, Weighing
-from retrieval.learning.off_policy import Floats, Ints, Traffic, estimates, weigh
 
 CAMPAIGNS = ("all", "men", "women")
 POSITIONS = 3
@@ -28,7 +28,7 @@ PIPELINE: dict[tuple[str, str], dict[str, float]] = {
     ("women", "bts"): {"ips": 0.0058056917829497874, "snips": 0.005833036087191038},
     ("women", "random"): {"ips": 0.00743757754192316, "snips": 0.0023730461434477677},
 }
-"""What the Open Bandit Pipeline gives, by campaign and target: obp 0.4.1, ``InverseProbabilityWeighting`` and
+"""Results of the Open Bandit Pipeline, by campaign and target: obp 0.4.1, ``InverseProbabilityWeighting`` and
 ``SelfNormalizedInverseProbabilityWeighting``, ``estimate_policy_value(reward, action, pscore, action_dist, position)``
 with the columns and the targets below."""
 

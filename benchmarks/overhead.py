@@ -1,4 +1,4 @@
-"""What the Python side of a search costs: time through the public API, less the time that the server says it worked.
+"""The cost of the Python side of a search: time through the public API, less the server's reported time.
 
 The server writes the duration of every statement of a connection into its log; a mark before each search tells which
 statements are its own.
@@ -124,7 +124,7 @@ async def _in_the_server(
 
 
 async def _logged(log: Path, start: int) -> str:
-    """What the log got since; the last mark may take a moment to be written."""
+    """The text added to the log since; the last mark may take a moment to be written."""
     for _ in range(100):
         text = await asyncio.to_thread(_tail, log, start)
         if f"{_MARK} end" in text:

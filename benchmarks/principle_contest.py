@@ -1,4 +1,4 @@
-"""How many uses until the better one of several new principles is on top: the product beside plain Thompson sampling.
+"""Uses until the best of several new principles ranks first: the product beside plain Thompson sampling.
 
 All arrive at once and say the same of themselves, so only verdicts tell them apart. A session is shown a few of them,
 and each of these is judged: a verdict is a use. The better one is on top from the use on after which nothing else is

@@ -1,4 +1,4 @@
-"""How much similarity of meaning should count beside what use says: measured on the real store."""
+"""The weight of similarity beside use, measured on the real store."""
 
 from __future__ import annotations
 

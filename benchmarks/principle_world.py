@@ -38,9 +38,9 @@ class About:
     topics: int = 8
     session_tags: int = 2
     elsewhere: float = 0.6
-    """Of its helpfulness, what is left of a principle in a session whose tags it has none of."""
+    """The share of a principle's helpfulness that remains in a session without any of its tags."""
     untagged: int = 5
-    """Of so many newcomers one has no tags, and holds anywhere; nobody can tell that it fits."""
+    """One of this number of newcomers has no tags and helps everywhere; its text does not show that."""
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""What becomes of times in questions: LoCoMo's, searched within their conversation by recall, without a language model.
+"""Times in LoCoMo's questions, searched within their conversation by recall, without a language model.
 
     python benchmarks/recall_temporal.py DATA
 
@@ -43,7 +43,7 @@ class Asked:
     """The time when the last of its evidence was told."""
 
     def said(self, now: datetime) -> str:
-        """How definite the question is about time: ``dated``, ``relative``, ``vague`` or ``none``."""
+        """The certainty of the question's time: ``dated``, ``relative``, ``vague`` or ``none``."""
         time = time_expression(self.text, now)
         return "none" if time is None else time.certainty.name.lower()
 

@@ -41,7 +41,7 @@ from retrieval.settings import Settings
 RESULT = Path(__file__).parent / "results" / "relevance.json"
 
 UNANSWERED_WEIGHT = 0.2
-"""Of the questions that nothing answers, in sets."""
+"""The weight of the questions without an answer, in sets."""
 UNANSWERED = 150
 """Most queries of another set that are asked of a set's items."""
 

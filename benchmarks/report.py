@@ -57,7 +57,7 @@ def _cell(value: object) -> str:
 
 
 def equal_recall(rows: Rows) -> list[Mapping[str, Any]]:
-    """Of each system, the fastest variant with a recall of .99, or the one with the most."""
+    """The fastest variant of each system with a recall of .99, or the variant with the highest recall."""
     systems = dict.fromkeys(row["system"] for row in rows)
     return [row for system in systems if (row := best(rows, system)) is not None]
 
@@ -139,7 +139,7 @@ def _overhead(overhead: Mapping[str, Any]) -> str:
 
 
 def _lexical(results: Path) -> str:
-    """What the lexical benchmark of its own found, if it was run."""
+    """The results of the separate lexical benchmark, if it was run."""
     path = results / "lexical.json"
     if not path.exists():
         return ""

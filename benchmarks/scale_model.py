@@ -56,7 +56,7 @@ FEW = 4_000
 
 SEARCHES = 300
 BUSY_SHARE = 0.6
-"""How much of its cores a server is given to do: the rest is for peaks, vacuum and index builds."""
+"""The share of its cores that a server's load may use; the rest is for peaks, vacuum and index builds."""
 
 _ROUNDING = 1e-5
 """The largest difference of two scores of the same pair."""
@@ -262,7 +262,7 @@ def _searched(url: str, meter: Meter, kind: str, questions: Sequence[Question]) 
 
 
 def _recorded(url: str, meter: Meter, questions: Sequence[Question]) -> dict[str, float]:
-    """What the record of a search adds to it: the server's time, its log and its rows."""
+    """The cost of a search's record: the server's time, its log and its rows."""
     quiet: dict[str, float] = {}
     spoken: dict[str, float] = {}
     number = len(questions)
@@ -287,7 +287,7 @@ def _records(url: str) -> int:
 
 
 def measure_replica(server: Server, home: Path, number: int) -> dict[str, Any]:
-    """What replaying costs a replica, and what a search that reads from it leaves to the primary."""
+    """The cost of replaying on a replica, and the primary's part of a search that reads from the replica."""
     replica = home.parent / f"{home.name}-replica"
     replica.mkdir(mode=0o755)
     there = Cluster.at(replica)

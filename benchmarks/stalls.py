@@ -45,10 +45,10 @@ from retrieval.engine.request import MAX_HITS, MAX_LIMIT, MAX_REWRITES
 RESULTS = Path(__file__).parent / "results"
 
 MOST_MS = 200.0
-"""What is aimed at: no ``/livez`` waits longer."""
+"""The target: no ``/livez`` waits longer."""
 
 DEADLINE_SECONDS = 10
-"""Of a request to the service; by default it is 30."""
+"""The deadline of a request to the service; by default it is 30."""
 
 EVERY_SECONDS = 0.005
 """The interval of requests to ``/livez``."""

@@ -1,4 +1,4 @@
-"""What the metadata's weight does to the search for duplicates: the tickets application on judged bug reports.
+"""The effect of the metadata's weight on the search for duplicates: the tickets application on judged bug reports.
 
     python benchmarks/tickets.py DATA
 

@@ -51,7 +51,7 @@ class Extent:
     rounds: int = 4
     """Turns of each system."""
     calls: int = 40
-    """Of each operation in a turn."""
+    """Calls of each operation in a turn."""
     writers: int = 8
     seconds: float = 4.0
     """The seconds that they write in a turn."""

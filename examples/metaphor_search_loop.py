@@ -25,7 +25,7 @@ LEARN_AFTER = (10, 30)
 WORKING = 8
 """Metaphors that work in a domain."""
 SOLVES, SOLVES_ANYWAY = 0.85, 0.05
-"""How often one that works in the problem's domain solves it, and how often another does."""
+"""The rates at which a metaphor of the problem's domain and another one solve it."""
 
 WHERE = {
     "software": ("the billing service", "the message queue", "the old module", "the build", "the search cluster"),

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from retrieval.platform import open as open  # noqa: A004 - exported, but not by *
     from retrieval.settings import Settings
 
-# Without "open": whoever imports * goes on to open files.
+# Without "open", because a program that imports * may open files.
 __all__ = [
     "Collection",
     "Context",

@@ -55,7 +55,7 @@ class Collection:
     def _repr_html_(self) -> str:
         from retrieval.domain.notebook import facts_html
 
-        # As last read: what shows a value must not wait for a database.
+        # As last read, because showing a value must not wait for a database.
         stored = self._handle.stored
         about = {
             "items": f"{stored.documents:,}",
@@ -426,7 +426,7 @@ class Collection:
 
     @names_told
     async def change(self, item_ids: Sequence[str], decide: Decide, *, keeps_time: bool = False) -> ChangeReport:
-        """Let each of the items become what ``decide`` says, all of them or none, whatever other writers do meanwhile.
+        """Change each of the items to the result of ``decide``, all or none, safely beside other writers.
 
         ``decide`` is called with an id and the item that is stored under it, or None; it gives the item as it shall be,
         the same object to leave it, or None for no item. It may be called again, so it only decides. With
@@ -477,7 +477,7 @@ class Collection:
         return await read_stored(*await self._handle.place(), keys)
 
     async def page(self, where: Where | Filter | None = None, *, after: str = "", limit: int = 100) -> list[StoredItem]:
-        """The next items that the filter lets through, in order of item id: those whose id comes after ``after``.
+        """The next items that pass the filter, in order of item id: those whose id comes after ``after``.
 
         ``limit`` is 1 to 1000; fewer items mean that these are the last. Archived ones as for ``scan``. Raises
         ``InvalidLimitError``, and the errors of filters.
@@ -487,7 +487,7 @@ class Collection:
         return await page(self._handle, where, after=after, limit=limit)
 
     def scan(self, where: Where | Filter | None = None, *, batch: int = 500) -> AsyncIterator[Item]:
-        """Every item that the filter lets through, in order of item id, read page by page of ``batch`` items.
+        """Every item that passes the filter, in order of item id, read in pages of ``batch`` items.
 
         Archived items are among them only where the filter names their status, as ``{"status": "archived"}`` does.
         Items that are added or removed meanwhile may or may not be. Raises ``InvalidFilterError``,
@@ -498,7 +498,7 @@ class Collection:
         return scan(self._handle, where, batch=batch)
 
     async def value_counts(self, field: str, *, where: Where | Filter | None = None) -> list[ValueCount]:
-        """How many items have each value of the field, the most frequent first; archived ones do not count.
+        """Count the items of each value of the field, the most frequent first; archived items do not count.
 
         ``field`` is an attribute, named as in a filter, ``tags`` (each tag of an item counts), ``kind``, ``status`` or
         ``source``; ``where`` says of which items. Raises ``InvalidRequestError`` for another field,
@@ -648,7 +648,7 @@ class Collection:
         )
 
     async def answers_of(self, session: str, *, origin: str | None = None, limit: int = 20) -> list[RecordedAnswer]:
-        """The answers that a session was given, the newest first: of searches, and those of ``record_answer``.
+        """The answers that a session received, the newest first: of searches, and of ``record_answer``.
 
         ``origin``: only answers recorded with that origin; empty: only searches. Answers of this platform that wait to
         be recorded are recorded first. Raises ``InvalidRequestError`` for an empty session, ``InvalidLimitError`` for a
@@ -704,7 +704,7 @@ class Collection:
         )
 
     async def learn(self) -> dict[str, Any]:
-        """Run the jobs ``clusters`` and ``learn`` for this collection now; gives what ``learn`` did.
+        """Run the jobs ``clusters`` and ``learn`` for this collection now; return the details of ``learn``.
 
         ``published`` says whether the model that was fitted is in use from now on, ``reason`` why, ``verdicts`` from
         how many it was, ``clusters`` how many clusters there are. Raises ``RetrievalError`` where a job failed.

@@ -85,7 +85,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 SWITCH_SECONDS = 600.0
-"""How long a call waits for another process that is switching a collection to another embedding space."""
+"""Time that a call waits for another process that is switching a collection to another embedding space."""
 
 _NOT_OPEN = "the platform is not open; use: async with connect() as platform, or: platform = await retrieval.open()"
 
@@ -168,7 +168,7 @@ class Platform:
         return self
 
     async def close(self) -> None:
-        """Store what is still to be recorded, and end the connections. A second call does nothing."""
+        """Store the waiting records, and close the connections. A second call does nothing."""
         await self._stack.aclose()
 
     def of_tenant(self, tenant: str) -> Platform:
@@ -431,7 +431,7 @@ class Platform:
         return await read_retrieval(self.database, self._tenant_id, retrieval_id, collection)
 
     async def replay(self, retrieval_id: UUID | str, collection: str | None = None) -> Replay:
-        """Whether a recorded ranking follows from its record, and where and why today's answer differs, hit by hit.
+        """Return whether a recorded ranking follows from its record, and how today's answer differs, hit by hit.
 
         With a ``collection``, of its searches alone. The search is asked again and not recorded. Raises
         ``UnknownRetrievalError`` where there is no such record, and ``InvalidRequestError`` for what is no identifier.
@@ -624,7 +624,7 @@ class Platform:
         return await self.reembedding(collection)
 
     async def reembedding(self, collection: str, do: str = "status", *, wait: bool = True) -> Reembedding:
-        """How the re-embedding of a collection stands; ``do`` something about it first.
+        """Return the state of a collection's re-embedding, after carrying out ``do`` if it is given.
 
         ``run`` does here what a worker would. ``pause`` and ``resume`` it; ``switch``: every process searches
         the target space from then on; ``rollback`` to the former space, at once; ``finish``: remove the former space
@@ -668,7 +668,7 @@ class Platform:
 
     @property
     def recording(self) -> RecordingState:
-        """How many searches were recorded since the platform was opened, how many wait for it, and were lost."""
+        """Searches recorded since the platform was opened, searches that wait for it, and lost ones."""
         return self._open_parts.recorder.state
 
     # What it is made of.

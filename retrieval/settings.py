@@ -118,11 +118,11 @@ class Settings(BaseSettings):
     read_database_urls: Annotated[tuple[SecretStr, ...] | None, NoDecode] = None
     """URLs of streaming replicas, by commas, that searches read from; unset: they read from the primary."""
     read_max_lag_seconds: float = Field(default=5.0, ge=1, le=86400)
-    """How old the state may be that a search reads from a replica; an older replica is passed over."""
+    """The greatest lag of a replica that searches read from; a replica further behind is passed over."""
     read_wait_seconds: float = Field(default=0.1, ge=0, le=60)
-    """How long a search that shows a token waits for a replica before it reads from the primary."""
+    """Time that a search with a token waits for a replica before it reads from the primary."""
     home: Path | None = None
-    """Where the embedded PostgreSQL keeps its data; unset: the user's data directory."""
+    """The directory of the embedded PostgreSQL's data; unset: the user's data directory."""
     database_schema: str = Field(default="retrieval", validation_alias="RETRIEVAL_SCHEMA")
     """The schema of the database that holds everything."""
     tenant: str = "default"
@@ -130,9 +130,9 @@ class Settings(BaseSettings):
     pool_size: int = Field(default=8, ge=1, le=1000)
     """The most connections that one process opens."""
     pool_timeout_seconds: float = Field(default=10.0, gt=0)
-    """How long a search waits for a free connection."""
+    """Time that a search waits for a free connection."""
     transaction_pooler: bool | None = None
-    """Whether a pooler in transaction mode stands before the database; unset: the platform finds out."""
+    """Whether a pooler in transaction mode is in front of the database; unset: the platform finds out."""
 
     embedder: str = "auto"
     """``auto``: openai when its key is set, else minilm when installed, else none (lexical search only).
@@ -159,9 +159,9 @@ class Settings(BaseSettings):
     embedding_max_texts: int | None = Field(default=None, ge=1)
     """Texts a request; unset: as many as the service takes."""
     embedding_timeout_seconds: float = Field(default=30.0, gt=0)
-    """How long one attempt may take."""
+    """Time that one attempt may take."""
     embedding_budget_seconds: float = Field(default=2.0, gt=0, le=3600)
-    """How long a search waits for the vector of its query before it goes by words alone."""
+    """Time that a search waits for the vector of its query before it searches by words alone."""
 
     llm: LLMName = "none"
     """``auto``: openai when a model is named and a key or an address is set, else none."""
@@ -174,11 +174,11 @@ class Settings(BaseSettings):
     llm_base_url: str | None = Field(
         default=None, validation_alias=AliasChoices("RETRIEVAL_LLM_BASE_URL", "OPENAI_BASE_URL")
     )
-    """Where the endpoint is; unset: OpenAI."""
+    """The address of the endpoint; unset: OpenAI."""
     llm_timeout_seconds: float = Field(default=30.0, gt=0)
-    """How long one attempt may take."""
+    """Time that one attempt may take."""
     llm_retries: int = Field(default=2, ge=0, le=20)
-    """How often a request is repeated where the endpoint is down, slow or overloaded."""
+    """The number of repetitions of a request when the endpoint is down, slow or overloaded."""
 
     reranker: RerankerName = "none"
     """The reranker of profiles that rerank. No key in the environment chooses one."""
@@ -195,33 +195,33 @@ class Settings(BaseSettings):
     """The most values that one filter compares with."""
 
     session_start_seconds: float = Field(default=5.0, gt=0, le=3600)
-    """How long ``retrieval session-start`` and ``session-end`` may take before they give up."""
+    """Time that ``retrieval session-start`` and ``session-end`` may take before they give up."""
 
     jobs_schedule: Annotated[dict[str, str] | None, NoDecode] = None
     """Cron expressions by job, in UTC, or ``off``; a job that is not named has its own default."""
     worker_concurrency: int = Field(default=2, ge=1, le=100)
     """Jobs that one worker runs at the same time."""
     worker_listen: bool = True
-    """Whether a worker listens for new jobs; behind a pooler in transaction mode it cannot, and polls alone."""
+    """Whether a worker listens for new jobs; behind a pooler in transaction mode it cannot, and only polls."""
     worker_poll_seconds: float = Field(default=5.0, gt=0, le=3600)
-    """How often a worker looks for new jobs of which it heard nothing."""
+    """Time between two looks of a worker for new jobs; most jobs reach it at once, by notification."""
     worker_stalled_seconds: float = Field(default=30.0, ge=1, le=86400)
-    """How long after a worker's last sign of life its jobs are taken up by another."""
+    """Time after a worker's last heartbeat until another worker takes over its jobs."""
     recall_sample_rate: float = Field(default=0.01, ge=0, le=1)
     """The share of searches by HNSW index that are kept, to measure the recall by."""
     rewrites_ttl_days: int = Field(default=30, ge=1)
-    """How long the rewrites of a query are used."""
+    """Time that the rewrites of a query are used."""
     retention_cache_days: int = Field(default=90, ge=1)
-    """How long an embedding stays in the cache."""
+    """Time that an embedding stays in the cache."""
     retention_samples_days: int = Field(default=14, ge=1)
-    """How long a sampled query is kept."""
+    """Time that a sampled query is kept."""
     retention_runs_days: int = Field(default=30, ge=1)
-    """How long the records of jobs and of measured recall are kept."""
+    """Time that the records of jobs and of measured recall are kept."""
     retention_retrievals_days: int = Field(default=365, ge=1)
-    """How long recorded searches are kept, at least: they go by whole months, those of every tenant together."""
+    """The least time that recorded searches are kept: they are removed by whole months, for every tenant together."""
 
     retention_feedback_days: int | None = Field(default=None, ge=1)
-    """How long an event of feedback is kept; unset: for ever. What it counted for stays."""
+    """Time that an event of feedback is kept; unset: for ever. Its effect on rewards stays."""
 
     mcp_token: SecretStr | None = None
     """The token that clients of the MCP server send over HTTP; needed where other machines can reach it."""
@@ -229,9 +229,9 @@ class Settings(BaseSettings):
     """The token that Prometheus sends to the HTTP service for its metrics; unset: nobody is shown them."""
 
     http_deadline_seconds: float = Field(default=30.0, gt=0, le=3600)
-    """How long a request to the HTTP service may take, if it does not ask for less."""
+    """Time that a request to the HTTP service may take, if it does not ask for less."""
     http_requests_per_minute: int = Field(default=6000, ge=1, le=1_000_000)
-    """How many requests a minute a key may make of which nothing else was said when it was made."""
+    """The requests a minute of a key that was made without a limit of its own."""
     http_max_requests: int = Field(default=100, ge=1, le=100_000)
     """Requests that one process answers at the same time; those beside them are told to come again."""
     http_max_body_bytes: int = Field(default=16 * 2**20, ge=1024)
@@ -243,17 +243,17 @@ class Settings(BaseSettings):
     http_cors_origins: Annotated[tuple[str, ...] | None, NoDecode] = None
     """Web pages of which origins may call the service from a browser; unset: none."""
     http_console: bool = True
-    """Whether the HTTP service has its console, where the extra ``console`` is installed."""
+    """Whether the HTTP service has its console, if the extra ``console`` is installed."""
 
     @property
     def search_bounds(self) -> SearchBounds:
-        """How much one search may bring."""
+        """The bounds of one search."""
         return SearchBounds(self.max_query_bytes, self.max_filter_values)
 
     def changed(self, **values: object) -> Settings:
         """The same settings with other values, checked like the rest; the environment is not read again."""
         other = Settings.__new__(Settings)
-        # The initialiser of ``BaseSettings`` reads every variable: 3 ms, in the event loop of who serves many tenants.
+        # The initialiser of ``BaseSettings`` reads every variable: 3 ms in the event loop, for each of many tenants.
         BaseModel.__init__(other, **(self.model_dump() | values))
         return other
 
@@ -271,7 +271,7 @@ class Settings(BaseSettings):
     @field_validator("llm", "reranker", mode="before")
     @classmethod
     def _model_or_none(cls, value: Any) -> Any:
-        # Files of containers set what they do not fill in to nothing.
+        # Container files set unused variables to empty values.
         return "none" if value == "" else value
 
     @field_validator("database_url")
@@ -310,7 +310,7 @@ class Settings(BaseSettings):
     def _usable_token(cls, value: SecretStr | None) -> SecretStr | None:
         token = "" if value is None else value.get_secret_value().strip()
         if not token:
-            # Files of containers set what they do not fill in to nothing.
+            # Container files set unused variables to empty values.
             return None
         if len(token) < MIN_TOKEN_CHARACTERS or not token.isascii() or not token.isprintable() or " " in token:
             raise ValueError(

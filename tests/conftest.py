@@ -26,7 +26,7 @@ from tests.support.cluster import cluster_url, database_on_nodes
 from tests.support.database import SCHEMA, Source, running_server, source, temporary_database
 
 EXAMPLES = os.environ.get("RETRIEVAL_TEST_EXAMPLES")
-"""Of how many examples each property is tried, other ones each time, for a long run; else of 25, always the same."""
+"""The number of examples of each property test in a long run, new ones each time; otherwise 25, always the same."""
 
 hypothesis_settings.register_profile(
     "retrieval",
@@ -168,7 +168,7 @@ def tenant() -> str:
 
 @pytest.fixture(scope="session")
 def common_settings() -> Settings:
-    """What the settings of all tests have in common, read once."""
+    """The settings that all tests share, read once."""
     return Settings(database_schema=SCHEMA, pool_size=8, pool_timeout_seconds=10, embedder="none")
 
 

@@ -1,4 +1,4 @@
-"""What a system must do to be compared, and the ways of setting up an HNSW search that are compared."""
+"""The protocol of a compared system, and the compared settings of an HNSW search."""
 
 from __future__ import annotations
 

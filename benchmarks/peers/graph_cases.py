@@ -1,4 +1,4 @@
-"""What a store of LangGraph is asked, whosever it is: filters by type and nesting, full pages, and paging by words."""
+"""The cases for any LangGraph store: filters by type and nesting, full pages, and paging by words."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def fill(store: BaseStore, items: int) -> None:
 
 
 def answers(store: BaseStore) -> dict[str, Any]:
-    """What the store makes of it: whether each filter is right, and how many items a page has of those that match."""
+    """The results of the store: whether each filter is right, and the number of matching items on a page."""
     pages = [store.search(("users",), query=f"note {7 * n}", filter={"rare": True}) for n in range(QUERIES)]
     users = [store.search(("users", "3"), query=f"note {7 * n}") for n in range(QUERIES)]
     later = [store.search(("users", "3"), query="note 5", offset=offset) for offset in (10, 20, 50)]

@@ -23,7 +23,7 @@ from lancedb.rerankers import RRFReranker
 
 _COLUMNS = ["id", "body", "category", "region"]
 _REFINED: Mapping[str, tuple[int | None, int]] = {"default": (None, 15), "refine 2": (2, 40), "refine 5": (5, 80)}
-"""How many times the hits are compared exactly, if at all, and the length of the graph's candidate list."""
+"""The factor of hits that are compared exactly, if any, and the length of the graph's candidate list."""
 
 
 class LanceStore:

@@ -24,7 +24,7 @@ PROFILES: Mapping[str, Profile] = {
         EmbeddingSpace(provider="minilm", model="all-MiniLM-L6-v2", dimensions=384)
     ),
 }
-"""What a new collection gets: of a space that nobody has tuned, and of the local model (tuned on train queries)."""
+"""The profiles of new collections: for an untuned space, and for the local model (tuned on train queries)."""
 
 
 class Ours:

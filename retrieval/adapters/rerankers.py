@@ -297,12 +297,12 @@ class _CrossEncoder:
         self._tokenizer.enable_truncation(max_tokens, strategy="only_second")
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
-        options.log_severity_level = 3  # errors only: nobody can act on warnings about graphs
+        options.log_severity_level = 3  # errors only: users cannot act on warnings about graphs
         self._session: Any = onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
         self._inputs = {wanted.name for wanted in self._session.get_inputs()}
 
     def scores(self, query: str, texts: Sequence[str], stop: threading.Event) -> list[float]:
-        """The score of each text; 0 for those that are left when ``stop`` is set and nobody waits any more."""
+        """The score of each text; 0 for the remaining texts once ``stop`` is set because the caller has left."""
         pairs = [self._tokenizer.encode(query, text) for text in texts]
         scores = [0.0] * len(pairs)
         for batch in padded_batches([len(pair.ids) for pair in pairs], max_area=_TOKENS_A_BATCH):

@@ -1,4 +1,4 @@
-"""Spans of OpenTelemetry, by its API alone: whoever wants them brings the SDK that keeps them.
+"""Spans of OpenTelemetry, through its API only; an application that wants them installs an SDK.
 
 Without an SDK, or where a trace is not sampled, a span costs one check and nothing is made. Names, numbers and paths go
 into spans, but no queries, results or error messages, which quote both.
@@ -33,7 +33,7 @@ _IS_NAMED = OTEL_PYTHON_TRACER_PROVIDER in os.environ
 
 def tracer() -> Tracer | None:
     """The tracer; None where spans are not recorded."""
-    # Where nobody set a provider, the library would look for one in the environment, at every span.
+    # Without a provider, the library would look for one in the environment at every span.
     if not _IS_NAMED and getattr(trace, "_TRACER_PROVIDER", trace) is None:
         return None
     provider = trace.get_tracer_provider()
@@ -77,7 +77,7 @@ class Current:
 
     def __init__(self, started: Span) -> None:
         self._span = started
-        # What errors say and where they come from would be put down by default.
+        # By default, messages and tracebacks of errors would be recorded.
         self._manager = trace.use_span(
             self._span, end_on_exit=True, record_exception=False, set_status_on_exception=False
         )

@@ -1,4 +1,4 @@
-"""Conversations: turns that are found by what was said around them too.
+"""Conversations: turns that are indexed together with their neighbours.
 
 A turn is an item of its own. Its title says who spoke and when, in words, because questions name both; its neighbours
 are the turns before and after it in the same session, because a question is often answered by a turn that says "yes".

@@ -1,4 +1,4 @@
-"""The doctor's findings, each with what to do, and how checks make them. Pure."""
+"""The doctor's findings, each with its remedy, and the functions that make them. Pure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Severity(StrEnum):
     WARNING = "warning"
     """The subject works for now, or worse than it should."""
     ERROR = "error"
-    """Something fails, is unprotected, or is not what it seems."""
+    """A failure, a missing protection, or misleading data."""
 
     @property
     def rank(self) -> int:

@@ -220,11 +220,11 @@ class UnknownKeyError(NotFoundError):
 
 
 class ConflictError(RetrievalError):
-    """The stored data differ from what the caller takes them to be."""
+    """The stored data differ from the caller's assumption."""
 
 
 class VersionConflictError(ConflictError):
-    """The item is not in the version that was named; somebody changed, made or removed it meanwhile.
+    """The item is not in the named version; another caller changed, created or removed it meanwhile.
 
     ``item_id`` is the item's key.
     """

@@ -83,7 +83,7 @@ def explanation_html(parts: Sequence[Part], fusion: str) -> str:
 
 
 def hits_html(hits: Iterable[tuple[Shown, str]], about: str) -> str:
-    """A row for each hit with its explanation (HTML), and what is said of all of them below."""
+    """A row for each hit with its explanation (HTML), and the notes on all hits below."""
     rows = [
         (
             str(hit.rank),
@@ -98,7 +98,7 @@ def hits_html(hits: Iterable[tuple[Shown, str]], about: str) -> str:
 
 
 def facts_html(title: str, facts: Iterable[tuple[str, object]]) -> str:
-    """Names and values under a title; what is None or empty is left out."""
+    """Names and values under a title; None and empty values are left out."""
     known = [(escape(name), text_html(str(value))) for name, value in facts if value not in (None, "", {}, ())]
     return f"<b>{text_html(title)}</b>{table_html(known)}"
 
@@ -111,12 +111,12 @@ def table_html(rows: Iterable[Sequence[str]], columns: Sequence[str] = ()) -> st
 
 
 def bar(value: float, largest: float) -> str:
-    """A bar as long as the value's share of the largest; what takes away from a score has another colour."""
+    """A bar as long as the value's share of the largest; negative contributions have another colour."""
     share = 100 * min(abs(value) / largest, 1) if largest > 0 else 0.0
     return _BAR.format(share=share, colour=_GAIN if value >= 0 else _LOSS)
 
 
 def text_html(text: str) -> str:
-    """The beginning of a text, without what would hide or forge something, and escaped."""
+    """The beginning of a text, escaped, without hidden or misleading characters."""
     shown = clean_text(text[: 2 * MAX_TEXT])
     return escape(shown if len(shown) <= MAX_TEXT else f"{shown[: MAX_TEXT - 1]}…")

@@ -13,7 +13,7 @@ class Observer(Protocol):
     """Called on the event loop, beside every search: it must be quick, and must not raise."""
 
     def searched(self, results: Sequence[SearchResult]) -> None:
-        """Searches of one call were answered; their timings are those of the call."""
+        """Report the answered searches of one call; their timings are those of the call."""
 
     def rewarded(self, report: FeedbackReport) -> None:
         """Events of feedback were taken."""

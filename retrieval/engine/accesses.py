@@ -78,7 +78,7 @@ class AccessCounter:
         async with self._sending:
             if self._sent is not None:
                 await self._settle(self._sent)
-            keys = sorted(self._waiting)  # those of later calls are not waited for: they may never end
+            keys = sorted(self._waiting)  # without the counts of later calls, which may never end
             for start in range(0, len(keys), BATCH):
                 part = {key: self._waiting.pop(key) for key in keys[start : start + BATCH] if key in self._waiting}
                 self._sent = _Sent(part)

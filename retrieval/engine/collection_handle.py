@@ -49,7 +49,7 @@ _MOST_ADVISED = 50_000
 """The most items of a collection for which an error looks up the attributes that it suggests."""
 
 FRESH_SECONDS = 1.0
-"""How long a handle uses the state that it last read; a change by another process is seen after that."""
+"""Time that a handle uses the state that it last read; it sees a change by another process after that."""
 
 
 Embedders = Callable[[StoredSpace | None], CachedEmbedder | None]
@@ -72,7 +72,7 @@ class CollectionParts:
     reranker: Reranking
     """Asked where a profile reranks."""
     bounds: SearchBounds
-    """How much one search may bring."""
+    """The bounds of one search."""
     clock: Clock
     wall_clock: Clock
     """Seconds since 1970."""
@@ -150,7 +150,7 @@ class CollectionHandle:
         if older_than_seconds is not FRESH_SECONDS and not is_finite(older_than_seconds):
             raise InvalidRequestError(f"older_than_seconds is {older_than_seconds!r:.80}; it must be a number")
         if not self._is_fresh(older_than_seconds) and self._reading is not None:
-            # Many calls find the state old at the same moment: one of them reads it for all.
+            # If many calls find the state outdated at the same moment, one of them reads it for all.
             await self._reading.wait()
         if self._is_fresh(older_than_seconds):
             return self.stored
@@ -212,7 +212,7 @@ class CollectionHandle:
 
     def narrowed(self, whole: Profile, legs: tuple[str, ...]) -> Profile:
         """The profile with these legs alone; the last one is kept. Raises ``InvalidProfileError`` for another name."""
-        # Callers name the same legs again and again, and a profile is checked anew whenever it is made.
+        # Callers repeat the same legs, and creating a profile checks it each time.
         if self._narrowed is None or self._narrowed[0] is not whole or self._narrowed[1] != legs:
             self._narrowed = whole, legs, whole.only(tuple(map(leg_name, legs)))
         return self._narrowed[2]
@@ -335,7 +335,7 @@ def from_a_replica(
                 if there is not None:
                     return await call(there, *given, **named)
             except PoolExhaustedError:
-                raise  # what is too much for a replica would be too much for the primary
+                raise  # a request that is too large for a replica is too large for the primary
             except (DatabaseError, UnknownCollectionError, UnknownFieldError) as error:
                 replicas.failed(replica, error)
             return await call(handle, *given, **named)

@@ -380,7 +380,7 @@ async def _why_no_hits(handle: CollectionHandle, condition: Filter | None) -> tu
 _Answer = TypeVar("_Answer")
 
 _MOST_READINGS = 3
-"""How often one search reads the collection again while others change it."""
+"""The most times that one search reads the collection again because others change it."""
 
 
 async def _asked(
@@ -456,7 +456,7 @@ def _chosen(
 
 
 def _is_long(query: object, more: object) -> bool:
-    """Whether it takes long to read the query and the others."""
+    """Whether parsing the query and the others takes long."""
     if more is None:
         return isinstance(query, str) and len(query) >= LONG_TEXT
     texts = [text for text in (query, *(more if isinstance(more, list | tuple) else ())) if isinstance(text, str)]

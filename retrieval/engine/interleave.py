@@ -180,15 +180,15 @@ class Interleaver:
 
         Raises ``InvalidRequestError`` for other than two profiles, ``InvalidLimitError`` for a limit outside 1 to 20.
         """
-        (name, one), (other, another) = two_profiles(profiles)
+        (first_name, first_profile), (second_name, second_profile) = two_profiles(profiles)
         check_draft(request.limit)
-        first, second = await ask(one), await ask(another)
+        first, second = await ask(first_profile), await ask(second_profile)
         seed = self.chance.getrandbits(63)
         rng = np.random.default_rng(seed)
         mixed = Interleaved(
             retrieval_id=uuid7(int(self.wall_clock() * 1000), self.chance),
             collection_id=self.collection_id,
-            names=(name, other),
+            names=(first_name, second_name),
             request=request,
             context=context,
             results=(first, second),

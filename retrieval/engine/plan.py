@@ -244,7 +244,7 @@ class SearchPlan:
     profile: Profile
     notes: tuple[str, ...]
     is_final: bool = True
-    """Whether relevance alone makes the order: nothing learned and no exploration changes it."""
+    """Whether relevance alone decides the order: neither a learned model nor exploration changes it."""
     is_diverse: bool = False
     """Whether near-duplicates among the candidates are passed over."""
     pool: int = 0

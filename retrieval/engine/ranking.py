@@ -361,7 +361,7 @@ def hits(
 
 
 _AS_USUAL = (Slot.EXPLOIT, 1.0)
-"""Of a hit that stands where it stands for its score alone."""
+"""Slot and propensity of a hit whose place follows from its score alone."""
 
 
 def calibration_of(collection: StoredCollection, profile: Profile) -> Calibration | None:

@@ -133,7 +133,7 @@ async def embeddings(handle: CollectionHandle, item_ids: Sequence[str]) -> dict[
 
 
 async def count_vectors(handle: CollectionHandle) -> int:
-    """How many items have their vector in the active embedding space; 0 without one."""
+    """Count the items that have their vector in the active embedding space; 0 without a space."""
     stored = await handle.fresh()
     return await collection_facts.count_vectors(handle.database, handle.tenant_id, stored.collection_id, stored.space)
 
@@ -172,7 +172,7 @@ async def infos_after(database: Database, tenant_id: int, *, after: str, limit: 
     """The tenant's next collections at a glance, by name, in two round trips however many they are."""
     found = await collections_page(database, tenant_id, after=after, limit=limit)
     pending = await collection_facts.count_pending_each(database, tenant_id, found)
-    return [info_of(one, pending.get(one.collection_id, 0)) for one in found]
+    return [info_of(collection, pending.get(collection.collection_id, 0)) for collection in found]
 
 
 async def retrievals(
@@ -217,8 +217,8 @@ def _checked_queries(queries: Sequence[str], bounds: SearchBounds) -> list[str]:
     if isinstance(queries, str) or not isinstance(queries, Sequence):
         raise InvalidRequestError("the queries come in a list such as ['first', 'second']")
     words = [checked_words(query, bounds) for query in queries]
-    for number, one in enumerate(words, 1):
-        if not one:
+    for number, word in enumerate(words, 1):
+        if not word:
             empty = EmptyQueryError(f"query {number} is empty; give some words")
             empty.place = ("queries", number - 1)
             raise empty

@@ -50,7 +50,7 @@ LINGER_SECONDS = 0.05
 """Time that the first record of a batch waits for others."""
 
 MOST_LINGERS = 20
-"""How many such times it waits while the database is in use: a search is to be answered before records are stored."""
+"""The most times that a batch waits while the database is in use: searches are answered before records are stored."""
 
 WAIT_SECONDS = 5.0
 """Time that a search waits for its record, where its profile asks for that."""
@@ -136,7 +136,7 @@ class Recorder:
         if futures:
             await asyncio.wait(futures, timeout=WAIT_SECONDS)
         for future in futures:
-            future.cancel()  # one that is done stays as it is
+            future.cancel()  # a finished one stays unchanged
         return [not future.cancelled() and future.result() for future in futures]
 
     async def recorded(self) -> None:
@@ -298,7 +298,7 @@ class Recorder:
         for _, future in flushes:
             if not future.done():
                 future.set_exception(type(error)(str(error)))
-        self._hurry.clear()  # nobody is left who waits for the next attempt
+        self._hurry.clear()  # no caller is left for the next attempt
 
     def _tell_flushes(self) -> None:
         settled = self._queue[0].number - 1 if self._queue else self._offered

@@ -334,16 +334,21 @@ def differences(
     shown_now = {impression.item_id: impression for impression in now.impressions}
     found = []
     for item_id in dict.fromkeys([*shown_now, *shown_then]):
-        one, other = shown_then.get(item_id), shown_now.get(item_id)
-        if one and other and one.rank == other.rank and _is_equal(one.score, other.score, tolerance):
+        then_hit, now_hit = shown_then.get(item_id), shown_now.get(item_id)
+        if (
+            then_hit
+            and now_hit
+            and then_hit.rank == now_hit.rank
+            and _is_equal(then_hit.score, now_hit.score, tolerance)
+        ):
             continue
         found.append(
             Difference(
                 item_id=item_id,
-                rank_then=None if one is None else one.rank,
-                rank_now=None if other is None else other.rank,
-                score_then=_score_of(then, item_id, one),
-                score_now=_score_of(now, item_id, other),
+                rank_then=None if then_hit is None else then_hit.rank,
+                rank_now=None if now_hit is None else now_hit.rank,
+                score_then=_score_of(then, item_id, then_hit),
+                score_now=_score_of(now, item_id, now_hit),
                 why=tuple(_reasons(item_id, then, now, items.get(item_id), tolerance)),
             )
         )
@@ -448,7 +453,7 @@ def _out_of_order(recorded: RecordedSearch, profile: Profile, scores: Mapping[st
     wrong = [hit for hit in shown if not _is_equal(hit.score, scores[hit.item_id])]
     found = [f"the score of hit {hit.item_id} is not that of its candidate" for hit in wrong[:1]]
     if profile.diversity.relevance_share is not None or "propensity" in recorded.pool_signals:
-        return found  # diverse hits stand in an order of their own, and those of a drawing in that of the policy
+        return found  # diverse hits have their own order, and drawn hits that of the policy
     ordered = sorted(shown, key=lambda candidate: (-scores[candidate.item_id], candidate.item_id))
     for was, again in zip(shown, ordered, strict=True):
         if was.item_id != again.item_id and not _is_equal(scores[was.item_id], scores[again.item_id]):
@@ -464,7 +469,7 @@ def _passed_over(recorded: RecordedSearch, profile: Profile, scores: Mapping[str
         return []
     shown = {impression.item_id for impression in recorded.impressions}
     lowest = min((impression.score for impression in recorded.impressions), default=math.inf)
-    # What was learned chose among the most relevant; the rest of the pool was no candidate.
+    # The model ranked only the most relevant; the rest of the pool was no candidate.
     signals = recorded.pool_signals
     told = signals.get(LENGTH) or signals.get("learned") or [0.0] * len(recorded.pool_items)
     chosen_from = [item for item, value in zip(recorded.pool_items, told, strict=True) if value is not None]
@@ -476,5 +481,5 @@ def _passed_over(recorded: RecordedSearch, profile: Profile, scores: Mapping[str
     return [f"{better[0]} was passed over: it was removed while the search ran"] if better else []
 
 
-def _is_equal(one: float, other: float, tolerance: float = TOLERANCE) -> bool:
-    return math.isclose(one, other, rel_tol=tolerance, abs_tol=1e-12)
+def _is_equal(score: float, other: float, tolerance: float = TOLERANCE) -> bool:
+    return math.isclose(score, other, rel_tol=tolerance, abs_tol=1e-12)

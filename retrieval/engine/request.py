@@ -198,7 +198,7 @@ def checked_request(
 
 
 _NONE: tuple[()] = ()
-"""What a caller gives who leaves the argument out: there is one empty tuple."""
+"""The default of an argument; all empty tuples are this one object."""
 _NOBODY: frozenset[Any] = frozenset()
 
 
@@ -398,12 +398,8 @@ def check_orders(condition: Filter | None, known: Mapping[str, Collection[str]])
     """
     for field, values, ordered in compared_values(condition):
         seen = [kind for kind in SPOKEN_TYPES if kind in known.get(field.name, ())]
-        if ordered and seen and _json_type(values[0]) not in seen:
+        if ordered and seen and ("string" if isinstance(values[0], str | datetime) else "number") not in seen:
             raise _of_field(field.name, IncomparableValueError(_without_order(field.name, values[0], seen)))
-
-
-def _json_type(value: Scalar) -> str:
-    return "string" if isinstance(value, str | datetime) else "number"
 
 
 def _without_order(name: str, value: Scalar, seen: Sequence[str]) -> str:

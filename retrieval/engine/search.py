@@ -248,14 +248,14 @@ class Searcher:
             stages.begin("retrieval.plan", "embed")
             plan = partial(self._asked_each, requests, vectors)
             asked = await aside(plan, is_long=True) if is_long else plan()
-            profile = asked[0].plan.profile  # the searches of one call have one
+            profile = asked[0].plan.profile  # all searches of a call have the same
             finding = stages.begin("retrieval.candidates", "candidates")
             each = await self._find_each(asked, is_long)
             if finding is not None:
                 tell_candidates(finding, asked, each)
             if self.sampler is not None:
-                for one, found in zip(asked, each, strict=True):
-                    self.sampler.offer(one.plan.request, one.query, found)
+                for planned, found in zip(asked, each, strict=True):
+                    self.sampler.offer(planned.plan.request, planned.query, found)
             stages.begin("retrieval.rank", "learn")
             if profile.signals or self.collection.has_expiring:
                 each = await self._signalled(asked, each)
@@ -265,7 +265,7 @@ class Searcher:
                 asked, rankings = await self._reranked(asked, rankings, profile.rerank)
             stages.begin("retrieval.learn", "learn")
             finals = await self._finals(asked, rankings, context)
-            finals = [self._sure(*one) for one in zip(asked, finals, strict=True)]
+            finals = [self._sure(*pair) for pair in zip(asked, finals, strict=True)]
             stages.begin("retrieval.items", "items")
             rows = await self._rows(asked, finals)
             stages.begin("retrieval.record")
@@ -365,15 +365,16 @@ class Searcher:
 
     async def _find(
         self,
-        one: PlannedSearch,
+        planned: PlannedSearch,
         requests: Sequence[CandidateRequest],
         is_long: bool,  # noqa: FBT001 - of one call
     ) -> Found:
-        if len(requests) == len(one.queries) == 1:
-            [found] = await find_candidates_of_each(self.database, self.tenant_id, requests[0], one.queries)
+        if len(requests) == len(planned.queries) == 1:
+            [found] = await find_candidates_of_each(self.database, self.tenant_id, requests[0], planned.queries)
             return found
         each = [
-            await find_candidates_of_each(self.database, self.tenant_id, request, one.queries) for request in requests
+            await find_candidates_of_each(self.database, self.tenant_id, request, planned.queries)
+            for request in requests
         ]
         return await aside(partial(merged, *each), is_long=True) if is_long else merged(*each)
 
@@ -401,35 +402,35 @@ class Searcher:
     def _now(self) -> datetime:
         return moment(self.wall_clock())
 
-    async def _ranked(self, one: PlannedSearch, found: Found, is_long: bool) -> RankedSearch:  # noqa: FBT001 - of one call
+    async def _ranked(self, planned: PlannedSearch, found: Found, is_long: bool) -> RankedSearch:  # noqa: FBT001 - of one call
         """Ranks the candidates; the legs go deeper until there are enough hits, or no more candidates."""
-        requests, profile, limit = one.requests, one.plan.profile, one.request.limit
-        is_diverse, pool = one.plan.is_diverse, one.plan.pool
-        # Signals are told of every candidate, one by one.
+        requests, profile, limit = planned.requests, planned.plan.profile, planned.request.limit
+        is_diverse, pool = planned.plan.is_diverse, planned.plan.pool
+        # Signals are computed for every candidate.
         deepest = MAX_DEPTH if is_diverse or profile.signals else _DEEPEST
-        # What will not be passed over need not be ranked further than it is shown.
-        wanted = None if is_diverse or one.request.group_by is not None else pool
+        # Without diversity, ranking beyond the shown hits is not needed.
+        wanted = None if is_diverse or planned.request.group_by is not None else pool
         while True:
             found = with_refining(found, profile)
-            in_order = partial(_in_order, one, found, wanted)
+            in_order = partial(_in_order, planned, found, wanted)
             ranked = await aside(in_order, is_long=True) if is_long else in_order()
             shown = _diverse(profile.diversity, found, ranked, limit) if is_diverse else ranked[:limit]
             request = requests[0]
-            is_full = len(shown) >= limit or _is_exhausted(one, found, request.depth)
-            may_rise = _could_rise(one, found, shown) and request.least_depth < MAX_DEPTH
+            is_full = len(shown) >= limit or _is_exhausted(planned, found, request.depth)
+            may_rise = _could_rise(planned, found, shown) and request.least_depth < MAX_DEPTH
             if (is_full and not may_rise) or request.least_depth >= deepest:
                 return RankedSearch(shown, ranked[:pool], found)
             most = MAX_DEPTH if is_full else deepest
             requests = tuple(each.deeper(_DEEPER, most) for each in requests)
-            found = await self._find(one, requests, is_long)
+            found = await self._find(planned, requests, is_long)
             if profile.signals or self.collection.has_expiring:
-                [found] = await self._signalled([one], [found])
+                [found] = await self._signalled([planned], [found])
 
     async def _reranked(
         self, asked: Sequence[PlannedSearch], rankings: Sequence[RankedSearch], rerank: Rerank
     ) -> tuple[list[PlannedSearch], list[RankedSearch]]:
         """The searches and their rankings after reranking; one whose reranking failed has a note and is as it was."""
-        best = [[one.item_id for one in ranked.pool[: rerank.candidates]] for ranked in rankings]
+        best = [[candidate.item_id for candidate in ranked.pool[: rerank.candidates]] for ranked in rankings]
         collection_id, set_already = self.collection.collection_id, settings(asked[0].plan.request)
         item_ids = list(dict.fromkeys(item_id for some in best for item_id in some))
         rows = (await read_hit_rows(self.database, self.tenant_id, collection_id, item_ids, set_already)).columns
@@ -444,12 +445,12 @@ class Searcher:
         after = [_after_reranking(*each, rerank) for each in zip(asked, rankings, said, strict=True)]
         return [search for search, _ in after], [ranked for _, ranked in after]
 
-    async def _said(self, one: PlannedSearch, rerank: Rerank, texts: Mapping[str, str]) -> Scored:
+    async def _said(self, planned: PlannedSearch, rerank: Rerank, texts: Mapping[str, str]) -> Scored:
         if not texts:
             return Scored()
-        if self.reranker is None or not one.request.query:
+        if self.reranker is None or not planned.request.query:
             return Scored(note=_NO_RERANKER if self.reranker is None else _NO_WORDS)
-        return await self.reranker.scored(rerank, one.request.query, texts)
+        return await self.reranker.scored(rerank, planned.request.query, texts)
 
     async def _finals(
         self, asked: Sequence[PlannedSearch], rankings: Sequence[RankedSearch], context: Context
@@ -475,13 +476,13 @@ class Searcher:
         ]
         set_already = settings(asked[0].plan.request)
         decisions = await self.decider.decide(self.collection, undecided, moment(self.wall_clock()), set_already)
-        return [_final(*one) for one in zip(asked, rankings, decisions, strict=True)]
+        return [_final(*parts) for parts in zip(asked, rankings, decisions, strict=True)]
 
-    def _sure(self, one: PlannedSearch, final: DecidedSearch) -> DecidedSearch:
+    def _sure(self, planned: PlannedSearch, final: DecidedSearch) -> DecidedSearch:
         """The hits that the request lets through, with how sure they are."""
         found, shown = final.ranked.found, final.shown
-        relevance = relevance_by_id(self.collection, one.plan, one.query.words, found, shown)
-        places, why_none = good_enough(one.request, shown, relevance)
+        relevance = relevance_by_id(self.collection, planned.plan, planned.query.words, found, shown)
+        places, why_none = good_enough(planned.request, shown, relevance)
         kept = shown if places is None else [shown[place] for place in places]
         return DecidedSearch(final.ranked, final.slate, final.decided, kept, relevance, why_none)
 
@@ -496,7 +497,7 @@ class Searcher:
                 columns |= final.ranked.found.rows
             else:
                 missing |= dict.fromkeys(map(_ITEM_ID, final.shown))
-            if SCORED_BOTH_WAYS.issubset(request.legs):  # words may have found what has no vector
+            if SCORED_BOTH_WAYS.issubset(request.legs):  # the words may have found items without a vector
                 space_id, size = request.space_id, request.dimensions
         if not missing:
             return HitRows(columns)
@@ -514,31 +515,36 @@ class Searcher:
         context: Context,
         timings: Mapping[str, float],
     ) -> list[tuple[Answered, tuple[Hit, ...]]]:
-        return [self._answer(*one, columns, context, timings) for one in zip(asked, finals, strict=True)]
+        return [self._answer(*pair, columns, context, timings) for pair in zip(asked, finals, strict=True)]
 
     def _answer(
-        self, one: PlannedSearch, final: DecidedSearch, columns: Columns, context: Context, timings: Mapping[str, float]
+        self,
+        planned: PlannedSearch,
+        final: DecidedSearch,
+        columns: Columns,
+        context: Context,
+        timings: Mapping[str, float],
     ) -> tuple[Answered, tuple[Hit, ...]]:
         """Gives the record of the search, and its hits without their texts."""
         found, shown = final.ranked.found, present(final.shown, columns)
-        fusion = fusion_name(found, one.plan.profile)
+        fusion = fusion_name(found, planned.plan.profile)
         if final.ranked.reranked is not None:
             fusion = f"{fusion}, reranked by {final.ranked.reranked.reranker}"
         if final.decided.model_version:
-            fusion = f"{fusion}, learned {one.plan.profile.learned.combination}"
+            fusion = f"{fusion}, learned {planned.plan.profile.learned.combination}"
         answered = Answered(
             retrieval_id=uuid7(int(self.wall_clock() * 1000), self.chance),
             collection_id=self.collection.collection_id,
-            profile_version=self.collection.profile_version if one.request.profile is None else None,
-            request=one.request,
+            profile_version=self.collection.profile_version if planned.request.profile is None else None,
+            request=planned.request,
             context=context,
-            plan=one.plan,
-            query=one.query,
+            plan=planned.plan,
+            query=planned.query,
             found=replace(found, rows={}),  # a record waits, and texts may be large
             shown=shown,
             slate=final.slate,
             timings_ms=timings,
-            seed=one.seed,
+            seed=planned.seed,
             decided=final.decided,
             reranked=final.ranked.reranked,
         )
@@ -557,11 +563,11 @@ class Searcher:
             return [False] * len(answers)
         ready: Sequence[Recordable | WrittenDown] = wanted
         if is_long:
-            ready = await aside(lambda: [recorder.ready(one) for one in wanted], is_long=True)
-        if wanted[0].plan.profile.recording.wait:  # the searches of one call have one profile
+            ready = await aside(lambda: [recorder.ready(answer) for answer in wanted], is_long=True)
+        if wanted[0].plan.profile.recording.wait:  # all searches of a call have the same profile
             kept = iter(await recorder.store(ready))
         else:
-            kept = iter([recorder.offer(one) for one in ready])
+            kept = iter([recorder.offer(record) for record in ready])
         return [search.is_recorded and next(kept) for search in asked]
 
     def _is_wanted(self, recording: Recording) -> bool:
@@ -569,7 +575,7 @@ class Searcher:
 
     def _result(
         self,
-        one: Answered,
+        answer: Answered,
         shown: tuple[Hit, ...],
         first: Found,
         final: DecidedSearch,
@@ -578,14 +584,14 @@ class Searcher:
         is_kept: bool,
         is_missed: bool,
     ) -> SearchResult:
-        weighed, why = account(self.collection, first, is_filtered=one.request.condition is not None)
-        notes = one.plan.notes
-        if is_missed and one.plan.profile.recording.wait:
+        weighed, why = account(self.collection, first, is_filtered=answer.request.condition is not None)
+        notes = answer.plan.notes
+        if is_missed and answer.plan.profile.recording.wait:
             notes = (*notes, NOT_RECORDED)
-        after, following = one.request.after, None
+        after, following = answer.request.after, None
         if after is not None:
-            shown, following = after.next_page(shown, one.request.limit - len(after.shown))
-        if rows.without_vector and LegName.DENSE in one.plan.request.legs:
+            shown, following = after.next_page(shown, answer.request.limit - len(after.shown))
+        if rows.without_vector and LegName.DENSE in answer.plan.request.legs:
             waiting = sum(hit.item_id in rows.without_vector for hit in shown)
             notes = (*notes, _WITHOUT_VECTOR.format(waiting, len(shown), self.collection.name)) if waiting else notes
         return SearchResult(
@@ -593,41 +599,41 @@ class Searcher:
             path=first.path,
             why=why,
             weighed=weighed,
-            profile_version=one.profile_version,
+            profile_version=answer.profile_version,
             notes=notes,
             why_no_hits=final.why_none,
-            timings_ms=one.timings_ms,
-            retrieval_id=one.retrieval_id if is_kept else None,
+            timings_ms=answer.timings_ms,
+            retrieval_id=answer.retrieval_id if is_kept else None,
             next=following,
         )
 
 
 def _after_reranking(
-    one: PlannedSearch, ranked: RankedSearch, said: Scored, rerank: Rerank
+    planned: PlannedSearch, ranked: RankedSearch, said: Scored, rerank: Rerank
 ) -> tuple[PlannedSearch, RankedSearch]:
     if said.note:
-        notes = (*one.plan.notes, _NOT_RERANKED.format(said.note))
-        return replace(one, plan=replace(one.plan, notes=notes)), ranked
+        notes = (*planned.plan.notes, _NOT_RERANKED.format(said.note))
+        return replace(planned, plan=replace(planned.plan, notes=notes)), ranked
     if not said.scores:
-        return one, ranked
-    profile, found = one.plan.profile, ranked.found
+        return planned, ranked
+    profile, found = planned.plan.profile, ranked.found
     pool = reranked(ranked.pool, found, profile, rerank, said.scores)
-    return one, RankedSearch(_diverse(profile.diversity, found, pool, one.request.limit), pool, found, said)
+    return planned, RankedSearch(_diverse(profile.diversity, found, pool, planned.request.limit), pool, found, said)
 
 
-def _final(one: PlannedSearch, ranked: RankedSearch, decision: Decision) -> DecidedSearch:
+def _final(planned: PlannedSearch, ranked: RankedSearch, decision: Decision) -> DecidedSearch:
     if not decision.is_open:
         return replace(_as_ranked(ranked), decided=decision.decided)
-    profile, limit = one.profile, one.request.limit
+    profile, limit = planned.profile, planned.request.limit
     first = _diverse(profile.diversity, ranked.found, decision.ranked, limit)
     names = {candidate.item_id for candidate in first}
-    # A diverse page may be short on purpose: what was passed over is not explored either.
+    # A diverse page may be short on purpose: near-duplicates are not explored either.
     rest = (
         [candidate for candidate in decision.ranked if candidate.item_id not in names]
         if decision.candidates and profile.diversity.is_off
         else []
     )
-    placed, decided = slate(decision, [*first, *rest], profile, limit, one.seed)
+    placed, decided = slate(decision, [*first, *rest], profile, limit, planned.seed)
     return DecidedSearch(ranked, placed, decided, [decision.explained(candidate.item_id) for candidate in placed])
 
 
@@ -646,20 +652,20 @@ def _diverse_of(wanted: Diversity, found: Found, pool: Sequence[Fused], limit: i
     return [pool[place] for place in diversified([candidate.score for candidate in pool], similarities, wanted, limit)]
 
 
-def _in_order(one: PlannedSearch, found: Found, wanted: int | None) -> list[Fused]:
+def _in_order(planned: PlannedSearch, found: Found, wanted: int | None) -> list[Fused]:
     """The candidates, best first; of each group its best, where groups were asked for."""
-    ranked = ranking(found, one.plan.profile, wanted, _explained(one))
-    if one.request.group_by is None:
+    ranked = ranking(found, planned.plan.profile, wanted, _explained(planned))
+    if planned.request.group_by is None:
         return ranked
     return best_of_groups(ranked, {item_id: row[0] for item_id, row in found.rows.items()})
 
 
-def _explained(one: PlannedSearch) -> int | None:
+def _explained(planned: PlannedSearch) -> int | None:
     """The number of candidates whose scores need their parts: a stack explains its hits by parts of its own."""
-    profile = one.plan.profile
-    may_be_hits = profile.diversity.is_off and profile.exploration.is_off and one.request.group_by is None
+    profile = planned.plan.profile
+    may_be_hits = profile.diversity.is_off and profile.exploration.is_off and planned.request.group_by is None
     is_stack = profile.learned.combination is Combination.LOGIT_STACK and profile.rerank is None
-    return one.request.limit if is_stack and may_be_hits else None
+    return planned.request.limit if is_stack and may_be_hits else None
 
 
 def _query(request: SearchRequest, vector: Vector | None, now: datetime, profile: Profile) -> Query:
@@ -669,29 +675,29 @@ def _query(request: SearchRequest, vector: Vector | None, now: datetime, profile
     return Query(words, vector, request.prefixes, entities, tags, request.as_of or now, now)
 
 
-def _is_exhausted(one: PlannedSearch, found: Found, depth: int) -> bool:
+def _is_exhausted(planned: PlannedSearch, found: Found, depth: int) -> bool:
     """True if more candidates would not fill the page.
 
     With signals, a leg that brings as many candidates as the page has hits is enough: hits that are missing then have
     a score below the least one, and further candidates are no better.
     """
-    legs = {name: some for name, some in found.rankings.items() if leg_of(name) in one.plan.request.legs}
+    legs = {name: some for name, some in found.rankings.items() if leg_of(name) in planned.plan.request.legs}
     is_through = all(found.brought.get(name, len(some)) < depth for name, some in legs.items())
     if (
-        one.plan.profile.signals
-        and max(map(len, legs.values()), default=0) >= one.request.limit
-        and one.request.group_by is None
+        planned.plan.profile.signals
+        and max(map(len, legs.values()), default=0) >= planned.request.limit
+        and planned.request.group_by is None
     ):
-        return not one.plan.is_diverse or is_through
+        return not planned.plan.is_diverse or is_through
     return is_through
 
 
-def _could_rise(one: PlannedSearch, found: Found, shown: Sequence[Fused]) -> bool:
+def _could_rise(planned: PlannedSearch, found: Found, shown: Sequence[Fused]) -> bool:
     """Whether a candidate that did not stay can score more than the last of a page, or fill it (Fagin et al., 2003)."""
     if found.left_out is None:
         return False
-    least = one.plan.profile.min_score or 0.0
-    return found.left_out > (shown[-1].score if len(shown) >= one.request.limit else least)
+    least = planned.plan.profile.min_score or 0.0
+    return found.left_out > (shown[-1].score if len(shown) >= planned.request.limit else least)
 
 
 def _as_ranked(ranked: RankedSearch) -> DecidedSearch:

@@ -113,7 +113,7 @@ class SharedCalls:
 
     def _settle(self, key: Hashable, task: asyncio.Task[Any]) -> None:
         del self._calls[key]
-        # Perhaps nobody waits for the call any more, so its error is logged here.
+        # The call may have no waiting caller any more, so its error is logged here.
         if not task.cancelled() and (error := task.exception()) is not None:
             _log.debug("a call of a language model failed: %s", error)
 

@@ -40,7 +40,7 @@ class TargetCandidate(NamedTuple):
 
 
 def knows_likeness(pool: RecordedPool, profile: Profile) -> bool:
-    """Whether the pool tells what the profile refines by: it does for weights that bring the same best candidate."""
+    """Whether the pool has the likeness that the profile refines by: the weights have to be the recorded ones."""
     legs = {name: weight for name, weight in profile.legs.items() if weight}
     if profile.refining.is_off or len(legs) == 1:
         return True
@@ -67,7 +67,7 @@ def by_relevance(pool: RecordedPool, profile: Profile) -> list[TargetCandidate] 
     weights = {name: weight for name, weight in profile.weights_of(pool.scores).items() if weight}
     if not {name for name, weight in profile.weights.items() if weight} <= {leg_of(name) for name in weights}:
         return None
-    if len(weights) == 1 + (REFINING in weights):  # of one leg, nothing is refined
+    if len(weights) == 1 + (REFINING in weights):  # a single leg is not refined
         weights.pop(REFINING, None)
     legs, ranks = {leg: pool.scores[leg] for leg in weights}, {leg: pool.ranks[leg] for leg in weights}
     bests = {leg: pool.bests[leg] for leg in weights}
@@ -106,7 +106,7 @@ def with_learned(
     told = pool.learned if is_sum else pool.length
     if not told or not _is_about_the_same(pool, learned, model):
         return None
-    # Only the most relevant were reordered by what was learned; the rest of the pool was never a candidate.
+    # The model reordered only the most relevant; the rest of the pool was never a candidate.
     candidates = [candidate for candidate in candidates if told[candidate.place] is not None]
     if is_sum:
         return [_summed(candidate, pool, learned.share) for candidate in candidates]
@@ -266,7 +266,7 @@ def _recorded(pool: RecordedPool) -> Mapping[str, float]:
 def _slate(ranked: list[TargetCandidate], pool: RecordedPool, profile: Profile) -> Mapping[str, float] | Unanswerable:
     """The slate of a ranking under the profile's exploration; its posterior draws go by the search's own seed."""
     exploration = profile.exploration
-    if exploration.policy is PolicyName.OFF:  # swaps change who stands where, not who is there
+    if exploration.policy is PolicyName.OFF:  # swaps change the order of the items, not the set
         return {candidate.item_id: 1.0 for candidate in ranked[: pool.limit]}
     contenders = _contenders(ranked, pool, profile)
     if contenders is None:

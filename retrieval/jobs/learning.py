@@ -149,7 +149,7 @@ async def _embedded(embedder: CachedEmbedder, texts: Sequence[str]) -> dict[str,
         try:
             vectors |= zip(page, await embedder.embed_queries(page), strict=True)
         except EmbedderError as error:
-            # What is learned without them is less, and not wrong.
+            # Without them less is learned, but nothing wrong.
             _log.warning("learning goes on without the vectors of %d queries: %s", len(texts) - len(vectors), error)
             break
     return vectors
@@ -342,7 +342,7 @@ async def _stored(
 ) -> tuple[int, bool]:
     """The model's version, and whether it is in use now."""
     learned = target.collection.profile.learned
-    # What the profile searches with must have passed: another one's success is no reason to change it.
+    # The profile's own combination must have passed: the success of another one is no reason to change it.
     has_none = tried.incumbent is None or not tried.incumbent.model.passed
     has_won = learned.combination in made.passed or (bool(made.passed) and has_none)
     is_published = has_won or made.is_trusted(learned)

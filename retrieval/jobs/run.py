@@ -94,7 +94,7 @@ async def _recorded(
 async def _noted(
     database: Database, tenant_id: int, collection_id: int, run_id: int, advance: Advance
 ) -> AsyncIterator[Advance]:
-    """While the run goes on, its record has its progress, a few seconds old at most."""
+    """Write the run's progress to its record every few seconds while the block runs."""
     done = 0
 
     def heed(so_far: int) -> None:

@@ -32,7 +32,7 @@ from retrieval.settings import Settings
 
 _log = logging.getLogger(__name__)
 
-# Nobody writes meanwhile, so the count is complete.
+# No writer is active meanwhile, so the count is complete.
 _HOLD = "SELECT pg_advisory_xact_lock(writers_lock(%(id)s)), fold_statistics(%(id)s)"
 _MISSING = """
     SELECT item.item_id FROM items AS item

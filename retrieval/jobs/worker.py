@@ -152,7 +152,7 @@ class Looks:
     """Until when there is no look, by job and collection."""
 
     async def is_needed(self, workplace: Workplace, job: Job, target: JobTarget) -> bool:
-        """Whether the job is needed; False too where it was not a moment ago."""
+        """Whether the job is needed; False also if it was not needed a moment ago."""
         key, began = (job.name, target.collection.collection_id), self.clock()
         if began < self._rests.get(key, began):
             return False
@@ -301,7 +301,7 @@ async def _run(app: App, workplace: Workplace, *, wait: bool) -> None:
         fetch_job_polling_interval=settings.worker_poll_seconds,
         update_heartbeat_interval=settings.worker_stalled_seconds / SIGNS_OF_LIFE,
         stalled_worker_timeout=settings.worker_stalled_seconds,
-        # What a job did is on record in job_runs; what failed is kept here too, until it is pruned.
+        # Results of jobs are in job_runs; failed jobs are also kept here, until they are pruned.
         delete_jobs="successful",
         install_signal_handlers=False,
     )

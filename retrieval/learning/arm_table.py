@@ -141,7 +141,7 @@ def _check(reward: float, weight: float, decay: float) -> None:
         raise InvalidRequestError(f"decay is {decay}; it must be above 0 and at most 1")
 
 
-def _later(one: datetime | None, other: datetime | None) -> datetime | None:
-    if one is None or other is None:
-        return one or other
-    return max(one, other)
+def _later(moment: datetime | None, other: datetime | None) -> datetime | None:
+    if moment is None or other is None:
+        return moment or other
+    return max(moment, other)

@@ -1,4 +1,4 @@
-"""The calibration of predictions: log-loss, calibration error, coverage; and each event's rate before it. Pure.
+"""The calibration of predictions: log-loss and calibration error; and each event's rate before it. Pure.
 
 The logistic model learns from the rate before each event, without seeing the answer.
 
@@ -28,11 +28,6 @@ def log_losses(predicted: Floats, rewards: Floats) -> Floats:
     return np.asarray(-(rewards * np.log(kept) + (1 - rewards) * np.log1p(-kept)), dtype=np.float64)
 
 
-def log_loss(predicted: Floats, rewards: Floats, weights: Floats | None = None) -> float:
-    """The weighted mean of ``log_losses``. Raises ``InvalidRequestError`` for none, or for lengths that differ."""
-    return float(np.average(log_losses(predicted, rewards), weights=weights))
-
-
 def calibration_error(predicted: Floats, rewards: Floats, bins: int = 10) -> float:
     """The expected calibration error over bins of equal size, 0 to 1.
 
@@ -46,22 +41,6 @@ def calibration_error(predicted: Floats, rewards: Floats, bins: int = 10) -> flo
         for rows in np.array_split(order, min(bins, len(order)))
     ]
     return sum(gaps) / len(order)
-
-
-def intervals(means: Floats, sizes: Floats, share: float = 0.9) -> tuple[Floats, Floats]:
-    """The ends of the central interval of each Beta distribution, by its mean and effective sample size."""
-    from scipy.special import betaincinv
-
-    outside = (1.0 - share) / 2.0
-    low, high = (betaincinv(means * sizes, (1.0 - means) * sizes, part) for part in (outside, 1.0 - outside))
-    return low, high
-
-
-def interval_coverage(means: Floats, sizes: Floats, true_rates: Floats, share: float = 0.9) -> float:
-    """The share of true rates, 0 to 1, inside ``intervals``. They are known in simulations alone."""
-    _check(means, true_rates)
-    low, high = intervals(means, sizes, share)
-    return float(((low <= true_rates) & (true_rates <= high)).mean())
 
 
 def _check(first: Floats, second: Floats) -> None:

@@ -73,9 +73,9 @@ def _rounds(
     first: Sequence[str], second: Sequence[str], taken: frozenset[str]
 ) -> tuple[tuple[_Pick, ...], tuple[_Pick, ...]] | None:
     """The picks of a round, as the coin falls one way and the other; None: nobody has anything left."""
-    one = _picks(((Team.FIRST, first), (Team.SECOND, second)), taken)
+    way = _picks(((Team.FIRST, first), (Team.SECOND, second)), taken)
     other = _picks(((Team.SECOND, second), (Team.FIRST, first)), taken)
-    return (one, other) if one else None
+    return (way, other) if way else None
 
 
 def _picks(order: tuple[tuple[Team, Sequence[str]], ...], taken: frozenset[str]) -> tuple[_Pick, ...]:

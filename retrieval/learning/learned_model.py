@@ -110,7 +110,7 @@ class LearnedReward:
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> Self:
-        """Reads what ``as_dict`` gave. Raises ``InvalidRequestError`` for anything else, such as an unknown kind."""
+        """Reads ``as_dict``'s result. Raises ``InvalidRequestError`` for anything else, such as an unknown kind."""
         kind = stored.get("kind")
         if kind not in (shrinkage.KIND, logistic.KIND):
             raise InvalidRequestError(f"a stored model is of kind {kind!r:.80}; learn it anew with this release")

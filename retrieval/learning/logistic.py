@@ -66,7 +66,7 @@ class Logistic:
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> Self:
-        """Reads what ``as_dict`` gave. Raises ``InvalidRequestError`` for anything else."""
+        """Reads the result of ``as_dict``. Raises ``InvalidRequestError`` for anything else."""
         try:
             return cls(
                 intercept=float(stored["intercept"]),

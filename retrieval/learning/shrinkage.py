@@ -94,7 +94,7 @@ class Shrinkage:
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> Self:
-        """Reads what ``as_dict`` gave. Raises ``InvalidRequestError`` for anything else."""
+        """Reads the result of ``as_dict``. Raises ``InvalidRequestError`` for anything else."""
         try:
             return cls(
                 anywhere=ShrunkEstimate(*stored["anywhere"]),

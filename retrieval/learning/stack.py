@@ -100,7 +100,7 @@ class LogitStack(Told):
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> Self:
-        """Reads what ``as_dict`` gave."""
+        """Reads the result of ``as_dict``."""
         return cls(
             weights=stored["weights"],
             intercept=stored["intercept"],

@@ -1,4 +1,4 @@
-"""Before a model is used: would it have done better than what is in use, on searches it was not fitted on? Pure."""
+"""The trial of a model before its use, against the ranking in use, on searches that it was not fitted on. Pure."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ _BATCH_WITH_VECTORS, _AT_ONCE = 2000, 2
 """Items written in one transaction where their vectors are given, and how many such transactions run at a time."""
 
 SOON_SECONDS = 1.0
-"""How long new items wait to be stored together with their vectors; after that they are stored without."""
+"""Time that new items wait to be stored together with their vectors; after that they are stored without vectors."""
 
 _MANY_TO_CHECK = 50
 """The number of items whose check against a schema takes a few milliseconds."""
@@ -85,7 +85,7 @@ class AddReport(Told):
     cut: int = 0
     """Embedded items whose text is longer than their model reads; their vector is that of the text's beginning."""
     stopped: bool = False
-    """Whether the embedder does not answer, so that asking it again at once is no use."""
+    """Whether the embedder does not answer, so that asking it again at once is useless."""
     notes: tuple[str, ...] = field(default=())
     settled: Settled | None = field(default=None, compare=False, repr=False)
     """The collection's revision after the last write; None: nothing was written."""
@@ -142,9 +142,9 @@ class Writer:
     collection: StoredCollection
     embedder: CachedEmbedder | None
     asks: bool = True
-    """Whether the embedder is asked at all; if not, every new text is left pending."""
+    """Whether the embedder is called at all; if not, every new text stays pending."""
     goes_on: bool = False
-    """Whether its writes are parts of a larger write, which brings the statistics up to date at its end."""
+    """Whether its writes are parts of a larger write, which updates the statistics at its end."""
     on_embedded: Callable[[AddReport], None] | None = None
     """Called with the report of each part that was embedded or refused."""
 
@@ -312,7 +312,7 @@ class Writer:
         )
         written = await store_items(self.database, self.tenant_id, write)
         formers = written.formers
-        # An item's hash is computed anew each time, and most items of a load are new.
+        # An item's hash is computed at each access, and most items of a load are new.
         kept = sum(item.item_id in formers and formers[item.item_id] == item.content_hash for item in items)
         added = len(items) - len(formers)
         report = AddReport(added=added, changed=len(items) - added - kept, unchanged=kept, settled=written.settled)
@@ -354,7 +354,7 @@ async def add_in_parts(writer: Writer, items: Sequence[Item], vectors: Vectors |
             try:
                 report += await add(part)
             except BaseException:
-                list(waiting)  # the other one stops after its part
+                list(waiting)  # the other task stops after its part
                 raise
         return report
 
@@ -377,7 +377,7 @@ def _split(places: Sequence[int], size: int, at_once: int) -> list[Sequence[int]
 
 
 async def _is_done(step: asyncio.Future[Any], until: float) -> bool:
-    """Whether it is done by that moment of the loop's clock."""
+    """Whether the step is done by that time of the loop's clock."""
     left = until - asyncio.get_running_loop().time()
     done, _ = await asyncio.wait({step}, timeout=max(left, 0))
     return bool(done)
@@ -461,18 +461,18 @@ def _kind(given: object) -> str:
     return "as a single dictionary" if isinstance(given, Mapping) else f"as {type(given).__name__}"
 
 
-def as_item(one: object) -> Item:
+def as_item(record: object) -> Item:
     """The item, given as it is or as a dictionary in the ingest format. Raises ``InvalidItemError``."""
-    if isinstance(one, Item):
-        return one
-    if isinstance(one, Mapping):
-        return item_from_record(one)
-    raise InvalidItemError(f"an item must be an Item or a dictionary, not {type(one).__name__}")
+    if isinstance(record, Item):
+        return record
+    if isinstance(record, Mapping):
+        return item_from_record(record)
+    raise InvalidItemError(f"an item must be an Item or a dictionary, not {type(record).__name__}")
 
 
-def _checked(one: object, schema: AttributeSchema | None) -> Item | InvalidItemError:
+def _checked(record: object, schema: AttributeSchema | None) -> Item | InvalidItemError:
     try:
-        item = as_item(one)
+        item = as_item(record)
         if schema is not None:
             schema.check(item)
     except InvalidItemError as error:

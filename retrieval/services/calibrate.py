@@ -104,7 +104,7 @@ async def judged_hits(
     only_judged: bool = False,
     progress: Step | None = None,
 ) -> dict[str, list[JudgedHit]]:
-    """By model: the evidence of the searches' hits, and whether each hit is relevant."""
+    """Return by model the evidence of the searches' hits, and whether each hit is relevant."""
     hits: dict[str, list[JudgedHit]] = {"both": [], "dense": [], "lexical": []}
     for number, query in enumerate(queries):
         own = None if drop_self is None else drop_self.exclude_for(query)

@@ -31,7 +31,7 @@ async def put_whole(writer: Writer, item: Item) -> tuple[StoredItem, AddReport]:
     """Store the item in place of what is stored under its id, and embed it."""
     report, written = await writer.add_beside([item])
     stored = stored_as(item, written)
-    # Unchanged, it was not written; or somebody else has changed it since.
+    # The item was unchanged and not written, or another caller has changed it since.
     return (stored, report) if stored is not None else await put(writer, item.item_id, lambda _: item, None)
 
 
@@ -66,7 +66,7 @@ async def _put(
     try:
         written = await write_items(connection, write)
     except ItemIsThereError:
-        # Somebody else added it after the look at it: what was written here is rolled back.
+        # Another caller added it after the check: this write is rolled back.
         check_version(item_id, "another", ABSENT)
         raise
     stored = stored_as(item, written)
@@ -104,7 +104,7 @@ class ChangeReport:
 
     @property
     def is_nothing(self) -> bool:
-        """Whether all is as it was."""
+        """Whether the change changes nothing."""
         return not (self.written.added or self.written.changed or self.removed)
 
 
@@ -135,7 +135,7 @@ class _Decided:
         ]
 
     def is_fresh(self, item: Item) -> bool:
-        """Whether the item's vector cannot be there yet."""
+        """Whether the item cannot have its vector yet."""
         before = self.held.get(item.item_id)
         return before is None or before.indexed_text != item.indexed_text or before.status == ARCHIVED
 

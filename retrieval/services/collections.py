@@ -127,7 +127,7 @@ class CollectionStatus(Told):
     pending: int
     """Items that wait for their vector."""
     weights_pending: bool
-    """Whether BM25 weights have yet to be computed again."""
+    """Whether BM25 weights have to be computed again."""
     indexes: tuple[IndexStatus, ...]
     runs: tuple[JobRun, ...]
     """The last run of each job."""
@@ -146,7 +146,7 @@ async def collection_statuses(workplace: Workplace, tenant_id: int) -> list[Coll
         CollectionStatus(
             name=collection.name,
             items=collection.documents,
-            space=_space_name(collection),
+            space=collection.space.space.name if collection.space else None,
             pending=known.pending.get(collection.collection_id, 0),
             weights_pending=collection.collection_id in known.weights_off,
             indexes=tuple(known.indexes.get(collection.collection_id, ())),
@@ -156,10 +156,6 @@ async def collection_statuses(workplace: Workplace, tenant_id: int) -> list[Coll
         )
         for collection in stored
     ]
-
-
-def _space_name(collection: StoredCollection) -> str | None:
-    return collection.space.space.name if collection.space else None
 
 
 _STEP = 500

@@ -495,8 +495,8 @@ def _next_batch(reading: _Reading, sources: Iterator[DocumentFile | RawDocument]
     """Looks at the next documents: at most so many, and at most so many chunks."""
     batch, chunks = [], 0
     for source in islice(sources, _BATCH_FILES):
-        batch.append(one := reading.look(source))
-        chunks += len(one.items or ())
+        batch.append(looked := reading.look(source))
+        chunks += len(looked.items or ())
         if chunks >= _BATCH_CHUNKS:
             break
     return batch

@@ -160,7 +160,7 @@ def _cutoff_is_usable(measure: ir_measures.Measure) -> bool:
 
 
 def _can_compute(measure: ir_measures.Measure) -> bool:
-    """Whether a provider is available; a missing package shows only when the provider is tried."""
+    """Whether the measure's provider is available; a missing package shows only on trying the provider."""
     qrels, run = {"q": {"a": 1, "b": 0}}, {"q": {"a": 2.0, "b": 1.0}}
     return any(True for _ in ir_measures.iter_calc([measure], qrels, run))
 
@@ -196,7 +196,7 @@ class SearchFunction(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VariantReport:
-    """How one variant did."""
+    """The measures of one variant."""
 
     variant: str
     means: Mapping[str, float]
@@ -289,7 +289,7 @@ async def evaluate(
     if drop_self is not None:
         drop_self.check(kept)
     asks = [_ask(query, where_from, drop_self) for query in kept]
-    asker = _Asker(search, _depth(metrics), clock)
+    asker = _Asker(search, max(DEFAULT_DEPTH if metric.cutoff is None else metric.cutoff for metric in metrics), clock)
     answers = await asker.ask_all(asks, variants, concurrency, progress)
     relevant = {query.query_id: qrels[query.query_id] for query in kept}
     reports = tuple(_variant_report(variant, answers[variant], relevant, metrics) for variant in variants)
@@ -344,10 +344,6 @@ def _check(metrics: Sequence[Metric], variants: Sequence[str], concurrency: int)
         raise InvalidRequestError(f"variants are {list(variants)}; name at least one, each once")
     if concurrency < 1:
         raise InvalidRequestError(f"concurrency is {concurrency}; it must be at least 1")
-
-
-def _depth(metrics: Sequence[Metric]) -> int:
-    return max(DEFAULT_DEPTH if metric.cutoff is None else metric.cutoff for metric in metrics)
 
 
 def _ask(query: JudgedQuery, where_from: Sequence[WhereFrom], drop_self: DropSelf | None) -> _Ask:

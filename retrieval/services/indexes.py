@@ -70,7 +70,7 @@ _QUERIES = {10: 64, 100: 24, 200: 24}
 """The number of queries that determine the effort of a depth; at a greater depth each query tells more."""
 _PART = 8
 _ORPHAN_LOOKS, _ORPHAN_PAUSE = 50, 0.1
-"""How often a killed process's build is looked for, seconds apart; the server looks for its client each second."""
+"""Looks for a killed process's build, and the seconds between them; the server checks its client each second."""
 _LEAST_AWAY, _MOST_AWAY = 0.3, 1.0
 _COMPARED, _WALKED, _TIMES = 1000, 1000, 5
 
@@ -142,7 +142,7 @@ async def measure_index(
         return None
     bench = _Bench(database, tenant_id, collection, space, form)
     vectors = [vector for _, vector in sample[: _QUERIES[10]]]
-    # Nearly the nearest will do: what is wanted is how far that is.
+    # Approximate neighbours suffice, because only their distance is needed.
     near = await bench.nearest(vectors, bench.request(Path.APPROXIMATE, depth=2, effort=_NEAR_EFFORT))
     away = _away(near)
     queries = _queries(vectors, away, chance or np.random.default_rng(0))
@@ -304,7 +304,7 @@ async def keep_index(
     known = None if index is None else _within(there, collection, space, index.form)
     if known is None or not known.is_valid:
         index, known = None, _within(there, collection, space, form)
-    # Of the wanted one too, whatever there is: its build goes on with that.
+    # Also the parts of the wanted index, because its build continues with them.
     kept = {*form.names(*place), *(index.form.names(*place) if index else ())}
     left = {*there, *await failed_builds(database, hnsw_name(*place))} - kept
     if left:
@@ -330,7 +330,7 @@ def is_index_off(collection: StoredCollection) -> bool:
 
 
 async def flush_lexical(database: Database, written: int) -> None:
-    """After many writes, merge the lexical index's pending list, which searches would otherwise read through.
+    """Merge the lexical index's pending list after many writes; searches would otherwise read all of it.
 
     A login without that privilege leaves it to the next writers and to autovacuum.
     """
@@ -406,8 +406,8 @@ def wanted_outcome(
 def wants_bits(collection: StoredCollection) -> bool:
     """Whether the collection's index should be a quantised one. Pure.
 
-    Only a wish makes one, since a filter that wants what is far from the query finds too little by bits. A collection
-    that no longer wishes it keeps it as long as the bits tell enough of its vectors.
+    An index is quantised only on request, because bits find too little under a filter for items that are far from the
+    query. A collection without the request keeps a quantised index while the bits separate its vectors well.
     """
     kind, index = collection.index_kind, collection.ann_index
     if kind is not IndexKind.AUTO:
@@ -445,7 +445,7 @@ async def _only_one(database: Database, table: str) -> AsyncIterator[bool]:
 
 
 async def _has_no_orphan(database: Database, table: str) -> bool:
-    """Whether no killed process's build is left of the table's indexes, after a while."""
+    """Whether no build of a killed process is left on the table, after waiting for it to end."""
     async with database.maintenance() as connection:
         for _ in range(_ORPHAN_LOOKS):
             if not await is_built_now(connection, database.names.schema, table):

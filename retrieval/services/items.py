@@ -197,7 +197,7 @@ async def finished(handle: CollectionHandle, written: AddReport) -> AddReport:
 
 
 async def keep_indexed(handle: CollectionHandle, written: AddReport) -> tuple[str, ...]:
-    """After a write of new or changed items: weights and indexes follow the collection's size."""
+    """Adapt weights and indexes to the collection's size after a write of new or changed items."""
     if written.settled is None:
         return ()
     number = written.added + written.changed
@@ -212,7 +212,7 @@ async def keep_indexed(handle: CollectionHandle, written: AddReport) -> tuple[st
 
 
 async def _settle(handle: CollectionHandle, settled: Settled | None, number: int) -> None:
-    """After a write of so many items, weigh them and update the handle's size."""
+    """Recompute weights that have drifted, and update the handle's size, after a write of that number of items."""
     if settled is None:
         return
     if settled.drift > DRIFT:

@@ -78,7 +78,7 @@ async def forget(
 
 
 async def is_anything_expired(workplace: Workplace, target: JobTarget) -> bool:
-    """Whether a memory's time is over."""
+    """Whether a memory of the collection has expired."""
     where = (workplace.database, target.tenant_id, target.collection.collection_id)
     return bool(await expired_memories(*where, now=workplace.now(), most=1))
 
@@ -186,7 +186,7 @@ class Look(NamedTuple):
     near: Sequence[Near]
     now: datetime
     joins: bool
-    """Whether it is to join one of them."""
+    """Whether the memory should be merged into one of them."""
 
 
 class DecidedFact(NamedTuple):
@@ -213,9 +213,9 @@ class _Plan:
     held: Mapping[str, Memory]
     became: list[SettledFact]
     written: dict[str, NewMemory]
-    """By id: new memories, and known memories with the turns of facts that state the same."""
+    """Memories by id: new ones, and known ones with the turns of facts that state the same."""
     successors: dict[str, str]
-    """By the id of the memory that is replaced."""
+    """The successor's id by the id of the memory that it replaces."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,7 +251,7 @@ class MemoryWriter:
             written = memory if target is None else merged(target, memory)
             report, items = await self._write(connection, [written])
             if look is not None and (said := memory.item().indexed_text) != written.item().indexed_text:
-                await uncache_texts(connection, self.writer.tenant_id, [said])  # what was looked for is said nowhere
+                await uncache_texts(connection, self.writer.tenant_id, [said])  # no memory has the searched text
         report = await self._settled(report + await self.writer.embed(items))
         return StoredMemory(
             memory_id=memory.memory_id if target is None else target.memory_id,
@@ -373,7 +373,7 @@ class MemoryWriter:
             await hold_rows(connection, collection_id, [*replaced, *(item.item_id for item in items)])
         made = await write_memories(connection, collection_id, memories)
         await uncache_texts(connection, self.writer.tenant_id, old)
-        added = len(made - known.keys())  # of those that come at the same moment, one makes it
+        added = len(made - known.keys())  # one of the concurrent callers creates it
         report = AddReport(added=added, changed=len(fresh) - added, unchanged=len(items) - len(fresh))
         return report, [item for item in fresh if item.status != ARCHIVED and item.item_id not in replaced]
 
@@ -429,7 +429,7 @@ class MemoryWriter:
         return held if held is not None and _is_target(held, memory, look) else None
 
     async def _settled(self, report: AddReport) -> AddReport:
-        """After the write, let weights and indexes follow the size, as for any items."""
+        """Adapt weights and indexes to the size after the write, as for any items."""
         database, tenant_id = self.writer.database, self.writer.tenant_id
         if report.added + report.changed == 0:
             return report
@@ -441,7 +441,7 @@ class MemoryWriter:
 
 
 def _is_target(known: Memory, memory: NewMemory, look: Look) -> bool:
-    """Whether the memory may join it, and has the same text or still the text with which it was found."""
+    """Whether the memory may join ``known``, which has the same text or still the text with which it was found."""
     if not may_join(known, memory, look.now):
         return False
     seen = {near.memory_id: near.text for near in look.near}

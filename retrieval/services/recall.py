@@ -43,7 +43,7 @@ _WAS_REBUILT = Compiled("""
 
 
 async def is_recall_in_question(workplace: Workplace, target: JobTarget) -> bool:
-    """Whether the collection's index has answered searches whose recall was not measured yet."""
+    """Whether the collection's index answered sampled searches whose recall is not measured yet."""
     space = target.collection.space
     if space is None or target.collection.ann_index is None:
         return False
@@ -110,7 +110,7 @@ def bucket(matches: int | None, documents: int) -> str:
 
 
 async def _was_rebuilt(workplace: Workplace, target: JobTarget) -> bool:
-    """Whether the index was rebuilt for its recall, as far back as runs are kept."""
+    """Whether the index was rebuilt because of its recall, as far back as the records of runs go."""
     statement = _WAS_REBUILT.bind(id=target.collection.collection_id, action=f"index: {IndexOutcome.REBUILT.value}")
     return bool((await workplace.database.read(target.tenant_id, statement))[0][0])
 

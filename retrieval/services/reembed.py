@@ -63,7 +63,7 @@ from retrieval.services.workplace import Advance, JobTarget, Workplace, unheeded
 _log = logging.getLogger(__name__)
 
 KEPT_DAYS = 7.0
-"""How long the former space is kept after the switch."""
+"""Time that the former space is kept after the switch."""
 
 COMPARED, DEPTH, CONDENSED = 100, 10, 100
 """The number of recorded questions that are compared, of hits of each, and of hits searched for verdicts."""
@@ -116,7 +116,7 @@ class SpaceComparison(Told):
     recall: float | None
     """0 to 1: the share of the target's true nearest items that its index finds; None: no question is recorded."""
     is_exact: bool
-    """Whether the target has no index and compares all vectors."""
+    """Whether searches of the target compare all vectors, without an index."""
 
     @property
     def compares_well(self) -> bool:
@@ -151,11 +151,11 @@ class Reembedding(Told):
     comparison: Mapping[str, Any] | None
     """See ``SpaceComparison``; None: not compared yet."""
     note: str
-    """Why it does not go on; empty: it does."""
+    """The reason why it does not proceed; empty: it does."""
     started_at: datetime
     switched_at: datetime | None
     removes_at: datetime | None
-    """When the vectors of the former space are removed; None: not switched."""
+    """The time when the vectors of the former space are removed; None: not switched."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,7 +168,7 @@ class Pace:
     tokens_a_day: int | None = None
     """The budget of a day (UTC), 1 or more; None: no budget."""
     keep_days: float = KEPT_DAYS
-    """How long the former space is kept after the switch."""
+    """Time that the former space is kept after the switch."""
 
     def __post_init__(self) -> None:
         for name, most in (("batch_texts", EMBED_BATCH), ("tokens_a_minute", 2**62), ("tokens_a_day", 2**62)):
@@ -450,7 +450,7 @@ async def _against_switching(place: _Place, compared: SpaceComparison, outcome: 
 
 
 async def _keep_step(place: _Place, row: StoredReembedding) -> bool:
-    """After the switch, keep both spaces filled until the former one was kept long enough."""
+    """Keep both spaces filled after the switch, until the former one was kept long enough."""
     if place.is_over(row):
         changes = {"state": ReembeddingState.REMOVING.value}
         await change_reembedding(*place.where, [ReembeddingState.SWITCHED], changes)
@@ -597,7 +597,7 @@ async def _switch(place: _Place, row: StoredReembedding) -> bool:
         await place.wait(f"more items are written than {row.batch_texts} at a time keep up with; it tries again")
         return False
     _log.info("collection %s is searched in %s", place.collection_id, row.target.space.name)
-    # By then every process has read of it; what it wrote before is embedded next.
+    # By then every process has read the change; items written before are embedded next.
     await asyncio.sleep(2 * FRESH_SECONDS)
     return True
 

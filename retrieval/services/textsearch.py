@@ -33,7 +33,7 @@ TEXTSEARCH_ROWS = 20_000
 
 
 class TextsearchOutcome(StrEnum):
-    """What became of the extension's index."""
+    """The result of bringing the extension's index up to date."""
 
     NOT_INSTALLED = "the extension pg_textsearch is not installed in the database"
     NOT_LOADED = "pg_textsearch is installed and not loaded: add it to shared_preload_libraries and restart the server"

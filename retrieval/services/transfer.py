@@ -76,10 +76,10 @@ class Moved(Told):
     vectors: int
     """The number of items that have their vector; a worker or another ingest embeds the others."""
     has_records: bool
-    """Whether searches, feedback and what was learned from them are among the rows; without them learning begins anew.
+    """Whether the rows include searches, feedback and learned models; without them learning begins anew.
     """
     rows: Mapping[str, int] = field(default_factory=dict)
-    """How many rows of each kind there were."""
+    """The number of rows of each kind."""
 
 
 def _unheeded(_done: int, _total: int) -> None:

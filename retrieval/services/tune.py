@@ -125,7 +125,7 @@ class TuningReport(Told):
     improves: bool
     """Whether ``proposal`` is a change worth making."""
     reason: str
-    """Why, in one line for people."""
+    """The reason, in one line for people."""
     chosen: tuple[Setting, ...]
     """The setting that each fold's training queries chose; they are alike when the choice is stable."""
     comparisons: tuple[Comparison, ...]
@@ -268,7 +268,7 @@ def _best(scores: _Scores) -> int:
 
 
 def _verdict(tried: Sequence[Setting], best: int, against_current: Comparison) -> tuple[bool, str]:
-    """Whether to change the setting, and why, by the held-out comparison with the current one."""
+    """Return whether to change the setting, and the reason, by the held-out comparison with the current one."""
     gain, p_value = f"{against_current.difference:+.4f}", f"p = {against_current.p_value:.4f}"
     if best == 0:
         return False, f"keep the current profile: it is the best of {len(tried)} settings"
@@ -467,7 +467,7 @@ async def _ask(
     found = await collection.leg_rankings(query.text, where=where, legs=legs, depth=depth)
     for leg in legs:
         if leg not in found:
-            # In a search of several legs the others make up for one that fails; asked alone, it raises its error.
+            # In a search of several legs the others replace one that fails; searched alone, it raises its error.
             await collection.leg_rankings(query.text, where=where, legs=(leg,), depth=depth)
             raise EmbedderError(f"the {leg} leg failed on query {query.query_id!r} and works again; tune once more")
     return found

@@ -1,4 +1,4 @@
-"""What a job works with: the database, the embedders, the retention times, and the signal to end."""
+"""The parts that a job works with: the database, the embedders, the retention times, and the signal to end."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Workplace:
     settings: Settings
     embedder_of: EmbedderOf
     is_stopping: Callable[[], bool] = lambda: False
-    """Whether the process was asked to end."""
+    """Whether the process has to end."""
     now: Callable[[], datetime] = _utc
     """The time of day."""
 

@@ -46,7 +46,7 @@ def server_of(config: uvicorn.Config) -> uvicorn.Server:
 
 
 def is_local(host: str) -> bool:
-    """Whether this machine alone can reach the address; a name is taken as one that others can."""
+    """Whether only this machine can reach the address; a name counts as reachable by others."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -83,7 +83,7 @@ def url_of(listener: socket.socket, path: str = "") -> str:
 
 
 def bracketed(host: str) -> str:
-    """The host as it stands in a URL."""
+    """The host as written in a URL."""
     return f"[{host}]" if ":" in host else host
 
 

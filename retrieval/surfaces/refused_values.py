@@ -48,7 +48,7 @@ _OF_LENGTH = {
     "too_short": ("at least", "min_length", "member"),
     "too_long": ("at most", "max_length", "member"),
 }
-"""The wording of a length, the name of the bound, and what is counted."""
+"""The wording of a length, the name of the bound, and the counted unit."""
 
 _ALSO_CALLED = {"filter": "where", "filters": "where", "k": "limit", "top_k": "limit", "text": "query", "q": "query"}
 """The names of arguments in other search services, with their names here."""

@@ -33,11 +33,11 @@ class PlatformOpening:
         """The platform, once it is open."""
 
     def begin(self) -> None:
-        """Open it; nobody need wait for it."""
+        """Begin to open the platform; no caller has to wait."""
         self._task = self._begun()
 
     async def platform(self) -> Platform:
-        """The open platform. Raises what opening it raised: a ``RetrievalError`` that tells what is wrong."""
+        """The open platform. Raises the error of opening it: a ``RetrievalError`` with the reason."""
         # A caller that gives up does not cancel the opening, because others may wait for it.
         task = self._task
         return await asyncio.shield(self._begun() if task is None or _has_failed(task) else task)

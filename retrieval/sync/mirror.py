@@ -1,4 +1,4 @@
-"""Mirrors of async classes, and the door: an event loop in a thread of its own, which runs their methods.
+"""Mirrors of async classes, and the door: an event loop in its own thread, which runs their methods.
 
 A mirror has a typed line for each method, which waits for the result:
 
@@ -44,7 +44,7 @@ class Door:
     def __init__(self) -> None:
         self.portal: BlockingPortal | None = None
         self.was_open = False
-        """Whether it had a portal before."""
+        """Whether the object already had a portal."""
 
     def open(self, portal: BlockingPortal) -> None:
         """Let calls through that portal."""
@@ -160,7 +160,7 @@ def fact(known: Any) -> Any:
 
 
 def _told(call: Callable[P, T], pattern: str, instead: str) -> Callable[P, T]:
-    """The method, whose signature tells what it returns in place of what the async one does."""
+    """The method, whose signature has its own result type instead of the async one's."""
     signature = inspect.signature(call)
     returned = re.sub(pattern, instead, signature.return_annotation)
     vars(call)["__signature__"] = signature.replace(return_annotation=returned)

@@ -171,7 +171,7 @@ class SyncPlatform(Mirror[Platform]):
         return self
 
     def close(self) -> None:
-        """Store what is still to be recorded, and end the connections. A second call does nothing."""
+        """Store the waiting records, and close the connections. A second call does nothing."""
         self.__exit__(None, None, None)
 
     def of_tenant(self, tenant: str) -> SyncPlatform:

@@ -35,7 +35,7 @@ _ODD_TEXTS = (
     "a\x00b",
 )
 _TOLERANCE = 1e-4
-"""How far two vectors of the same text may differ in one number: sums of a batch have another order."""
+"""The greatest difference in one number between two vectors of the same text: a batch adds in another order."""
 
 _LONG_SECONDS = 0.5
 

@@ -96,7 +96,7 @@ async def check_llm(make: Callable[[], LLM | Awaitable[LLM]], *, deterministic: 
 
 
 async def check_unreachable_llm(make: Callable[[], LLM | Awaitable[LLM]]) -> None:
-    """Check how a language model fails that nobody answers, such as one with an address where nothing listens.
+    """Check the failure of a language model that does not answer, such as one with an address where nothing listens.
 
     Raises ``ConformanceError``.
     """

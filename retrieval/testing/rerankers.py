@@ -57,7 +57,7 @@ async def check_reranker(make: Callable[[], Reranker | Awaitable[Reranker]], *, 
 
 
 async def check_unreachable_reranker(make: Callable[[], Reranker | Awaitable[Reranker]]) -> None:
-    """Check how a reranker fails that nobody answers, such as one with an address where nothing listens.
+    """Check the failure of a reranker that does not answer, such as one with an address where nothing listens.
 
     Raises ``ConformanceError``.
     """

@@ -148,7 +148,7 @@ async def require_rejection(
 
 
 async def require_unavailable(call: Awaitable[Any], unavailable: type[Exception]) -> None:
-    """The call to a service that nobody answers for raises that error, with a message of one line."""
+    """Check that a call to an unreachable service raises that error, with a message of one line."""
     try:
         answer = await call
     except unavailable as error:

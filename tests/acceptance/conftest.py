@@ -44,7 +44,7 @@ class Program:
 
     @property
     def command(self) -> list[str]:
-        """What starts a whole process."""
+        """The command that starts a whole process."""
         return [sys.executable, "-W", "error", "-m", "retrieval.surfaces.cli"]
 
     def using(self, **variables: str) -> Program:
@@ -95,7 +95,7 @@ class Program:
         return done.stdout
 
     def json(self, *arguments: object) -> Any:
-        """What a run printed with ``--json``."""
+        """The output of a run with ``--json``."""
         return json.loads(self.succeeds(*arguments, "--json"))
 
     def fails(self, *arguments: object, code: int = 1, given: str = "") -> str:

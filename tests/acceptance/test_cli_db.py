@@ -102,7 +102,7 @@ def test_asked_on_a_terminal_a_no_keeps_the_data(program: Program) -> None:
 
 
 def test_the_home_is_saved_destroyed_and_restored(own_home: Path, tmp_path: Path) -> None:
-    """What a search finds afterwards is what it found before; nothing is written over on the way."""
+    """A search finds the same items afterwards; nothing is overwritten."""
     program, folder, home = program_in(tmp_path, own_home), tmp_path / "backup", own_home.parent / "restored"
     items = program.write("items.jsonl", *({"_id": str(n), "text": f"common word{n}"} for n in range(3)))
     program.succeeds("ingest", "docs", items, "--quiet")

@@ -50,7 +50,7 @@ def test_the_shells_completion_can_be_shown(program: Program, shell: str) -> Non
 
 
 def printed_on_a_terminal(**variables: str) -> bytes:
-    """What a line in red becomes on a terminal."""
+    """A red line as a terminal gets it."""
     code = "from retrieval.surfaces.cli.output import console; console().print('text', style='red')"
     outer, inner = pty.openpty()
     environment = {"PYTHONPATH": str(ROOT), "TERM": "xterm-256color", "PATH": os.environ["PATH"], **variables}

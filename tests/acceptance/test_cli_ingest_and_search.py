@@ -136,7 +136,7 @@ def test_a_few_items_without_text_are_told_and_stored(program: Program) -> None:
 
 
 def test_json_lines_are_mapped_and_usual_names_need_no_mapping(program: Program) -> None:
-    """What other tools call an item's text, and what a mapping calls it."""
+    """Usual names of an item's text are recognised, and a mapping adds others."""
     path = program.write("a.jsonl", {"id": "1", "page_content": "disk"}, {"id": "2", "content": "certificate"})
     program.succeeds("ingest", "notes", path, "-q")
     path = program.write("b.jsonl", {"key": "3", "meta": 1, "metadata": {"words": "a printer"}})
@@ -167,7 +167,7 @@ def test_what_holds_nothing_is_told(program: Program, tmp_path: Path) -> None:
 
 
 def test_a_bad_line_stops_the_run_and_says_how_to_go_on(program: Program) -> None:
-    """What stood in batches before it is stored."""
+    """Earlier batches are stored."""
     lines = [{"_id": str(number)} for number in range(600)]
     path = program.write("items.jsonl", *lines, "{broken")
     line = program.fails("ingest", "items", path)
@@ -271,7 +271,7 @@ async def test_a_person_is_asked_before_a_key_of_the_environment_sends_texts_awa
 
 
 def typed(program: Program, text: str, *arguments: str) -> str:
-    """What the program says on standard error where somebody types that on a terminal."""
+    """The program's standard error when that text is typed on a terminal."""
     outer, inner = pty.openpty()
     os.write(outer, text.encode())
     done = subprocess.run(
@@ -500,7 +500,7 @@ def test_a_file_of_tickets_needs_no_mapping(program: Program) -> None:
 
 
 def test_a_folder_of_documents_is_ingested_and_gives_passages(program: Program, tmp_path: Path) -> None:
-    """What cannot be read is told and stops no other; what is gone is removed when asked."""
+    """An unreadable document is reported and does not stop the others; deleted documents are removed on request."""
     handbook = write_handbook(tmp_path / "handbook")
     report = program.json("ingest", "docs", handbook)
     assert (report["added"], report["failed"], report["empty"]) == (6, [], ["handbook/team/empty.md"])

@@ -74,7 +74,7 @@ def make_pending(program: Program, admin: Admin) -> Vectors:
 
 
 def embedded(admin: Admin, collection: Vectors) -> int:
-    """How many of its items have their vector."""
+    """The number of the collection's items that have their vector."""
     number, table = collection
     row = admin.execute(sql.SQL("SELECT count(*) FROM {} WHERE collection_id = %s").format(table), (number,)).fetchone()
     return int(row[0]) if row else 0

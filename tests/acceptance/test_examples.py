@@ -113,7 +113,7 @@ def test_the_search_loop_gets_better_at_the_first_try(home: Path) -> None:
 
 
 def shares(shown: str, row: str) -> tuple[float, float]:
-    """What a row of the table says of the first and the last quarter."""
+    """The shares of the first and the last quarter in a row of the table."""
     (line,) = [line for line in shown.splitlines() if line.startswith(row)]
     first, last = (float(word.rstrip("%")) / 100 for word in line.split() if word.endswith("%"))
     return first, last

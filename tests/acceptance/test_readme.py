@@ -38,7 +38,7 @@ PAGES = pages(ROOT)
 TICKETS = Path("examples/data/tickets")
 
 FIRST_PAGES = [ROOT / "README.md", ROOT / "docs" / "getting-started.md"]
-"""What a newcomer reads and copies from."""
+"""The pages that a newcomer reads and copies from."""
 RECIPES = ROOT / "docs" / "how-to" / "recipes.md"
 FASTAPI, DJANGO = "FastAPI(", "JsonResponse("
 """By these the recipes of applications are known: each runs in a process of its own, for Django leaves traces."""
@@ -56,7 +56,7 @@ ITEMS = [
 
 
 SEARCHED, ASKED = 60, 12
-"""How many of the sample's tickets and judged queries: most pages begin by storing them."""
+"""The number of the sample's tickets and judged queries; most pages begin by storing them."""
 
 
 @pytest.fixture(scope="module")
@@ -106,7 +106,7 @@ def run_python(block: Block, names: dict[str, Any], runner: asyncio.Runner) -> N
 @pytest.mark.usefixtures("variables")
 @pytest.mark.parametrize("page", with_blocks("python"), ids=lambda page: page.stem)
 def test_every_python_block_runs(page: Path) -> None:
-    """What a reader copies works."""
+    """Every block that a reader may copy works."""
     names: dict[str, Any] = {"items": ITEMS}
     with asyncio.Runner() as runner:
         for block in blocks(page, "python"):
@@ -181,7 +181,7 @@ def recipe(sign: str) -> Block:
 
 
 def store_a_ticket() -> None:
-    """What the recipes look for."""
+    """Store the ticket that the recipes search for."""
     with connect() as platform:
         platform.collection("tickets").add([{"id": "T-9", "title": "Printer offline"}])
 

@@ -277,7 +277,7 @@ class Place:
         await self.proxy.stall(1)
 
     def steps(self) -> Counter[str]:
-        """How many steps of each writer were acknowledged."""
+        """The number of acknowledged steps of each writer."""
         return Counter(item.partition("-")[0] for item in self.acknowledged())
 
     def acknowledged(self) -> dict[str, str]:

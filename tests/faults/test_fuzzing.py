@@ -144,7 +144,7 @@ def test_what_a_session_starts_with(text: str, paths: list[str]) -> None:
 
 
 async def test_no_search_hangs(platform: Platform) -> None:
-    """Of any text under any filter; what is refused is refused in one line."""
+    """Searches for any text under any filter end; refusals are one line."""
     docs = await platform.collection("docs")
     await docs.add([{"_id": str(n), "text": f"ab {n} '\"", "tags": ["a"], "n": n} for n in range(20)])
 

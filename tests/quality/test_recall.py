@@ -1,4 +1,4 @@
-"""What becomes of times in questions, on LoCoMo's: by words alone, so that no model is needed.
+"""Times in LoCoMo's questions: by words alone, so that no model is needed.
 
 Needs the test collections: set RETRIEVAL_TEST_DATA to the folder that holds locomo in BEIR's format. Skipped, and said,
 where it is not set.

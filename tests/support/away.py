@@ -34,7 +34,7 @@ class Away:
                 self._allow(admin, "true")
 
     def connections(self) -> int:
-        """How many are connected to it."""
+        """The number of connections to it."""
         with opened(self.server_url) as admin:
             row = admin.execute("SELECT count(*) FROM pg_stat_activity WHERE datname = %s", (self.database,)).fetchone()
             return int(row[0]) if row else 0

@@ -18,7 +18,7 @@ Mask = NDArray[np.bool_]
 
 START = datetime(2024, 1, 1, tzinfo=UTC)
 TOLERANCE = 1e-5
-"""How far two scores of the same pair may differ: sums have another order."""
+"""The greatest difference between two scores of the same pair: sums have another order."""
 
 _NOISE = 0.6
 
@@ -42,7 +42,7 @@ class Corpus:
 
     @property
     def size(self) -> int:
-        """How many items there are."""
+        """The number of items."""
         return len(self.vectors)
 
     def true_scores(self, query: Vectors, mask: Mask, limit: int) -> NDArray[np.float64]:
@@ -52,7 +52,7 @@ class Corpus:
         return nearest
 
     async def found(self, queries: Vectors, where: dict[str, Any] | None, limit: int) -> list[SearchResult]:
-        """What a dense search finds for each query."""
+        """The result of a dense search for each query."""
         return await self.collection.search_each(
             [""] * len(queries), vectors=list(queries), where=where, limit=limit, legs=["dense"]
         )
@@ -77,7 +77,7 @@ def stored(vectors: Vectors) -> Vectors:
 
 
 def recall(scores: Iterable[float], true: NDArray[np.float64]) -> float:
-    """How many of the true nearest were found, by their scores: of equally near ones any will do."""
+    """The share of the true nearest that was found, by their scores; equally near items are interchangeable."""
     worst = float(true[-1]) - TOLERANCE
     return sum(score >= worst for score in scores) / len(true)
 

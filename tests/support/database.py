@@ -1,4 +1,4 @@
-"""How the tests get a PostgreSQL server with pgvector, and databases on it.
+"""The tests' PostgreSQL server with pgvector, and databases on it.
 
 The first of these that there is: the server of ``RETRIEVAL_TEST_DATABASE_URL`` (a superuser's URL), a container where
 an engine answers, the embedded server. The last two are made for one run, shared by its processes, and stopped by the

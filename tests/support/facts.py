@@ -81,7 +81,6 @@ def index(**changes: Any) -> IndexState:
         "method": "btree",
         "is_valid": True,
         "is_being_built": False,
-        "is_constraint": True,
         "bytes": 3 << 20,
     }
     return IndexState(**{**sound, **changes})
@@ -127,4 +126,4 @@ def collection(**changes: Any) -> CollectionState:
 def hnsw(**changes: Any) -> IndexState:
     """The HNSW index of that collection."""
     own = {"name": "embeddings_4_7_hnsw", "table": "embeddings_4", "method": "hnsw", "bytes": 40 << 20}
-    return index(**{**own, "is_constraint": False, **changes})
+    return index(**{**own, **changes})

@@ -79,7 +79,7 @@ def _held(item: Item, field: Field, filterable: Filterable) -> Any:
 
 
 def _at(item: Item, field: Field) -> Any:
-    """What stands there, ``...`` for nothing; a place in a list is a whole number, counted from the end below 0."""
+    """The value at that place, ``...`` for nothing; a place in a list is a whole number, below 0 from the end."""
     held: Any = item.attributes.get(field.name, ...)
     for step in field.path:
         if isinstance(held, dict):

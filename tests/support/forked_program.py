@@ -54,14 +54,14 @@ def run_forked(
 
 @cache
 def forking() -> ForkServerContext:
-    """What makes processes that have the modules loaded."""
+    """The context that forks processes with the modules loaded."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(loaded())
     return context
 
 
 def _run(arguments: list[str], folder: str, variables: dict[str, str], files: list[Path]) -> None:
-    """What the forked process does: it becomes a run of the program."""
+    """Run the program in the forked process."""
     os.environ.clear()
     os.environ.update(variables)
     os.chdir(folder)

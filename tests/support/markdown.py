@@ -19,11 +19,11 @@ class Block:
 
     page: Path
     line: int
-    """Of the opening fence, counted from 1."""
+    """The line of the opening fence, counted from 1."""
     language: str
     text: str
     not_run: str
-    """Why it is not run; empty for one that is."""
+    """The reason why it is not run; empty: it is run."""
 
     def __str__(self) -> str:
         return f"{self.page.name}:{self.line}"

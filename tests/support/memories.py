@@ -43,7 +43,7 @@ _FILL = """
 
 @dataclass(frozen=True)
 class Memory:
-    """What the memory of that number is, told once more in Python."""
+    """The memory of that number, computed again in Python."""
 
     number: int
     projects: int

@@ -30,7 +30,7 @@ CORPUS = [
 
 
 def suggestion(name: str, description: str, **changes: Any) -> dict[str, Any]:
-    """What a model says of a metaphor."""
+    """A model's suggestion of a metaphor."""
     operations = [{"name": name, "description": "d", "effects": ["it changes"]} for name in ("one", "other")]
     usual = {"name": name, "domain": "d", "description": description, "operations": operations, "examples": ["e"]}
     return usual | {"concreteness": 0.5} | changes

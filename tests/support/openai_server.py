@@ -28,7 +28,7 @@ def texts_of(body: dict[str, Any]) -> list[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Speech:
-    """How a service speaks: what its requests may and must hold, and what its answers and refusals look like."""
+    """The protocol of a service: the allowed and required members of requests, and the form of answers and refusals."""
 
     path: str
     base: str = ""
@@ -63,7 +63,7 @@ class Received:
 
     @property
     def prompt(self) -> str:
-        """What a user said last."""
+        """The last message of a user."""
         return str(self.body["messages"][-1]["content"])
 
     @property
@@ -180,7 +180,7 @@ class OpenAIServer:
     """
 
     dimensions: int = 64
-    """Of the vectors, where a request does not name its own."""
+    """The dimensions of the vectors, if a request names none."""
     float_lists: bool = False
     """Answer with lists of numbers even when base64 is asked for, as some servers do."""
     speaks: Speech = OPENAI
@@ -266,7 +266,7 @@ async def _tell(told: object, _: web.Request) -> web.Response:
 
 
 async def answer(server: OpenAIServer, _: web.Request, body: dict[str, Any]) -> web.Response:
-    """What a healthy server says."""
+    """The answer of a healthy server."""
     limit, speaks, texts = server.max_text_bytes, server.speaks, texts_of(body)
     if unknown := set(body) - speaks.fields:
         return _error(400, f"unknown fields {sorted(unknown)}")
@@ -282,7 +282,7 @@ async def answer(server: OpenAIServer, _: web.Request, body: dict[str, Any]) -> 
 
 
 async def chat(server: OpenAIServer, _: web.Request, body: dict[str, Any]) -> web.Response:
-    """What a healthy server says in a chat."""
+    """The chat answer of a healthy server."""
     form = body.get("response_format", {"type": "text"})
     if form["type"] not in server.forms:
         return _error(400, f"'response_format' of type '{form['type']}' is not supported with this model.")

@@ -13,7 +13,7 @@ Floats = NDArray[np.float64]
 
 
 def p_value(counts: Floats, expected: Floats, covariance: Floats) -> float:
-    """How probable counts at least so far from the expected ones are, where the propensities are right.
+    """The probability of counts at least this far from the expected ones, if the propensities are right.
 
     ``counts`` and ``expected`` have the shape (candidates,), ``covariance`` is that of the counts. Slates may each have
     had other propensities: what was drawn minus its probability adds up to 0 on average, and so do the covariances.
@@ -24,7 +24,7 @@ def p_value(counts: Floats, expected: Floats, covariance: Floats) -> float:
 
 
 def covariance_of_one(joint: Floats) -> Floats:
-    """Of one drawing, whose ``joint[i, j]`` is the probability that i and j are both drawn."""
+    """The covariance of one drawing; ``joint[i, j]`` is the probability that i and j are both drawn."""
     single = np.diag(joint)
     return joint - np.outer(single, single)
 

@@ -78,7 +78,7 @@ _FEEDBACK = """
 
 @dataclass(frozen=True)
 class Feedback:
-    """What somebody said about an impression."""
+    """A verdict on an impression."""
 
     reward: float
     weight: float = 1.0

@@ -11,7 +11,7 @@ from retrieval.adapters.store.records.recording_statement import COLUMNS
 
 
 def values_of(row: bytes) -> dict[str, Any]:
-    """What stands in the columns of an encoded record, read as a server's answer is."""
+    """The values of an encoded record's columns, parsed like a server's answer."""
     reader, place = Transformer(), 4
     values: dict[str, Any] = {}
     assert int.from_bytes(row[:4]) == len(COLUMNS)

@@ -97,7 +97,7 @@ def test_a_public_class_name_stands_once(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("late", ["def f() -> None:\n    import made.a\n", "if TYPE_CHECKING:\n    import made.a\n"])
 def test_a_circle_is_told_unless_an_import_comes_late(tmp_path: Path, late: str) -> None:
-    """What is imported by a call, or for types alone, does not keep a module from being loaded."""
+    """Imports within calls, or only for types, do not count."""
     first = {"a.py": "from made.b import x\n"}
 
     assert house.import_cycle(package_of(tmp_path / "late", {**first, "b.py": late})) == []

@@ -15,10 +15,10 @@ import pytest
 import retrieval
 
 HEAVY = ("alembic", "onnxruntime", "openai", "pgvector", "psycopg", "rich", "sqlalchemy", "tokenizers", "typer")
-"""What importing the package alone has no use for."""
+"""Modules that importing the package alone does not need."""
 
 ONLY_WHEN_NEEDED = ("alembic", "anyio", "onnxruntime", "openai", "rich", "tokenizers", "typer")
-"""What a program that opens a platform and searches may never use."""
+"""Modules that a program which opens a platform and searches does not need."""
 
 NOT_FOR_A_SEARCH = ("doctor", "ingest", "learned_model", "logistic_fit", "replay", "scoring", "shrinkage_fit", "tune")
 """Modules that a plain search has no use for: those who call their methods load them."""
@@ -60,7 +60,7 @@ def test_a_name_that_is_not_there_raises_attribute_error() -> None:
 
 @pytest.fixture(scope="module")
 def seen() -> dict[str, Any]:
-    """What a process of its own, where warnings are errors, has loaded and opened after each step."""
+    """Modules and files that a process of its own, with warnings as errors, has loaded and opened after each step."""
     program = """
 import json, sys, threading
 opened = []
@@ -132,7 +132,7 @@ main()
 FRONT = [retrieval.Collection, retrieval.Platform]
 
 NOT_FOR_USERS = {"calls", "home_loop", "rewrite_cache", "bounds", "leg_rankings", "standings_where", "count_vectors"}
-"""What applications and surfaces reach by ``handle_of`` and ``loop_of``."""
+"""Attributes that applications and surfaces reach by ``handle_of`` and ``loop_of``."""
 
 READING_ORDER = {
     retrieval.Collection: ["search", "add", "put", "get", "profiles", "retrievals", "standings", "make_filterable"],

@@ -77,7 +77,7 @@ def annotation_of(cls: type, name: str) -> str:
 
 @pytest.mark.parametrize(("awaited", "plain"), TWINS)
 def test_both_have_the_same_methods_and_properties(awaited: type, plain: type) -> None:
-    """What one learns of the async API holds for the sync door."""
+    """Both APIs have the same members."""
     assert set(members(plain, inspect.isfunction)) == set(members(awaited, inspect.isfunction))
     properties = set(members(awaited, is_property)) | ({"settings"} if awaited is Platform else set())
     assert set(members(plain, is_property)) == properties - ONLY_ASYNC

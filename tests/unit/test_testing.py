@@ -39,7 +39,7 @@ class Doubled(HashingEmbedder):
 
 
 class Wide(HashingEmbedder):
-    """Of another width than its space."""
+    """An embedder whose vectors have another width than its space."""
 
     async def embed(self, texts: Sequence[str], role: TextRole) -> Vectors:
         """Embed with the fault."""

@@ -43,7 +43,7 @@ def cut(text: str, max_bytes: int) -> str:
 
 
 def without_repeats(texts: Sequence[str]) -> tuple[list[str], NDArray[np.intp]]:
-    """Each different text once, in order of appearance, and for each text given its place among those.
+    """The distinct texts in order of appearance, and the place among them of each given text.
 
     ``rows[places]`` turns the vectors of the different texts, shape (distinct, dimensions), into one a text.
     """
@@ -62,7 +62,7 @@ def estimated_tokens(text: str) -> int:
 
 
 _AROUND = 16
-"""At least as many tokens as models put around a text."""
+"""An upper bound of the tokens that models put around a text."""
 
 
 def estimated_measure(texts: Sequence[str]) -> list[int]:

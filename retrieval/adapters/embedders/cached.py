@@ -186,7 +186,7 @@ class CachedEmbedder:
 
 
 def allowed(embedder: Embedder, budget_seconds: float, texts: int = 1) -> float:
-    """The seconds that searches wait for the vectors of so many texts."""
+    """The seconds that searches wait for the vectors of that number of texts."""
     loading = LOADING_SECONDS if getattr(embedder, "needs_loading", False) else 0.0
     return budget_seconds * ceil(texts / TEXTS_A_BUDGET) + loading
 

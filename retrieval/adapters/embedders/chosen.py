@@ -92,7 +92,7 @@ def service_in_use(settings: Settings, space: EmbeddingSpace | None = None) -> C
 
 
 def is_english_alone(settings: Settings) -> bool:
-    """Whether new collections get the model on this machine that knows English alone."""
+    """Whether new collections get the local model that knows only English."""
     return _configured_name(settings).kind == "minilm"
 
 
@@ -138,7 +138,7 @@ def _filling(space: EmbeddingSpace, service: EmbeddingService, settings: Setting
         return None
     prefixes = {"document_prefix": space.document_prefix, "query_prefix": space.query_prefix}
     if known_model(space.model) is None and settings.embedding_dimensions != space.dimensions:
-        # Nobody asked for them: they are the model's own, and a server may refuse to be told those.
+        # Not requested: they are the model's default, and a server may refuse an explicit value.
         return _of_service(chosen, **prefixes, send_dimensions=False)
     return _of_service(chosen, **prefixes)
 
@@ -159,7 +159,7 @@ def _chosen(
 
 
 def _is_configured(service: str, settings: Settings) -> bool:
-    """Whether the settings of the embedding service are meant for this one; where none is named, for OpenAI."""
+    """Whether the settings of the embedding service are for this service; without a name they are for OpenAI."""
     kind = settings.embedder_name.kind
     return kind == service or (service == "openai" and kind not in SERVICES)
 

@@ -83,7 +83,7 @@ _HEAD_CHARACTERS = 2048
 """The characters within which most long texts have all tokens that the model reads; splitting holds up the process."""
 
 _WORD_START = re.compile("[ \\t\\r\\n\u4e00-\u9fff]")
-"""A certain boundary of a word: a space, or a Chinese character, which is a word by itself."""
+"""A certain word boundary: a space, or a Chinese character, which is a word of its own."""
 
 Tokens = NDArray[np.int32]
 """The token numbers of one text, shape (length,), length 2 to 256."""
@@ -262,11 +262,8 @@ class MiniLMEmbedder:
     def _model(self) -> MiniLMModel:
         with self._loading:
             if self._loaded is None:
-                self._loaded = self._load()
+                self._loaded = _told_if_damaged(lambda: MiniLMModel(self._files))
             return self._loaded
-
-    def _load(self) -> MiniLMModel:
-        return _told_if_damaged(lambda: MiniLMModel(self._files))
 
     async def aclose(self) -> None:
         """Give back the threads and the model, once the batches being computed are done."""

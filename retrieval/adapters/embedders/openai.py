@@ -372,7 +372,7 @@ class OpenAIEmbedder:
         return self._options.max_tokens
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
-        """The tokens of each text: estimates, but of what the server found too long more than it takes."""
+        """The tokens of each text: estimates, but above the server's limit for texts that it refused as too long."""
         ready = [text or " " for text in prepared(texts, TextRole.DOCUMENT, self._space)]
         counted = [estimated_tokens(text) for text in ready]
         if not self._found_too_long:

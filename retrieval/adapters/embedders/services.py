@@ -17,15 +17,15 @@ _BASE64 = MappingProxyType({"encoding_format": "base64"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbeddingService:
-    """A service, or a kind of server, with the names of what its requests hold.
+    """A service, or a kind of server, with the field names of its requests.
 
     The answers of all services are read in the same way: see ``retrieval.adapters.embedders.openai.parse_answer``.
     """
 
     name: str
-    """In ``RETRIEVAL_EMBEDDER``."""
+    """The name in ``RETRIEVAL_EMBEDDER``."""
     title: str
-    """In messages."""
+    """The name in messages."""
     provider: str = ""
     """The provider of its embedding spaces; empty: its name."""
     url: str = ""

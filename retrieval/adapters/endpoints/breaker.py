@@ -38,7 +38,7 @@ _log = logging.getLogger(__name__)
 
 
 class Permit:
-    """One call that a breaker lets through."""
+    """A call that a breaker allows."""
 
 
 @dataclass(slots=True)
@@ -155,7 +155,7 @@ class Guard:
                 return await _ended_after(ask, budget)
             except _LateError:
                 if budget < seconds:
-                    raise  # who allows little time says nothing about the service
+                    raise  # a short time limit of the caller says nothing about the service
                 raise self._late(budget) from None
 
         try:
@@ -270,7 +270,7 @@ async def before_deadline(ask: Ask[T], unavailable: type[RetrievalError]) -> T:
 
 
 _UNDER_WAY: set[asyncio.Future[Any]] = set()
-"""Calls that perhaps nobody waits for; the event loop alone does not keep a reference to them."""
+"""Calls without a waiting caller; the event loop itself keeps no reference to them."""
 
 
 def _let_go(task: asyncio.Future[Any]) -> None:

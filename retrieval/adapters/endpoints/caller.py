@@ -80,7 +80,7 @@ class EndpointUsage:
     tokens: int = 0
     """Tokens as the provider counted them in its answers; providers that do not count add nothing."""
     retries: int = 0
-    """How many of the requests repeated one that had failed."""
+    """The number of requests that repeated a failed one."""
 
 
 T = TypeVar("T")
@@ -131,7 +131,7 @@ class EndpointCaller:
         return Timeout(seconds, connect=_CONNECT_SHARE * seconds)
 
     def count_tokens(self, tokens: int) -> None:
-        """Add what an answer says that it took."""
+        """Add the usage that an answer reports."""
         self._tokens += tokens
         get_current_span().set_attribute("gen_ai.usage.input_tokens", tokens)
 
@@ -185,7 +185,7 @@ class EndpointCaller:
             if is_refused or (reason == "ConnectError" and service.start):
                 advice = f"; start it with: {service.start}" if service.start else ""
                 said = f"{service.title or 'the server'} does not answer at {host}{advice}"
-                # Nobody listens there, so waiting some seconds is of no use.
+                # No server listens there, so waiting some seconds is useless.
                 raise service.unavailable(said) if is_refused else TryAgainError(said) from None
             raise self._broken(reason) from None
         except TransportError as broken:  # while the body is read, which the client does not translate
@@ -196,7 +196,7 @@ class EndpointCaller:
 
 
 def _is_refused(error: BaseException) -> bool:
-    """Whether a machine answered that nothing listens at the address."""
+    """Whether the host answered that nothing listens at the address."""
     cause: BaseException | None = error
     while cause is not None and not isinstance(cause, ConnectionRefusedError):
         cause = cause.__cause__ or cause.__context__

@@ -75,7 +75,7 @@ SHAPES: Mapping[str, RerankShape] = MappingProxyType(
         ),
     }
 )
-"""By provider. The answers differ in names alone, and are read in one way."""
+"""The request format of each provider. The answers differ only in names, and one function reads them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class RerankAnswer:
     """One answered request."""
 
     scores: list[float]
-    """In the order of the texts, 0 to 1."""
+    """A score for each text, in the texts' order, 0 to 1."""
     tokens: int
     """The server's count; 0 where it gives none."""
 

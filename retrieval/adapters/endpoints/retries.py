@@ -41,7 +41,7 @@ class Backoff:
     """The number of attempts and the waits between them."""
 
     max_attempts: int = 6
-    """At least 1, the first one included."""
+    """The number of attempts, at least 1; the first one counts."""
     first_seconds: float = 0.5
     longest_seconds: float = 20.0
     """The longest wait of our own choosing."""
@@ -49,7 +49,7 @@ class Backoff:
     """The longest wait that a server may ask for; a longer one is given up at once."""
 
     def delay(self, failures: int, jitter: float) -> float:
-        """Seconds to wait after so many failures (from 1), doubling each time; ``jitter`` is in [0, 1).
+        """Seconds to wait after the given number of failures (from 1), doubling each time; ``jitter`` is in [0, 1).
 
         Between half and all of the doubled time ("equal jitter", M. Brooker, AWS Architecture Blog, 2015), so
         that clients which failed together do not come back together.
@@ -240,7 +240,7 @@ def parsed_answer(body: bytes, *, whose: str, rejected: type[RetrievalError]) ->
     try:
         answer = json_of(body)
     except JSONTextError as error:
-        # What begins as JSON and ends too soon was cut on the way; anything else never was an answer.
+        # A text that begins as JSON and ends too soon was cut; any other text is no answer.
         text = body.strip()
         begins, ends = text[:1] in (b"{", b"["), text[-1:] in (b"}", b"]")
         if not text or (begins and (not ends or isinstance(error, JSONSyntaxError))):

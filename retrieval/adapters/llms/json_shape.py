@@ -85,7 +85,7 @@ class JSONShape:
         """
         try:
             value = _parsed(text)
-            # What UTF-8 cannot hold could neither be stored nor sent on.
+            # Characters that UTF-8 cannot hold can be neither stored nor sent.
             json.dumps(value, ensure_ascii=False).encode()
         except (ValueError, RecursionError):
             raise LLMRejectedError("the model's answer is not JSON; ask again, or use another model") from None

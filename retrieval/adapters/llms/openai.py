@@ -116,7 +116,7 @@ def _error(fields: dict[str, Any], endpoint: Endpoint) -> str:
 
 
 def _said(words: str, endpoint: Endpoint) -> str:
-    # A terminal would obey what is not printable.
+    # Unprintable characters would control a terminal.
     printable = "".join(character for character in " ".join(words.split()) if character.isprintable())
     return endpoint.without_key(printable)[:_LONGEST_DETAIL].rstrip(".")
 

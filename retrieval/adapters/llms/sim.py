@@ -87,8 +87,8 @@ def sim_rewrites(query: str, rng: random.Random) -> list[str]:
     place = _AT_A_PLACE.match(query)
     if place and place[1][0].isupper() and (name := " ".join(content_words(place[1]))):
         return [name, f"works at {name}", f"{name} Corp employee"]
-    core, one, other = " ".join(words), *_with_synonyms(words, rng)
-    possible = [core, one, " ".join(_names(query)), other]
+    core, reworded, other = " ".join(words), *_with_synonyms(words, rng)
+    possible = [core, reworded, " ".join(_names(query)), other]
     spare = [f"{core} details", f"about {core}", f"{core} notes"]
     rng.shuffle(spare)
     return _different(query, [*possible, *spare])[: rng.choice((2, 3))]
@@ -148,9 +148,9 @@ class Filling:
 
     rng: random.Random
     words: Sequence[str]
-    """For texts; none gives texts of a general kind."""
+    """The words of texts; without any, texts are of a general kind."""
     lists: Sequence[str] = ()
-    """For lists of texts; none gives lists of words."""
+    """The elements of lists of texts; without any, lists are made of words."""
     least: bool = False
     """Whether every value is the emptiest that fits."""
     root: Any = None
@@ -273,7 +273,7 @@ def _integer(schema: dict[str, Any], filling: Filling) -> int:
 
 
 def _bounds(schema: dict[str, Any]) -> tuple[float, float]:
-    """The lowest and the highest number; what is not given is as near as makes a sensible number."""
+    """The lowest and the highest number; a missing bound is chosen near the given one."""
     low = schema.get("minimum", schema.get("exclusiveMinimum"))
     high = schema.get("maximum", schema.get("exclusiveMaximum"))
     if low is None:
@@ -384,7 +384,7 @@ class SimFaults:
     empty_rate: float = 0.0
     """Answers that hold the least: nothing, or the emptiest value that fits the schema."""
     delay_seconds: float = 0.0
-    """How long every answer takes, failures included."""
+    """The duration of every answer, failures included."""
 
     def __post_init__(self) -> None:
         rates = (self.fail_rate, self.malformed_rate, self.empty_rate)

@@ -43,7 +43,7 @@ class ColumnPlan:
     """The positions of an item's parts in a row, counted from 0, by field and by attribute."""
 
     width: int
-    """How many columns the header has."""
+    """The number of columns in the header."""
     fields: Mapping[str, tuple[int, ...]]
     attributes: Mapping[str, tuple[int, ...]]
     texts: frozenset[str] = frozenset()
@@ -245,7 +245,7 @@ class CsvRecords:
         """Whether the record goes on behind the next line: a quote is open. The lines come one by one."""
         self._delimiter = self._delimiter or _delimiter(line)
         if self._is_open or b'"' in line:
-            # The quote that an earlier line opened stands before the rest of the text.
+            # Put the quote that an earlier line opened before the rest of the text.
             before = '"' if self._is_open else ""
             self._is_open = False
             with suppress(InvalidItemError):  # which the record's item tells
@@ -313,7 +313,7 @@ _NOWHERE = Line(0, b"", too_long=False, offset=0)
 
 @dataclass(slots=True)
 class _Record:
-    """The lines of one record and what they say."""
+    """The lines of one record and their values."""
 
     start: Line = _NOWHERE
     """Its first line, with the offset of where its last one ends."""
@@ -380,7 +380,7 @@ def _records(file: str, max_bytes: int) -> Iterator[_Record]:
 
 def _delimiter(header: bytes) -> str:
     """The separator of the columns' names: a comma, unless there is none."""
-    return next((one for one in _DELIMITERS if one.encode() in header), ",")
+    return next((delimiter for delimiter in _DELIMITERS if delimiter.encode() in header), ",")
 
 
 def _fill(record: _Record, rows: Any, max_bytes: int) -> bool:

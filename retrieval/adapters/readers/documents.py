@@ -44,7 +44,7 @@ FORMATS_BY_ENDING: Mapping[str, str] = MappingProxyType(
         ),
     }
 )  # fmt: skip
-"""How a document is read, by the ending of its name."""
+"""The format of a document by the ending of its name."""
 
 DOCUMENT_FORMATS = tuple(dict.fromkeys(FORMATS_BY_ENDING.values()))
 
@@ -264,7 +264,7 @@ def _pdf(data: bytes) -> _Found:
     _require("pypdf", what="PDF")
     from pypdf import PdfReader
 
-    # Told to nobody else, so that a damaged file does not write over a command's progress.
+    # Not passed on, so that a damaged file does not overwrite a command's progress.
     logging.getLogger("pypdf").addHandler(logging.NullHandler())
     reader = PdfReader(io.BytesIO(data))
     if reader.is_encrypted and not reader.decrypt(""):

@@ -75,7 +75,7 @@ class FoundFiles:
     """The files in order of their ids."""
     folders: tuple[FoundFolder, ...] = ()
     skipped: Mapping[str, int] = field(default_factory=dict)
-    """How many were left out, by their ending or by why."""
+    """The number of files and folders that were left out, by ending or by reason."""
     unreadable: tuple[tuple[str, str], ...] = ()
     """Folders that could not be listed, each with the reason."""
 
@@ -141,7 +141,7 @@ def _folder(root: Path, name: str | None) -> FoundFolder:
 
 
 def holds_documents(path: str | os.PathLike[str]) -> bool:
-    """Whether it is a folder, or its name that of a document."""
+    """Whether the path is a folder, or a file whose name is a document's."""
     return Path(path).is_dir() or format_of(os.fspath(path)) is not None
 
 
@@ -179,7 +179,7 @@ def _below(root: FoundFolder, skipped: Counter[str], unreadable: list[tuple[str,
 
 
 def _left_out(path: Path) -> str | None:
-    """Why a file or folder below a folder is not read; None: it is."""
+    """Return the reason why a file or folder below a folder is not read; None: it is read."""
     if path.is_symlink():
         return "links"
     if path.name.startswith("."):

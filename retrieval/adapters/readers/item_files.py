@@ -89,7 +89,7 @@ class _Wanted:
         self._seen: dict[str, None] = {}
 
     def mapped(self, value: Any) -> Any:
-        """The record with its entries under their fields' names; what is no record is given back."""
+        """The record with its entries under their fields' names; other values are returned unchanged."""
         if not self._columns or not isinstance(value, Mapping):
             return value
         if self._missing:
@@ -190,7 +190,7 @@ def read_items(
         return read_json_lines(file, columns=columns, id_from=id_from, max_line_bytes=max_line_bytes, clean=clean)
     if id_from is not None:
         raise ConfigurationError("id_from is for JSON Lines; of CSV, map a column: --map id=NAME")
-    # What has no size is a pipe, which can be read only once.
+    # A file without a size is a pipe, which can be read only once.
     if known_size is not None:
         check_header(file, columns)
     return read_csv_rows(file, columns=columns, texts=texts, max_line_bytes=max_line_bytes, header=header, clean=clean)
@@ -208,7 +208,7 @@ def column_names(path: str | os.PathLike[str], format: str | None = None) -> lis
 
 
 def size_of(path: str | os.PathLike[str]) -> int | None:
-    """The file's bytes on disk; None for standard input and for pipes, whose size nobody knows.
+    """The file's bytes on disk; None for standard input and for pipes, whose size is unknown.
 
     Raises ``InvalidRequestError`` for a file that cannot be opened.
     """
@@ -226,8 +226,8 @@ def _checked_file(path: object) -> str:
 
 
 def _check_targets(columns: Mapping[str, str]) -> None:
-    """Refuse what is no field, and a field that is mapped twice. Raises ``ConfigurationError``."""
-    if not isinstance(columns, Mapping) or not all(isinstance(one, str) for pair in columns.items() for one in pair):
+    """Refuse unknown fields, and a field that is mapped twice. Raises ``ConfigurationError``."""
+    if not isinstance(columns, Mapping) or not all(isinstance(name, str) for pair in columns.items() for name in pair):
         raise ConfigurationError(f"columns is {columns!r:.80}; give names by field, such as {{'text': 'description'}}")
     taken: dict[tuple[str | None, str], str] = {}
     for target, column in columns.items():

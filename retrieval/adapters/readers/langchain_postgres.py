@@ -1,4 +1,4 @@
-"""Reads what ``langchain-postgres`` stored, from its tables, page by page in the order of the ids.
+"""Reads the tables of ``langchain-postgres``, page by page in the order of the ids.
 
 ``PGVector`` keeps every collection in one pair of tables; ``PGVectorStore`` has a table for each store, whose columns
 have any names. Both are read as they are: nothing of that library is needed.
@@ -63,7 +63,7 @@ class LangChainDocument:
     vector: list[float] | None
     """None: it has none."""
     is_renamed: bool = False
-    """Whether a document before it has its id, as former tables of ``PGVector`` allow; it then has its row's key."""
+    """Whether an earlier document has the same id, as in old tables of ``PGVector``; this one has its row's key."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +101,7 @@ async def stored_documents(url: str, store: LangChainStore, *, page: int) -> Asy
                 if rows:
                     documents = [_document(row) for row in rows]
                     yield (
-                        [_own_id(*one, seen) for one in zip(documents, rows, strict=True)]
+                        [_own_id(*pair, seen) for pair in zip(documents, rows, strict=True)]
                         if layout.may_repeat_ids
                         else documents
                     )

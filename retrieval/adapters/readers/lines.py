@@ -1,4 +1,4 @@
-"""Lines of input files, and what became of each."""
+"""Lines of input files, and the outcome of each."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Line(NamedTuple):
     number: int
     """Counts from 1."""
     data: bytes
-    """With its line end; of a line that is too long, the first 1,000 bytes."""
+    """The line with its line end; the first 1,000 bytes of a line that is too long."""
     too_long: bool
     offset: int
     """Bytes of the input, packed as it is on disk, that were consumed so far."""
@@ -65,7 +65,7 @@ def read_lines(file: str, *, max_line_bytes: int = MAX_LINE_BYTES) -> Iterator[L
 
 
 def decoded(data: bytes) -> tuple[str, str | None]:
-    r"""The text of a line, and what is wrong with its bytes (None when nothing is).
+    r"""The text of a line, and the fault of its bytes (None: no fault).
 
     Bytes that are not UTF-8 stand in the text as ``\xff``, so that it can be shown and written anywhere.
     """
@@ -189,7 +189,7 @@ class InputLine:
     line: int
     """Counts from 1; of a CSV record, the line on which it starts."""
     raw: str
-    r"""The text as read, without its line end: what a file of rejected lines is made of.
+    r"""The text as read, without its line end; files of rejected lines contain these texts.
 
     Bytes that are not UTF-8 stand in it as ``\xff``; of a line that is too long, only the start is kept.
     """
@@ -198,7 +198,7 @@ class InputLine:
     offset: int
     """Bytes of the input, packed as it is on disk, consumed so far; rises to the file's size."""
     is_cleaned: bool = False
-    """Whether characters that are refused were taken out of the item."""
+    """Whether refused characters were removed from the item."""
 
 
 def good_line(file: str, line: Line, raw: str, item: Item, *, is_cleaned: bool = False) -> InputLine:

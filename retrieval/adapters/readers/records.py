@@ -201,7 +201,7 @@ def item_from_fields(fields: Mapping[str, Any], attributes: Mapping[str, Any], *
 
 def _cleaned(field: str, value: Any) -> Any:
     if isinstance(value, list | tuple):
-        return [_cleaned(field, one) for one in value]
+        return [_cleaned(field, element) for element in value]
     return clean_text(value, is_line=field != "body") if isinstance(value, str) else value
 
 
@@ -261,7 +261,7 @@ def _moment(value: object) -> datetime:
 
 
 def _check_attribute(value: object, depth: int, key: str) -> None:
-    """Refuses what no double-precision number can hold, and what nests too deeply to be walked safely."""
+    """Refuses numbers beyond double precision, and values that nest too deeply to be traversed safely."""
     if value is None or isinstance(value, str | bytes | float):
         return
     if isinstance(value, int):
@@ -310,7 +310,7 @@ def document_item(item_id: str, text: str, metadata: Mapping[str, Any]) -> Item:
     """
     attributes = {name: value for name, value in metadata.items() if name != EXPLANATION_KEY}
     fields = {name: attributes[name] for name in _KEY_FIELDS if _is_key(attributes.get(name))}
-    # An archived item would not be found, which nobody asks of a document.
+    # An archived item would not be found, which is never wanted for a document.
     if fields.get("status") == _HIDDEN:
         del fields["status"]
     tags = attributes.get("tags")
@@ -320,6 +320,6 @@ def document_item(item_id: str, text: str, metadata: Mapping[str, Any]) -> Item:
 
 
 def _is_key(value: object) -> bool:
-    """Whether it is a text that a field can hold."""
+    """Whether the value is a text that a field can hold."""
     is_short = isinstance(value, str) and value != "" and len(value.encode(errors="replace")) <= MAX_KEY_BYTES
     return is_short and text_fault(str(value), is_line=True) is None

@@ -28,7 +28,7 @@ class Compiled:
 
 @dataclass(frozen=True, slots=True)
 class LateValue:
-    """The value of a parameter that is put in late: what ``adapt`` makes of its source."""
+    """The value of a parameter that is bound late: the result of ``adapt`` for its source."""
 
     source: Any
     adapt: Callable[[Any], Any]
@@ -48,7 +48,7 @@ def compiled(statement: sa.ClauseElement) -> Compiled:
     """The statement for psycopg. Values stay parameters; psycopg adapts them, so SQLAlchemy's types do not."""
     made = rendered(statement)
     values = made.parameters.items()
-    return made.bind(**{name: one.adapt(one.source) for name, one in values if isinstance(one, LateValue)})
+    return made.bind(**{name: value.adapt(value.source) for name, value in values if isinstance(value, LateValue)})
 
 
 def rendered(statement: sa.ClauseElement) -> Compiled:

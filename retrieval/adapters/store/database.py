@@ -94,11 +94,11 @@ async def put_back(pool: _Pool, connection: SessionConnection) -> None:
 
 
 _GIVING_BACK: set[asyncio.Task[None]] = set()
-"""Nobody else holds them."""
+"""Tasks that return connections; the event loop itself keeps no reference to them."""
 
 
 async def _is_given(pool: _Pool, getting: asyncio.Task[SessionConnection], every: float) -> bool:
-    """Whether it came to a result; else the pool gave up, and it is let go."""
+    """Whether the pool gave a connection, or raised. False: the pool gave up, and ``getting`` is cancelled."""
     is_done = False
     try:
         while not is_done:
@@ -116,7 +116,7 @@ def _gave_up(pool: _Pool) -> bool:
 
 
 async def _let_go(pool: _Pool, getting: asyncio.Task[SessionConnection]) -> None:
-    """Nobody waits for it any more; a connection that comes at the last moment goes back."""
+    """Cancel a request for a connection; a connection that arrives at the last moment is returned to the pool."""
     getting.cancel()
     await asyncio.wait({getting})
     if not getting.cancelled() and getting.exception() is None:
@@ -132,7 +132,7 @@ class PoolState:
     open: int
     """Connections that are open."""
     idle: int
-    """The connections that nobody uses."""
+    """The idle connections."""
     waiting: int
     """Calls that wait for one."""
     timeouts: int
@@ -142,7 +142,7 @@ class PoolState:
 
     @property
     def is_exhausted(self) -> bool:
-        """Whether every connection that there may be is in use."""
+        """Whether all connections that the pool may have are in use."""
         return self.open >= self.most and not self.idle
 
     @classmethod
@@ -164,7 +164,7 @@ Connection = SessionConnection
 
 CONNECT_TIMEOUT_SECONDS = 10
 RECONNECT_SECONDS = 1.0
-"""How long the pool tries to replace a lost connection; then it is left to the next call, which is told at once."""
+"""Time that the pool tries to replace a lost connection. After that the next call tries, and fails at once."""
 
 _NO_LIMIT = 2**31 - 1
 """Milliseconds: the most that PostgreSQL takes."""
@@ -193,7 +193,7 @@ class Database:
     ) -> None:
         self._revive = revive or _nothing
         self.is_pooled = is_pooled
-        """Whether a pooler in transaction mode stands before the server."""
+        """Whether a pooler in transaction mode is in front of the server."""
         self.url = url
         self.names = names
         self.facts = facts
@@ -207,7 +207,7 @@ class Database:
         self._asking = 0
         """Calls that ask the pool for a connection, also before the pool has them in its queue."""
         self._wanted: dict[tuple[int | None, tuple[tuple[str, str], ...]], tuple[_Values, _Values]] = {}
-        """What ``_settings_of`` gave: tenants and searches come again."""
+        """Results of ``_settings_of``, kept because the same tenants and searches recur."""
         self._taken = 0
         self._looking: asyncio.Task[None] | None = None
         self._looked_at = 0.0
@@ -271,7 +271,7 @@ class Database:
 
     @property
     def pool(self) -> PoolState:
-        """How the pool of connections stands."""
+        """The state of the pool of connections."""
         state = PoolState.of(self._pool.get_stats())
         return state if self._spare is None else replace(state, idle=state.idle + 1)
 
@@ -380,7 +380,7 @@ class Database:
 
     @asynccontextmanager
     async def only_one(self, work: str) -> AsyncIterator[bool]:
-        """True, and nobody else begins that work meanwhile; or False, because somebody does it already.
+        """True if this caller may do the work, and no other begins it meanwhile; False if another is doing it.
 
         The lock is a transaction's on a connection of its own, so that it works through a pooler too.
         """
@@ -440,7 +440,7 @@ class Database:
             await put_back(self._pool, connection)
 
     def _may_be_spare(self, connection: Connection) -> bool:
-        """Whether nobody waits for a connection, and this one has nothing to end and is to live on."""
+        """Whether no call waits for a connection, and this one has no open transaction and stays open."""
         pool = self._pool
         if self._asking or pool.closed or connection._expire_at <= time.monotonic():  # noqa: SLF001 - nobody else tells when the pool would end it
             return False
@@ -456,7 +456,7 @@ class Database:
         await asyncio.shield(attempt)
 
     async def _check_reachable_lately(self) -> None:
-        """The same for all who are turned away: they are many, and one of them connects, once in a while."""
+        """One error for all refused callers: there are many, and only one of them tries to connect, once in a while."""
         if self._looking is None or (self._looking.done() and time.monotonic() - self._looked_at > RECONNECT_SECONDS):
             self._looking, self._looked_at = in_background(self._connect_or_revive()), time.monotonic()
             self._looking.add_done_callback(lambda done: done.cancelled() or done.exception())
@@ -554,7 +554,7 @@ class _Acquired:
 
 
 async def _is_direct(connection: Connection) -> bool:
-    """Whether the server itself answers: a pooler tells a process number of its own making."""
+    """Whether the server itself answers: a pooler reports a process number that it made up."""
     row = await (await connection.execute("SELECT pg_backend_pid()")).fetchone()
     return row is not None and row[0] == connection.info.backend_pid
 
@@ -574,7 +574,7 @@ async def _connect(url: str) -> Connection:
 
 
 def _was_closed(connection: Connection) -> bool:
-    """Whether the server said something on an idle connection, which is how it takes its leave; costs no round trip."""
+    """Whether the server sent something on an idle connection, as it does when it closes one; costs no round trip."""
     if sys.platform == "win32":
         return bool(select.select([connection.pgconn.socket], [], [], 0)[0])
     return bool(connection.poll.poll(0))

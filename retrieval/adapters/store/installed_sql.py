@@ -56,7 +56,7 @@ def qualified(schema: str, name: str) -> str:
 
 def quote_literal(value: str) -> str:
     """The value as an SQL string literal, for names in definitions; a caller's values are always parameters."""
-    # A dollar could end the quoting of a function's body that the literal stands in.
+    # A dollar could end the quoting of a function's body that contains the literal.
     escaped = value.replace("\\", "\\\\").replace("'", "''").replace("$", "\\x24")
     return f" E'{escaped}'" if "\\" in escaped else f"'{escaped}'"
 
@@ -78,7 +78,7 @@ def directory(name: str) -> Path:
 
 @cache
 def build() -> str:
-    """Names what this program installs of ``sql/``, apart from comments: 16 hexadecimal digits."""
+    """Identifies the SQL that this program installs, without comments: 16 hexadecimal digits."""
     seen = blake2b(digest_size=8)
     for path in sorted(directory("sql").rglob("*.sql")):
         lines = path.read_text(encoding="utf-8").splitlines()

@@ -95,7 +95,7 @@ async def token_of(primary: Database) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaState:
-    """How a replica stands."""
+    """The state of a replica."""
 
     server: str
     """Host, port and database."""

@@ -199,7 +199,7 @@ MANY_PARAMETERS = 100
 """The number of parameters whose serialisation takes milliseconds."""
 
 CANCEL_SECONDS = 5.0
-"""How long a cancelled statement may take to end before its connection is given up."""
+"""Time that a cancelled statement may take to end before its connection is given up."""
 
 SENT_AT_ONCE = 8
 """Statements that libpq may hold before it has sent them: with each, it moves all that it holds."""
@@ -355,7 +355,7 @@ class _Sent(NamedTuple):
     reader: Reader
     """Reads its answer."""
     place: int
-    """Which of the pipeline's answers is the statement's, from 0."""
+    """The place of the statement's answer among those of the pipeline, from 0."""
 
 
 async def _answers(connection: SessionConnection) -> list[pq.abc.PGresult]:
@@ -400,8 +400,8 @@ def _sent(connection: SessionConnection, statement: Compiled, plan: Hashable | N
     types, formats = tuple(writer.types or ()), list(writer.formats or ())
     if ready:
         types = tuple(ready[place].oid if place in ready else oid for place, oid in enumerate(types))
-        for place, one in ready.items():
-            values[place], formats[place] = one.data, one.format
+        for place, value in ready.items():
+            values[place], formats[place] = value.data, value.format
     if plan is None or statement.keep is None:
         server.send_query_params(text, values, param_types=types, param_formats=formats, result_format=pq.Format.BINARY)
         return _Sent(Reader(connection), before)

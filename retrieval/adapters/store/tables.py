@@ -1,4 +1,4 @@
-"""The tables, as the SQL that makes them says: columns for statements, and what the doctor looks for.
+"""The tables as defined in the SQL files: columns for statements, and the doctor's expectations.
 
 ``sql/<subject>/tables.sql`` is the one place where a table is written. A column there stands on a line of its own that
 begins with its name; a key and an index have a name. Tables without a schema: every transaction sets its own search
@@ -83,7 +83,7 @@ def _table(name: str, made: str) -> Table:
 
 
 TABLES: Final = {name: _table(name, made) for text in _texts() for name, made in _MADE.findall(text)}
-"""By name; those of spaces, months and pg_textsearch are made later, and are not among them."""
+"""The tables by name, without those that are made later for spaces, months and pg_textsearch."""
 
 arms, collections, retrievals = TABLES["arms"], TABLES["collections"], TABLES["retrievals"]
 items, item_tags, item_terms = TABLES["items"], TABLES["item_tags"], TABLES["item_terms"]

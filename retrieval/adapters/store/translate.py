@@ -66,7 +66,7 @@ def wrong_url() -> ConfigurationError:
 
 
 def is_readable(url: str) -> bool:
-    """Whether each part is what it seems: an @ or / within a password makes the rest of it a host or a name."""
+    """Whether the parts are plausible: the rest of a password after an unescaped @ or / is read as a host or a name."""
     try:
         parts = psycopg.conninfo.conninfo_to_dict(url)
     except psycopg.Error:

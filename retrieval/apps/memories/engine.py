@@ -144,7 +144,7 @@ def context_text(
     """
     blocks: list[str] = []
     for number, memory in enumerate(memories, 1):
-        content = _content(memory, content_characters)
+        content = format_content(memory.text if memory.content is None else memory.content, content_characters)
         block_of = partial(_block, number, memory, standings.get(memory.memory_id))
         block = block_of(content)
         if not bounds.fits(_page([*blocks, block])):
@@ -184,10 +184,6 @@ def _block(number: int, memory: RelevantMemory, standing: Standing | None, conte
             f"**Record**: {_record(memory, standing)}",
         ]
     )
-
-
-def _content(memory: RelevantMemory, most: int) -> str:
-    return format_content(memory.text if memory.content is None else memory.content, most)
 
 
 def _shown(text: str, most: int) -> str:
@@ -400,7 +396,7 @@ class RetrievalEngine:
         return result
 
     def _tell(self, notes: Sequence[str]) -> None:
-        """Log what an answer lacks, such as vectors without an embedder; each note once."""
+        """Log the notes of an answer, such as missing vectors without an embedder; each note once."""
         for note in notes:
             if note not in self._told:
                 _log.warning("memories of collection %r: %s", self._name, note)

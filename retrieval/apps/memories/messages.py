@@ -48,7 +48,7 @@ _REASON_CHARACTERS = 200
 
 
 class Turn(NamedTuple):
-    """One message that somebody said."""
+    """One message of a conversation."""
 
     number: int
     speaker: str
@@ -64,7 +64,7 @@ class Conversation:
     turns: tuple[Turn, ...]
     """The turns with a text, of people and of the assistant."""
     messages: int
-    """The number of all messages, those too that are not read."""
+    """The number of all messages, including those that are not read."""
 
     def source(self, number: int) -> str:
         """The id under which a memory is linked to the turn of that number: ``session/number``."""
@@ -98,7 +98,7 @@ class RememberedFact(Told):
     superseded_id: str | None = None
     """The memory whose place it took."""
     reason: str = ""
-    """Why it superseded another memory, as the language model said; or why it was refused."""
+    """The language model's reason for superseding another memory, or the reason for refusing this one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,11 +106,11 @@ class RememberReport(Told):
     """The outcome for the messages of a conversation."""
 
     facts: tuple[RememberedFact, ...]
-    """In the order in which the language model named them; none: nothing was worth remembering."""
+    """The facts in the language model's order; empty: nothing was worth remembering."""
     messages: int
     """The messages that were given."""
     remembered_at: datetime | None = None
-    """When the same messages were remembered before, so that nothing was changed; None: they are new."""
+    """The time when the same messages were remembered before, so that nothing changed; None: they are new."""
     notes: tuple[str, ...] = ()
     """Notes for the caller, such as on vectors that are still to come."""
 

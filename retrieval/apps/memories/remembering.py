@@ -91,16 +91,16 @@ async def near_memories(
     return sorted(near, key=lambda near: (-near.similarity, near.memory_id))
 
 
-def topical(one: str, other: str, cosine: float | None = None) -> float:
+def topical(text: str, other: str, cosine: float | None = None) -> float:
     """The overlap of the texts' words or the cosine of their vectors, whichever is greater, 0 to 1.
 
     Texts about one thing are alike even if they contradict each other, unlike in ``similarity``.
     """
-    return max(jaccard(frozenset(words(one)), frozenset(words(other))), min(1.0, cosine or 0.0))
+    return max(jaccard(frozenset(words(text)), frozenset(words(other))), min(1.0, cosine or 0.0))
 
 
 def _cosine(hit: Hit, item: Item) -> float | None:
-    """The cosine of the vectors, where they stand for what is compared: a summary that both have makes all alike."""
+    """The cosine of the vectors; None if a shared summary would make all texts similar."""
     if hit.title or item.title:
         return None
     return next((part.raw_score for part in hit.explanation.contributions if part.leg == "dense"), None)

@@ -100,7 +100,7 @@ class RelevantMemory(Memory):
     explanation: Explanation
     """The signals with their values and weights, and the legs that brought it."""
     retrieval_id: UUID | None = None
-    """Under which the answer is recorded, for feedback; None: it is not."""
+    """The id of the recorded answer, for feedback; None: it is not recorded."""
     history: tuple[Memory, ...] = ()
     """The versions that were superseded, newest first; empty where the call did not ask for them."""
 
@@ -246,7 +246,7 @@ def checked_project(project_id: object) -> str:
 
 
 def checked_types(interaction_types: object) -> list[str]:
-    """The types, each once; none where none are named. Raises ``InvalidRequestError`` for what is no list of texts."""
+    """The distinct types; empty if none are named. Raises ``InvalidRequestError`` for anything but a list of texts."""
     if interaction_types is None:
         return []
     if isinstance(interaction_types, str) or not isinstance(interaction_types, Sequence | set | frozenset):

@@ -1,4 +1,4 @@
-"""The store of memories: its collection, what is added and changed, and lists page by page."""
+"""The store of memories: its collection, additions, changes, and lists page by page."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def _place(after: str) -> tuple[datetime, str]:
 
 
 UNCHANGED: Any = object()
-"""Stands for an argument that an update leaves as it is."""
+"""The default of an argument: the update leaves the field unchanged."""
 
 
 class MemoryStore:
@@ -215,7 +215,7 @@ class MemoryStore:
             raise InvalidRequestError(f"memories come in a list of mappings, not {memories!r:.80}")
         checked = [self._from_record(memory) for memory in memories]
         for memory in checked:
-            memory.item()  # what no item can hold is refused before anything is stored
+            memory.item()  # invalid values are refused before anything is stored
         if how is Duplicates.KEEP:
             return await (await self._writer()).store_all(checked)
         report = AddReport()
@@ -282,7 +282,7 @@ class MemoryStore:
         occurred_at: datetime = UNCHANGED,
         metadata: Mapping[str, Any] = UNCHANGED,
     ) -> Memory:
-        """Replace what is given, leave the rest, and give the memory as it is then; a superseded one stays superseded.
+        """Replace the given fields, keep the others, and return the memory; a superseded memory stays superseded.
 
         Raises ``UnknownItemError`` if there is none or it expired, and ``InvalidRequestError`` for what cannot be
         stored.
@@ -366,7 +366,7 @@ class MemoryStore:
             new_id=self._new_id,
             now=self._platform.now,
         )
-        remembering.receipt.item()  # what cannot be stored is refused before anybody is asked
+        remembering.receipt.item()  # invalid messages are refused before a model is called
         llm = checked_llm(self._platform.llm)
         places = (await self._collection(), await self._writer(), await self._records())
         return await remembering.remember(llm, *places, again=again)
@@ -416,7 +416,7 @@ class MemoryStore:
         return await (await self._records()).forget_project(project_id)
 
     async def _store(self, memory: NewMemory, how: Duplicates) -> StoredMemory:
-        memory.item()  # what cannot be stored is refused before anything is looked up
+        memory.item()  # invalid values are refused before any look-up
         writer = await self._writer()
         look = None
         if how is not Duplicates.KEEP:

@@ -1,4 +1,4 @@
-"""Metaphors that may fit a problem: found by meaning, by what helped before, and by a language model."""
+"""Metaphors that may fit a problem: found by meaning, by earlier success, and by a language model."""
 
 from retrieval.apps.metaphors.answering import RetrievalMetrics, RetrievalModel, Retrieved
 from retrieval.apps.metaphors.corpus import STANDARD_CORPUS, MetaphorCorpus

@@ -72,7 +72,7 @@ class Retrieved(list[Scored]):
     problem: Problem
     """The problem that was asked about."""
     retrieval_id: UUID | None
-    """Under which it is recorded, for outcomes, figures and replay; None: it is not."""
+    """The id of the recorded answer, for outcomes, figures and replay; None: it is not recorded."""
     metrics: RetrievalMetrics
     explanations: tuple[Explanation, ...]
     """The explanations of the scores, in the same order."""

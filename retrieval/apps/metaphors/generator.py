@@ -32,8 +32,8 @@ NAME_LENGTH, ERROR_LENGTH, NOTE_LENGTH = 80, 200, 1000
 
 
 def plain(text: str, most: int = NOTE_LENGTH) -> str:
-    """The text on one line, without what cannot be printed, and cut."""
-    # What is cut away in the end need not be looked at.
+    """The text on one line, without unprintable characters, and shortened."""
+    # Only the part that is kept needs a check.
     shown = "".join(character if character.isprintable() else " " for character in text[: 4 * most])
     return " ".join(shown.split())[:most].rstrip()
 
@@ -73,7 +73,7 @@ PROMPT_VERSION = "metaphors 1"
 PROBLEM_LENGTH_MAX = 2000
 FAILURE_LENGTH_MAX = 500
 NAMES_MAX = 10
-"""Characters of the problem, of what failed before, and names of metaphors that the model sees."""
+"""The most characters of the problem and of earlier failures, and the most names of metaphors, that the model sees."""
 
 NAME_LENGTH_MAX = 80
 TEXT_LENGTH_MAX = 600
@@ -137,7 +137,7 @@ _UNKNOWN = frozenset({"Co", "Cn"})
 
 
 def suggestion_prompt(problem: Problem, tried: Sequence[str], failure: str = "") -> str:
-    """The model's prompt, with the names of what was tried, and what was said of earlier attempts."""
+    """The model's prompt, with the names of earlier metaphors, and the results of earlier attempts."""
     return _PROMPT.format(
         number=SUGGESTIONS,
         problem=_data(problem.description[:PROBLEM_LENGTH_MAX]),
@@ -167,7 +167,7 @@ def suggested_metaphors(answer: object, problem: Problem) -> list[Metaphor]:
 
 
 def problem_hash(problem: Problem) -> str:
-    """SHA-256 of the problem's text, 64 hexadecimal digits: what a suggestion was made for."""
+    """SHA-256 of the problem's text, 64 hexadecimal digits; it identifies the problem of a suggestion."""
     return hashlib.sha256(json.dumps(problem.description).encode()).hexdigest()
 
 
@@ -201,10 +201,10 @@ def _operation(said: object) -> Operation | None:
 
 
 def _each(values: object, taken: Callable[[object], T | None], most: int) -> list[T]:
-    """The first so many that can be used."""
+    """The first usable values, at most ``most``."""
     if not isinstance(values, list | tuple):
         return []
-    return list(islice((one for value in values if (one := taken(value))), most))
+    return list(islice((found for value in values if (found := taken(value))), most))
 
 
 def _name(value: object) -> str:
@@ -214,7 +214,7 @@ def _name(value: object) -> str:
 
 def _text(value: object, most: int) -> str:
     """The text on one line, cut; empty where it is none that can be shown."""
-    # What is cut away in the end need not be looked at.
+    # Only the part that is kept needs a check.
     text = " ".join(value[: 2 * most].split()) if isinstance(value, str) else ""
     if (
         not _WORD.search(text)
@@ -314,7 +314,7 @@ class Generator:
         return any([item.item_id not in exclude async for item in self.corpus.collection.scan(where)])
 
     async def _within(self, seconds: float | None, wanted: Wanted) -> Suggested:
-        """The suggestions, from one call for all that want the same now; it goes on if a caller stops waiting."""
+        """The suggestions, from one call for all callers with the same problem; it continues if a caller leaves."""
         collection = self.corpus.collection
         key = (id(self.llm), collection.name, PROMPT_VERSION, wanted.problem.description)
         found: Suggested = await handle_of(collection).parts.llm_calls.result(key, lambda: self._made(wanted), seconds)

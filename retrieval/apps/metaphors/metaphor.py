@@ -69,7 +69,7 @@ class Origin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """An operation with its effects. Raises ``InvalidRequestError`` for a missing name, or what is no text."""
+    """An operation with its effects. Raises ``InvalidRequestError`` for a missing name, or a value that is no text."""
 
     name: str
     """The name, such as ``add_reservoir``."""
@@ -89,7 +89,7 @@ STATIC, GENERATED = "static", "generated"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metaphor:
-    """A metaphor. Raises ``InvalidRequestError`` for a missing id or name, and what is not of its type."""
+    """A metaphor. Raises ``InvalidRequestError`` for a missing id or name, and for values of a wrong type."""
 
     id: str
     """Unique within a corpus, such as ``plumbing``."""
@@ -126,7 +126,7 @@ def _check_share(name: str, value: object) -> None:
 
 
 def metaphor_from_record(record: Mapping[str, Any]) -> Metaphor:
-    """The metaphor of that record; what is left out is empty. Raises ``InvalidRequestError`` for what cannot be one."""
+    """The metaphor of that record; missing fields are empty. Raises ``InvalidRequestError`` for an invalid record."""
     return Metaphor(
         id=record.get("id", ""),
         name=record.get("name", ""),
@@ -164,7 +164,7 @@ ACTIVE, CANDIDATE, REJECTED = "active", "candidate", "archived"
 """Statuses: in the corpus; suggested and not settled yet; kept so that it is not suggested again."""
 
 IN_CORPUS: Mapping[str, str] = MappingProxyType({"kind": KIND, "status": ACTIVE})
-"""The filter of those that a problem may be given."""
+"""The filter of the metaphors that may be returned for a problem."""
 
 NAME_KEY, RICHNESS, CONCRETENESS = "name_key", "richness", "concreteness"
 SUGGESTED_FOR = "suggested_for"
@@ -185,7 +185,7 @@ FoundMetaphor = Item | Hit
 def metaphor_item(
     metaphor: Metaphor, *, source: str = STATIC, status: str = ACTIVE, provenance: Mapping[str, Any] | None = None
 ) -> Item:
-    """The item that a metaphor is stored as. Raises ``InvalidItemError`` for what no item can hold."""
+    """The item that a metaphor is stored as. Raises ``InvalidItemError`` for values that an item cannot hold."""
     attributes: dict[str, Any] = {
         "domain": metaphor.domain,
         "description": metaphor.description,

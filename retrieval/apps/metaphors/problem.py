@@ -1,4 +1,4 @@
-"""A problem that wants a metaphor, what is asked for it, and what a model suggests, checked. Pure."""
+"""A problem that needs a metaphor, the request for it, and a model's suggestions, checked. Pure."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def checked_limit(limit: object) -> int:
 
 
 def checked_ids(exclude: object) -> tuple[str, ...]:
-    """The ids, each once; none of None. Raises ``InvalidRequestError`` for what are no texts."""
+    """The distinct ids; empty for None. Raises ``InvalidRequestError`` for ids that are not texts."""
     if exclude is None:
         return ()
     if isinstance(exclude, Iterable) and not isinstance(exclude, str | bytes | Sequence):
@@ -204,7 +204,7 @@ class MetaphorSearch:
     preference: DirectionPreference = field(default_factory=DirectionPreference)
     backtracks: int = 0
     moved: Vector | None = None
-    """The question's vector, moved away from what failed; None: as it is."""
+    """The question's vector, moved away from the failed metaphor; None: not moved."""
     about: Vector | None = None
     """The question's vector as it was, which tells the problem's cluster, where it was moved."""
     notes: tuple[str, ...] = ()
@@ -222,7 +222,7 @@ class MetaphorSearch:
         return wanted | {"not": {"item_id": list(self.exclude)}} if self.exclude else wanted
 
     def profile(self, usual: Profile) -> Profile:
-        """The corpus's profile, with what is preferred in it."""
+        """The corpus's profile, changed by the preferences."""
         wanted = preferred(self.preference)
         if not wanted:
             return usual
@@ -231,7 +231,7 @@ class MetaphorSearch:
         return replace(usual, signals=(*signals, *(AttributeValue(weight=share, attribute=name) for name in wanted)))
 
     def context(self, *, actor: str = "", is_generated: bool = False) -> Context:
-        """The situation: what is learned by, and what a record says of it. All about one problem is a session."""
+        """The context of a search, for learning and for its record. The session is the problem."""
         return replace(
             situation_of(self.problem),
             actor=actor,

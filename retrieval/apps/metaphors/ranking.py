@@ -77,14 +77,14 @@ TRUSTED_FROM = 20
 METAPHORS_PROFILE = Profile(
     legs={LegName.DENSE.value: 1.0},
     fusion=Fusion(kind=FusionKind.UNION),
-    # What is far away by meaning may still be what helped: the whole of a usual corpus is scored.
+    # A metaphor that is far away by meaning may still have helped, so a whole usual corpus is scored.
     depth=MAX_DEPTH,
     signals=(VectorSimilarity(weight=1.0),),
     learned=Learned(combination=Combination.SUM, share=LEARNED_SHARE, trusted_from=TRUSTED_FROM),
     # An answer can be replayed where all that it was chosen among is kept.
     recording=Recording(pool=MAX_DEPTH),
 )
-"""The cosine alone until a model of what helped is in use, then 0.4 × cosine + 0.6 × learned reward."""
+"""The cosine until a learned model is in use, then 0.4 × cosine + 0.6 × learned reward."""
 
 
 AWAY = 0.4
@@ -115,7 +115,7 @@ def preference_after(failure_reason: str) -> DirectionPreference:
 
 
 def context_after(failed: Metaphor, failure_reason: str) -> str:
-    """The failure in words: what generation is told, and what its triggers are looked for in."""
+    """The description of the failure, for the prompt of generation, and for finding its triggers."""
     return (
         f"Previous attempt with {failed.name!r} failed because: {failure_reason}\n"
         "Looking for metaphors that avoid this issue."
@@ -123,7 +123,7 @@ def context_after(failed: Metaphor, failure_reason: str) -> str:
 
 
 def away_from(question: Vector, failed: Vector, strength: float = AWAY) -> Vector:
-    """The question moved away from what failed, both of length 1 and shape (dimensions,): q' = q - strength × f.
+    """The question moved away from the failed vector, both of length 1 and shape (dimensions,): q' = q - strength × f.
 
     Rocchio's negative feedback (Rocchio 1971), scaled to length 1. Where nothing is left, the question as it was.
     """
@@ -144,7 +144,7 @@ NO_GOOD_CANDIDATES = "no good candidates"
 """The words of a context, in any case of letters, on which candidates are generated."""
 
 KNOWN_FROM_VERDICTS = 20
-"""The number of verdicts from which an unusual domain can be told: before, all are unusual."""
+"""The number of verdicts from which a domain can be unusual; before, every domain would be."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

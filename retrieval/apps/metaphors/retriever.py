@@ -1,4 +1,4 @@
-"""Retrieval of metaphors: by similarity, by what was learned, and by generation."""
+"""Retrieval of metaphors: by similarity, by learned rewards, and by generation."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def utc_now() -> datetime:
 
 
 class MetaphorRetriever:
-    """Finds candidate metaphors for problems, and learns from what became of them."""
+    """Finds candidate metaphors for problems, and learns from their outcomes."""
 
     def __init__(
         self,
@@ -102,7 +102,7 @@ class MetaphorRetriever:
         clock: Clock = time.perf_counter,
         now: Callable[[], datetime] = utc_now,
     ) -> None:
-        """``corpus`` is what is searched; ``llm`` suggests metaphors where it has none that fit (None: nobody does).
+        """``corpus`` is searched; ``llm`` suggests metaphors if none in it fits (None: no suggestions).
 
         - ``platform``: the one that the corpus is on, which takes the outcomes.
         - ``generate_below``, ``generate_after_backtracks``: the top score (0 to 1) and the number of returns that call
@@ -206,7 +206,7 @@ class MetaphorRetriever:
         return await self._answered(await self._moved(asked, failed))
 
     async def retrieve_by_embedding(self, problem: Problem, limit: int | None = None) -> Retrieved:
-        """The corpus by similarity alone, best first: all of it (1000 at most), or so many. It is not recorded."""
+        """The corpus by similarity alone, best first: all of it (1000 at most), or ``limit``. It is not recorded."""
         started, asked = self._clock(), self._all(problem, limit)
         return self._unrecorded(asked, await self._searches.similar(asked), started)
 
@@ -236,7 +236,7 @@ class MetaphorRetriever:
     async def retrieve_with_exploration(
         self, problem: Problem, exploration_rate: float = EXPLORATION_RATE, limit: int | None = None
     ) -> Retrieved:
-        """The corpus by expected reward + rate × its standard deviation: what was tried less comes up.
+        """The corpus by expected reward + rate × its standard deviation, which favours less tried metaphors.
 
         As long as no model is trained, by similarity + rate × the standard deviation of the metaphor's own counts. Best
         first, all of it (1000 at most), or so many; recorded, with what the bonus alone brought as explored.
@@ -288,7 +288,7 @@ class MetaphorRetriever:
         reward: float | None = None,
         note: str = "",
     ) -> FeedbackReport:
-        """Say what became of a metaphor that was retrieved: ``helpful`` or ``reward`` (0 to 1).
+        """Record the outcome of a retrieved metaphor: ``helpful`` or ``reward`` (0 to 1).
 
         It counts in the problem's domain, range of complexity and cluster. A candidate that has proved itself by it
         joins the corpus, and one that keeps failing is rejected. Raises ``InvalidRequestError`` and what
@@ -374,11 +374,11 @@ async def few_at_once(calls: Sequence[Callable[[], Awaitable[T]]], most: int) ->
     """Gives the results in order; when one call raises, the others are cancelled and the error is raised."""
     turns = asyncio.Semaphore(most)
 
-    async def one(call: Callable[[], Awaitable[T]]) -> T:
+    async def in_turn(call: Callable[[], Awaitable[T]]) -> T:
         async with turns:
             return await call()
 
-    tasks = [asyncio.create_task(one(call)) for call in calls]
+    tasks = [asyncio.create_task(in_turn(call)) for call in calls]
     try:
         return await asyncio.gather(*tasks)
     finally:

@@ -34,7 +34,7 @@ _HOMES = {
 if not TYPE_CHECKING:
 
     def __getattr__(name):  # noqa: ANN001, ANN202 - type checkers read the imports above
-        """Load a public name when it is first asked for: who starts a session needs the light modules alone."""
+        """Load a public name at its first use, because starting a session needs only the light modules."""
         home = next((home for home, names in _HOMES.items() if name in names), None)
         if home is None:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

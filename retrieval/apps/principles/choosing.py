@@ -25,7 +25,7 @@ MOST_TAGS = 50
 
 
 def normalised_tag(tag: object) -> str:
-    """The tag stripped and casefolded. Raises ``InvalidRequestError`` for what is no text, or an empty one."""
+    """The tag, stripped and casefolded. Raises ``InvalidRequestError`` for an empty text and for other values."""
     if not isinstance(tag, str) or not tag.strip() or "\x00" in tag:
         raise InvalidRequestError(f"a tag is {tag!r:.80}; it must be a text such as 'testing'")
     return tag.strip().casefold()

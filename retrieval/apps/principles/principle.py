@@ -28,7 +28,7 @@ class Principle:
     tags: tuple[str, ...] = ()
     status: str = ACTIVE
     added_by: str = ""
-    """The author, as given when it was added; empty: nobody was named."""
+    """The author, as given when it was added; empty: no author was named."""
     created_at: datetime = field(default=_EPOCH)
     use_count: int = 0
     """Verdicts, at least 0."""

@@ -88,17 +88,17 @@ class FoundPrinciple:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
-        one = self.principle
+        principle = self.principle
         return {
-            "id": one.id,
-            "title": one.title,
-            "body": one.body,
-            "tags": list(one.tags),
-            "status": one.status,
-            "score": one.score,
-            "use_count": one.use_count,
-            "success_rate": one.success_rate,
-            "last_used_at": one.last_used_at.isoformat() if one.last_used_at else None,
+            "id": principle.id,
+            "title": principle.title,
+            "body": principle.body,
+            "tags": list(principle.tags),
+            "status": principle.status,
+            "score": principle.score,
+            "use_count": principle.use_count,
+            "success_rate": principle.success_rate,
+            "last_used_at": principle.last_used_at.isoformat() if principle.last_used_at else None,
             "exploring": self.is_exploratory,
         }
 
@@ -109,7 +109,7 @@ class FoundPrinciples(Sequence[FoundPrinciple]):
 
     found: tuple[FoundPrinciple, ...]
     retrieval_id: UUID | None = None
-    """Under which the answer is recorded; None: it is not."""
+    """The id of the recorded answer; None: it is not recorded."""
     notes: tuple[str, ...] = ()
     """Notes for the caller: a leg that could not run and why."""
 
@@ -142,7 +142,7 @@ def checked_count(name: str, count: object) -> int:
 
 
 def checked_words(query: object) -> str | None:
-    """The words; None where there are none. Raises ``InvalidRequestError`` for what is no text."""
+    """The words; None if there are none. Raises ``InvalidRequestError`` for a value that is no text."""
     if query is not None and not isinstance(query, str):
         raise InvalidRequestError(f"query is {query!r:.80}; it must be a text, or None")
     return query if query and query.strip() else None
@@ -160,7 +160,7 @@ def proven(tags: Sequence[str], min_score: object) -> dict[str, Any]:
 
 
 def little_known(tags: Sequence[str], now: datetime) -> dict[str, Any]:
-    """The filter: those that ``exploration.is_eligible`` says may be explored, with any of the tags."""
+    """The filter of principles that may be explored by ``exploration.is_eligible``, with any of the tags."""
     is_young = {"occurred_at": {"gt": now - YOUNGER_THAN}, "verdict_rating": {"gte": FAILED_BELOW}}
     either = [{"verdict_count": {"lt": FEWER_USES_THAN}}, is_young]
     return {"kind": KIND, "status": list(IN_USE), "or": either} | _tagged(tags)
@@ -171,7 +171,7 @@ def _tagged(tags: Sequence[str]) -> dict[str, Any]:
 
 
 def ended(time_range: TimeRange | None, status: str | None) -> dict[str, Any]:
-    """The filter of traces. Raises ``InvalidRequestError`` for what is no pair of times, and no word."""
+    """The filter of traces. Raises ``InvalidRequestError`` for an invalid pair of times or outcome."""
     where: dict[str, Any] = {}
     if time_range is not None:
         if not isinstance(time_range, tuple | list) or len(time_range) != 2:
@@ -237,13 +237,13 @@ class PrincipleSearch:
             [_shown(principle) for principle in answer],
             context=question.context,
             origin=ORIGIN,
-            retrieval_time_ms=sum(one.timings_ms.get("total", 0.0) for one in (result, scored) if one),
+            retrieval_time_ms=sum(answer.timings_ms.get("total", 0.0) for answer in (result, scored) if answer),
             notes=result.notes,
         )
         return FoundPrinciples(found=answer, retrieval_id=retrieval_id, notes=result.notes)
 
     async def principles(self, items: Iterable[Item | Hit]) -> list[Principle]:
-        """Items as principles, with what became of them."""
+        """Items as principles, with their verdicts."""
         every = list(items)
         standings = await self.collection.standings([item.item_id for item in every])
         return [principle_of(item, standings.get(item.item_id)) for item in every]

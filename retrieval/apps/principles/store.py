@@ -208,7 +208,7 @@ class PrincipleStore:
     """The principles of one collection, and the traces beside them; both are made with the first call."""
 
     def __init__(self, db: Platform, collection: str = COLLECTION, *, chance: random.Random | None = None) -> None:
-        """``chance`` draws who is explored."""
+        """``chance`` draws the explored principles."""
         self._platform = checked_platform(db)
         self._name = collection
         self._chance = chance or random.Random()  # noqa: S311 - it explores, and keeps no secret

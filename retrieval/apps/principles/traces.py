@@ -41,7 +41,7 @@ def traces_name(name: str) -> str:
 
 
 async def principles_collection(platform: Platform, name: str = COLLECTION) -> Collection:
-    """The collection of that name; made if missing, ranked by what use, tags and meaning say."""
+    """The collection of that name; made if missing, ranked by use, tags and meaning."""
     collection = await platform.collection(name, profile=PRINCIPLES_PROFILE)
     has_vectors = await collection.space() is not None
     # Compared as stored, without the order of signals; a profile that was chosen stays.

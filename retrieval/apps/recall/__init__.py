@@ -1,4 +1,4 @@
-"""Recall: what an assistant remembers, found by its words, its meaning, and other wordings of the question.
+"""Recall: an assistant's memories, found by words, by meaning, and by other wordings of the question.
 
 from retrieval.apps.recall import Entity, Memory
 memory = Memory(collection, platform.llm)

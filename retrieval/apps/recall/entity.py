@@ -20,7 +20,7 @@ from retrieval.domain.search.time_expressions import TimeExpression
 from retrieval.domain.search.time_phrases import Certainty
 
 TimeRange = tuple[datetime | None, datetime | None]
-"""From the first moment on, and before the second; None: without an end on that side."""
+"""The start (inclusive) and the end (exclusive); None: open on that side."""
 
 TOLD_LATER = timedelta(days=1)
 """The time after an event in which people still tell of it: measured, see decision 0020."""
@@ -80,7 +80,7 @@ def within(time_range: TimeRange) -> dict[str, Any]:
 
 
 NOTE = "note"
-"""The type of things whose type nobody gives."""
+"""The type of entities without a given type."""
 
 _UNFOUND = Explanation("none", ())
 _KEY_LENGTH = 32
@@ -170,7 +170,7 @@ class Recalled(list[Entity]):
     notes: tuple[str, ...]
     """Notes for the caller."""
     retrieval_id: UUID | None
-    """Under which the search is recorded, for feedback and replay; None: it is not."""
+    """The id of the recorded search, for feedback and replay; None: it is not recorded."""
 
     def __init__(
         self,
@@ -193,7 +193,7 @@ class Recalled(list[Entity]):
 
 
 def context_text(entities: Iterable[Entity], standings: Mapping[str, Standing]) -> str:
-    """The entities as Markdown for a prompt, in their order, with who added each and how it has fared. Pure.
+    """The entities as Markdown for a prompt, in their order, each with its contributor and its record. Pure.
 
     A name is a JSON string, and each line of a content stands behind ``>``: nothing stored passes for a line of ours.
     """

@@ -130,7 +130,7 @@ class DualRetriever:
         time_expressions: TimeExpressions | str = TimeExpressions.PREFER,
         clock: Callable[[], datetime] = utc_now,
     ) -> None:
-        """``storage`` is what is searched; ``llm`` rewrites questions (None: every search is a fast one).
+        """``storage`` is searched; ``llm`` rewrites questions (None: every search is a fast one).
 
         - ``seed``: the same seed gives the same rewrites and so the same results; under another one the model is told
           to vary them, and its answers are kept apart.
@@ -199,7 +199,7 @@ class DualRetriever:
         )
 
     async def context_for(self, found: Sequence[Entity]) -> str:
-        """Entities that ``search`` gave, as Markdown for a prompt: quoted, with who added each and how it has fared.
+        """Entities that ``search`` returned, as Markdown for a prompt: quoted, with their contributors and records.
 
         Raises what ``Collection.standings`` raises.
         """

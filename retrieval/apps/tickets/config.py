@@ -259,7 +259,7 @@ class RetrievalConfig(BaseSettings):
 
     @property
     def wanted_dimensions(self) -> int | None:
-        """The length that the vectors must have; None: nobody said, so any will do."""
+        """The length that the vectors must have; None: any length."""
         return self.embedding_dimensions if "embedding_dimensions" in self.model_fields_set else None
 
     @model_validator(mode="before")

@@ -41,7 +41,7 @@ Moment = Annotated[AwareDatetime, BeforeValidator(_no_number)]
 
 
 class SimilarTicket(BaseModel):
-    """A ticket that was found, with what its score is made of."""
+    """A found ticket, with the parts of its score."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -117,8 +117,8 @@ class RetrievalRequest(BaseModel):
     top_k: TopK = TOP_K
     """1 to 100; the configuration's where it is not given."""
     candidates: Candidates | None = None
-    """How many of the nearest tickets are scored, ``top_k`` to 1000; None: ``top_k``, whose order alone the metadata
-    then change."""
+    """The number of nearest tickets that are scored, ``top_k`` to 1000; None: ``top_k``, so that the metadata change
+    only their order."""
     domain_filter: str | None = None
     """The only domain whose tickets are found; empty: any."""
 
@@ -222,7 +222,7 @@ class PreviewConfig(BaseModel):
     top_k: TopK | None = None
     """Tickets shown of each ranking; None: the configuration's."""
     candidates: Candidates | None = None
-    """How many of the nearest tickets are ranked, as in a request; None: as many as are shown."""
+    """The number of nearest tickets that are ranked, as in a request; None: as many as are shown."""
     weightings: list[Weighting] = Field(default_factory=list, max_length=20)
     """Weightings, or names of presets; none: the service's own and the four presets."""
     vector_weight: Share | None = None
@@ -293,7 +293,7 @@ class MovedTicket(BaseModel):
     rank: int
     """The rank, from 1."""
     rank_before: int
-    """Under the first weighting, from 1, among all candidates."""
+    """The rank under the first weighting, from 1, among all candidates."""
     moved: int
     """Places up; negative: down."""
     contributions: dict[str, float]
@@ -335,11 +335,11 @@ class SearchPreview(BaseModel):
     previews: list[WeightingPreview]
 
 
-def _weights_in(name: object, one: Any) -> dict[str, Any]:
+def _weights_in(name: object, given: Any) -> dict[str, Any]:
     """A weighting without a name: a mapping, or a pair."""
-    if isinstance(one, Mapping):
-        return dict(one)
-    if not isinstance(one, Sequence) or isinstance(one, str) or len(one) != 2:
-        raise ValueError(f"weighting {name!r:.80} is {one!r:.80}; give a pair such as (0.7, 0.3)")
-    vector, metadata = one
+    if isinstance(given, Mapping):
+        return dict(given)
+    if not isinstance(given, Sequence) or isinstance(given, str) or len(given) != 2:
+        raise ValueError(f"weighting {name!r:.80} is {given!r:.80}; give a pair such as (0.7, 0.3)")
+    vector, metadata = given
     return {"vector_weight": vector, "metadata_weight": metadata}

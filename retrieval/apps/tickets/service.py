@@ -150,7 +150,7 @@ class RetrievalService:
         domain: str | None = None,
         config: PreviewConfig | Mapping[str, Any] | Sequence[str] | str | None = None,
     ) -> SearchPreview:
-        """One search, ranked under several weightings, with what moved against the first of them and why.
+        """One search, ranked under several weightings, with the tickets that moved against the first, and why.
 
         ``config``: see ``PreviewConfig``; a list names presets, a text one. The candidates are those of ``process``,
         and so is each ranking. The search is not recorded. Raises what ``process`` raises, and pydantic's
@@ -236,7 +236,7 @@ class RetrievalService:
             self._checked = None
         collection = self._collection
         stored = await collection.refresh(older_than_seconds=FRESH_SECONDS)
-        # The collection may have been made anew, or have moved to another space, since the last call.
+        # Since the last call the collection may have been recreated, or moved to another space.
         now = stored.collection_id, stored.space
         if now != self._checked:
             self._check_dimensions(collection, stored.space.space if stored.space else None)

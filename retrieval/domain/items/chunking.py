@@ -29,9 +29,9 @@ BETWEEN_HEADINGS = " › "
 _PARAGRAPHS = "\n\n"
 _LEAST_LIMIT = 8
 _TITLE_SHARE = 4
-"""Title and headings take at most this fraction (one part in so many) of a chunk."""
+"""Title and headings take at most one part in this number of a chunk."""
 _SMALL_SHARE = 4
-"""A section, or a paragraph of a long one, is joined with the next if it has less than one part in so many of a chunk.
+"""A section, or a paragraph of a long one, joins the next if it has less than one part in this number of a chunk.
 
 A quarter finds more than a half: docs/decisions/0032-documents.md."""
 _CHARACTERS_A_TOKEN = 16
@@ -44,7 +44,7 @@ MAX_TOKENS = 32_768
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chunking:
-    """How documents are cut. Raises ``InvalidRequestError`` for a number outside its range."""
+    """The settings for cutting documents. Raises ``InvalidRequestError`` for a number outside its range."""
 
     max_tokens: int = DEFAULT_TOKENS
     """The most tokens of a chunk with its title, 32 to 32,768; never more than the model reads."""
@@ -56,7 +56,7 @@ class Chunking:
         _check_whole("overlap", self.overlap, 0, self.max_tokens // 4)
 
     def within(self, most: int | None) -> Chunking:
-        """The settings for a model that reads at most so many tokens (None: any number)."""
+        """The settings for a model that reads at most ``most`` tokens (None: any number)."""
         if most is None or self.max_tokens <= most:
             return self
         tokens = max(most, 32)
@@ -155,7 +155,7 @@ def _sizes(texts: Sequence[str], count: CountTokens) -> list[int]:
 
 
 def _titles(document: Document, blocks: Sequence[Block], most: int, count: CountTokens) -> dict[tuple[str, ...], str]:
-    """The title of a chunk, of at most so many tokens, for each beginning of the headings' paths."""
+    """The title of a chunk, of at most ``most`` tokens, for each beginning of the headings' paths."""
     paths = {block.headings[:depth] for block in blocks for depth in range(len(block.headings) + 1)}
     return {path: _title(document.title, path, most, count) for path in paths}
 
@@ -177,7 +177,7 @@ class _Piece:
     """A block, or a part of one, that is not cut any further."""
 
     text: str
-    """With the space behind it."""
+    """The text with the white space behind it."""
     tokens: int
     block: Block
     is_first: bool
@@ -202,7 +202,7 @@ _Sized = tuple[Block, int]
 
 
 def _is_told_below(run: Sequence[_Sized], following: Sequence[_Sized]) -> bool:
-    """Whether the run has only headings, all in the path of the text that follows."""
+    """Whether the run consists only of headings, all in the path of the following text."""
     if not following or not all(block.is_heading for block, _ in run):
         return False
     path = run[-1][0].headings
@@ -258,7 +258,7 @@ def sentences(text: str) -> list[str]:
 
 
 def _pieces(block: Block, size: int, most: int, count: CountTokens) -> list[_Piece]:
-    """The block as pieces of at most so many tokens: lines or sentences, else words, else characters."""
+    """The block as pieces of at most ``most`` tokens: lines or sentences, else words, else characters."""
     text = block.text.strip("\n").rstrip() if block.is_lines else block.text.strip()
     if block.is_heading and size <= most:
         return [_Piece(text + _PARAGRAPHS, size, block, is_first=True)]
@@ -285,7 +285,7 @@ def _short(text: str, size: int, most: int, count: CountTokens) -> list[tuple[st
 
 
 def _packed(pieces: Sequence[_Piece], limit: int, overlap: int, count: CountTokens) -> Iterator[_Cut]:
-    """The pieces of one run as chunks of at most so many tokens."""
+    """The pieces of one run as chunks of at most ``limit`` tokens."""
     if sum(piece.tokens for piece in pieces) <= limit:
         yield list(pieces), ""
         return
@@ -319,7 +319,7 @@ def _end(pieces: Sequence[_Piece], start: int, most: int, least: int) -> int:
 
 
 def _lead(pieces: Sequence[_Piece], overlap: int, count: CountTokens) -> tuple[str, int]:
-    """The end of a chunk, of at most so many tokens: whole sentences or lines, else words; and its tokens."""
+    """The end of a chunk of at most ``overlap`` tokens: whole sentences or lines, else words; and its tokens."""
     texts, tokens = [], 0
     for piece in reversed(pieces):
         if tokens + piece.tokens > overlap or piece.block.is_heading:
@@ -340,7 +340,7 @@ def _chunk(number: int, pieces: Sequence[_Piece], lead: str, titles: Mapping[tup
     blocks = [piece.block for piece in pieces]
     path = _common([block.headings for block in blocks if not block.is_heading] or [blocks[-1].headings])
     own = list(pieces)
-    # The headings that begin the chunk stand in its title.
+    # The headings that begin the chunk are in its title.
     while len(own) > 1 and own[0].block.is_heading and path[: len(own[0].block.headings)] == own[0].block.headings:
         del own[0]
     pages = [block.page for block in blocks if block.page is not None]

@@ -102,12 +102,12 @@ class Neighbours(Told):
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """Reads what ``as_dict`` gave."""
+        """Reads the result of ``as_dict``."""
         return cls(**values)
 
 
 def checked_neighbours(neighbours: object) -> Neighbours | None:
-    """The setting, or None for a collection whose items stand alone. Raises ``InvalidRequestError``."""
+    """The setting, or None for a collection without neighbours. Raises ``InvalidRequestError``."""
     if neighbours is None or isinstance(neighbours, Neighbours):
         return neighbours
     raise InvalidRequestError(f'neighbours are Neighbours(sequence="an attribute") or None, not {neighbours!r:.80}')

@@ -112,7 +112,7 @@ class Embedder(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TokenMeasure:
-    """How long texts are for an embedder's model."""
+    """Measures texts in tokens of an embedder's model."""
 
     count_tokens: Callable[[Sequence[str]], Sequence[int]]
     """The tokens of each text as the model gets it, with the space's prefix and what is put around it."""

@@ -19,7 +19,7 @@ from retrieval.domain.errors import Advice, InvalidItemError, InvalidRequestErro
 from retrieval.domain.told import Told, told_names
 
 MAX_KEY_BYTES = 512
-"""Longest ``item_id``, kind, status, source or tag, in UTF-8 bytes: they stand in B-tree indexes."""
+"""Longest ``item_id``, kind, status, source or tag, in UTF-8 bytes: these values are in B-tree indexes."""
 
 MAX_BODY_BYTES = 64 * 1024 * 1024
 """Longest body, in UTF-8 bytes."""
@@ -28,13 +28,13 @@ MAX_NESTING = 64
 """Levels of lists and objects within an attribute."""
 
 MAX_INTEGER_BITS = 1024
-"""The range of a double: what any reader of the JSON can take."""
+"""The range of a double, which every JSON parser supports."""
 
 _EMPTY: Mapping[str, Any] = MappingProxyType({})
 
 
 class NamedAsGiven(Told):
-    """An item, or a hit, under the names by which items are given: read by them, and told by them on every surface."""
+    """An item, or a hit, with the names of the input, which every surface reads and shows."""
 
     __slots__ = ()
 
@@ -118,7 +118,7 @@ class Item(NamedAsGiven):
 
     @property
     def indexed_text(self) -> str:
-        """Title and body as one text: what is embedded and indexed."""
+        """Title and body as one text, which is embedded and indexed."""
         return f"{self.title}\n{self.body}".strip()
 
     @property
@@ -166,7 +166,7 @@ def check_key(name: str, value: object, item_id: object, *, is_line: bool = True
 
 
 def _has_more_bytes(text: str, most: int) -> bool:
-    # A character has at most four bytes: what is short need not be encoded.
+    # A character has at most four bytes, so short texts need not be encoded.
     return len(text) > most // 4 and len(text.encode()) > most
 
 
@@ -240,10 +240,10 @@ def _check_time(value: object, item_id: str) -> None:
 
 
 ABSENT = ""
-"""In place of a version: only if there is no such item."""
+"""Given as a version: write only if the item does not exist."""
 
 ANY = "*"
-"""In place of a version: only if there is such an item, whatever its version."""
+"""Given as a version: write only if the item exists, whatever its version."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -320,7 +320,7 @@ def check_version(item_id: str, found: str | None, wanted: str | None) -> None:
 
 
 def merged(target: object, patch: object, depth: int = 0) -> Any:
-    """The target with the patch's members in place of its own, and without those that are null there.
+    """The target with the patch's members replacing its own, and without those that are null in the patch.
 
     A patch that is no object takes the target's place. Raises ``InvalidItemError`` for a patch of more than 64 levels.
     """

@@ -168,7 +168,7 @@ class Duplicates(StrEnum):
     MERGE = "merge"
     """The memory joins the most alike one of the same user and type."""
     KEEP = "keep"
-    """It is stored, and nobody looks."""
+    """It is stored without comparison."""
 
 
 class FactOutcome(StrEnum):
@@ -436,7 +436,7 @@ def may_join(known: Memory, other: NewMemory, now: datetime) -> bool:
 
 
 def history_of(memory_id: str, known: Mapping[str, Memory]) -> tuple[Memory, ...]:
-    """The versions of a memory, the current one first and then those before it, of the memories that are known.
+    """The versions of a memory among the given memories, the current one first.
 
     Later superseded versions come first; of those that the same memory replaced, the latest changed.
     """

@@ -1,1 +1,1 @@
-"""Feedback, and what is known of items by it."""
+"""Feedback, and the statistics of items that follow from it."""

@@ -1,4 +1,4 @@
-"""An arm: an item within a context bucket, what is known of how it fared, and what it is expected to earn. Pure."""
+"""An arm: the verdicts on an item within a context bucket, and its expected reward. Pure."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class ItemArms:
 
     @property
     def anywhere(self) -> Arm:
-        """The item by itself, over all contexts."""
+        """The item over all contexts."""
         return self.arms.get(ANYWHERE, NO_ARM)
 
 
@@ -87,14 +87,14 @@ class Expectation:
     uses: int
     """Verdicts on the item that count, in all contexts, each as one."""
     effective_sample_size: float
-    """Events of the item itself, in just this context, that what is known is worth; without a model its ``uses`` + 2.
+    """The number of own events in this context that would give the same certainty; without a model ``uses`` + 2.
 
     ``sd`` is √(mean (1 - mean) / (effective_sample_size + 1)).
     """
 
     @property
     def uncertainty(self) -> float:
-        """The largest ``sd`` that so many events leave, 0 to 0.5: no further event raises it."""
+        """The largest possible ``sd`` after that number of events, 0 to 0.5: no further event raises it."""
         return uncertainty_of(self.effective_sample_size)
 
     @classmethod

@@ -15,7 +15,7 @@ MAX_BACKTRACKS = 2**31 - 1
 """The largest number of returns that a record can hold."""
 
 ANYWHERE = ""
-"""The bucket that every context is in: the item by itself."""
+"""The bucket that contains every context."""
 
 
 class ComplexityRange(StrEnum):
@@ -39,7 +39,7 @@ class Context:
     complexity: float | None = None
     """The difficulty of the problem, 0 to 1; None: not said."""
     actor: str = ""
-    """The user or agent who asks. Kept as given; it can be made a pseudonym later."""
+    """The user or agent that searches. Kept as given; it can be replaced by a pseudonym later."""
     session: str = ""
     """The conversation or run that the question belongs to."""
     backtracks: int = 0

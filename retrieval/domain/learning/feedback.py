@@ -1,4 +1,4 @@
-"""Feedback: a reward for a hit that was shown, or for an item in a context, and what became of it."""
+"""Feedback: a reward for a hit that was shown, or for an item in a context, and its outcome."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Feedback:
     kind: str = RATING
     """The sort of verdict: a rating, a click. One of each kind counts."""
     actor: str = ""
-    """The user or agent who judges; else the context's actor."""
+    """The user or agent that judges; else the context's actor."""
     session: str = ""
     """The conversation or run of the verdict; else the context's session."""
     note: str = ""
@@ -65,7 +65,7 @@ class Feedback:
     of_session: bool = False
     """True if all verdicts of the session (and actor) on the item are one subject, of whatever answer or none."""
     key: UUID | str | None = None
-    """The key by which a repetition is recognised: any text, one's own for an item. None: derived, see ``own_key``."""
+    """The key that identifies repetitions: any text, unique for an item. None: derived, see ``own_key``."""
 
     def __post_init__(self, helpful: bool | None) -> None:
         put = object.__setattr__
@@ -134,7 +134,7 @@ class Feedback:
         return self.key_about(None if self.key is not None else self.subject)
 
     def key_about(self, subject: UUID | None) -> UUID | None:
-        """``own_key`` for whoever has the subject already."""
+        """``own_key`` for a caller that has computed the subject."""
         if isinstance(self.key, UUID):
             return self.key
         if self.key is not None:
@@ -198,7 +198,7 @@ def check_not_ahead(event: Feedback, now: datetime) -> None:
 
 
 def _derived(*parts: object) -> UUID:
-    # What uuid5 gives, in half the time.
+    # The same as uuid5, in half the time.
     digest = sha1(_NAMESPACE.bytes + json.dumps(parts).encode(), usedforsecurity=False).digest()
     return UUID(bytes=digest[:16], version=5)
 

@@ -1,4 +1,4 @@
-"""Off-policy estimates as values: the target policy, its importance weights, and what it would have earned. Pure."""
+"""Off-policy estimates as values: the target policy, its importance weights, and its estimated reward. Pure."""
 
 from __future__ import annotations
 
@@ -52,9 +52,9 @@ class Weighing(ToldFigures):
     rated: int
     """Impressions that have a reward, their own or the default."""
     effective_sample_size: float
-    """(Σ W)² / Σ W² over retrievals, W being the weights of the rated: so many unweighted ones tell as much (Kish)."""
+    """(Σ W)² / Σ W² over retrievals, with the weights W of the rated impressions (Kish)."""
     mean_weight: float
-    """Mean over retrievals of the sum of the weights of what was shown."""
+    """Mean over retrievals of the sum of the weights of the shown impressions."""
     expected_weight: float
     """The mean weight expected if the recorded policy can show all that the target shows: its mean slate size."""
     weight_error: float
@@ -65,14 +65,14 @@ class Weighing(ToldFigures):
 
     @property
     def unsupported(self) -> float:
-        """The estimated share of what the target shows that the recorded policy could never show, 0 to 1."""
+        """The estimated share of the target's impressions that the recorded policy could never show, 0 to 1."""
         if not self.expected_weight > 0:
             return math.nan
         return min(1.0, max(0.0, 1 - self.mean_weight / self.expected_weight))
 
     @property
     def is_balanced(self) -> bool:
-        """True if the mean weight is what it must be, within the error of so much traffic."""
+        """True if the mean weight equals the expected one within its error."""
         # One retrieval alone has no standard error.
         error = 0.0 if math.isnan(self.weight_error) else self.weight_error
         tolerated = max(TOLERATED_ERRORS * error, TOLERATED_SHARE * self.expected_weight)

@@ -59,7 +59,7 @@ class ViewQuestion:
     since: datetime | timedelta | None = None
     """A time, or how long before ``until``, or before now."""
     until: datetime | None = None
-    """Before that time."""
+    """The end of the period (exclusive)."""
     limit: int | None = None
     """The most rows; None: all."""
 

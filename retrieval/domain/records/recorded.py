@@ -43,7 +43,7 @@ class RecordedPool:
     """The seed of everything random in the search."""
     item_ids: Sequence[str]
     scores: Mapping[str, Optional]
-    """The legs' own scores; None for what the leg did not return."""
+    """The legs' own scores; None for items that the leg did not return."""
     ranks: Mapping[str, Sequence[int | None]] = field(default_factory=dict)
     """The candidates' ranks in the legs, from 1."""
     weights: Mapping[str, float] | None = None
@@ -57,11 +57,11 @@ class RecordedPool:
     learned: Optional = ()
     """The learned rewards; empty: none counted."""
     effective_sample_size: Optional = ()
-    """Events that what was learned is worth."""
+    """The effective sample sizes of the learned rewards."""
     logit_mean: Optional = ()
     """The learned rewards on the logit scale."""
     affinity: Optional = ()
-    """The likeness of the query to those that each item was rewarded for; empty: no logit stack counted."""
+    """The affinity of the query to the queries that each item was rewarded for; empty: no logit stack was used."""
     length: Optional = ()
     """The logarithm of each item's length; empty: no logit stack counted."""
     model_version: int = 0
@@ -69,17 +69,17 @@ class RecordedPool:
     combination: Combination | None = None
     """The way in which learned reward and relevance were combined; None: not known."""
     eligible: Optional = ()
-    """1: Thompson slots might pick it; empty: nobody looked."""
+    """1: Thompson slots may pick it; empty: eligibility was not checked."""
     exploration: Exploration | None = None
     """The numbers by which an item was eligible; None: not known."""
     uses: Optional = ()
     raw_successes: Optional = ()
     propensity: Optional = ()
-    """The probability of each item to be shown; empty: what was shown was certain, all else impossible."""
+    """The probability of each item to be shown; empty: the shown items were certain, all others impossible."""
     shown: Mapping[str, float] = field(default_factory=dict)
     """The propensity of each item that was shown."""
     rewards: Mapping[str, float] = field(default_factory=dict)
-    """The reward of each item that was shown; an item that nobody rated is missing."""
+    """The reward of each item that was shown; unrated items are missing."""
 
 
 def columns_of(signals: Mapping[str, Any]) -> dict[str, Any]:
@@ -97,7 +97,7 @@ def columns_of(signals: Mapping[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedSearch(SearchRecord):
-    """A record with what follows from it. Its ``request`` and its ``timings_ms`` are whole."""
+    """A record with the values computed from it. Its ``request`` and its ``timings_ms`` are complete."""
 
     pool_signals: Mapping[str, Any]
     """The signals by name, in the order of ``pool_items``: ``legs`` (raw scores by leg, None where the leg lacks
@@ -108,7 +108,7 @@ class RecordedSearch(SearchRecord):
 
 
 def recorded_search(record: SearchRecord, profile: Profile | None) -> RecordedSearch:
-    """The record with what follows from it; ``profile``: the one that answered, None: it is gone, or none did.
+    """The record with the values computed from it; ``profile``: the one that answered, None: it is gone, or none did.
 
     Of a profile that is gone the hits' signals lack weights and values.
     """
@@ -281,7 +281,7 @@ class RecordedRetrieval(Told):
     where: Mapping[str, Any]
     """The filter; empty: none."""
     request: Mapping[str, Any]
-    """The rest of what was asked, such as ``limit``, ``group_by`` and the call's own ``profile``."""
+    """The rest of the request, such as ``limit``, ``group_by`` and the call's own ``profile``."""
     context: Context
     profile_version: int
     """0: the call brought its own profile, or an application composed the answer."""

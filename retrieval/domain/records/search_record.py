@@ -1,4 +1,4 @@
-"""A search as it is stored: what cannot be computed from the rest; and an answer of an application. Light to import."""
+"""The stored record of a search, without computable values, and of an application's answer. Light to import."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TOTAL = "total"
 """The time of a whole search among those of its stages."""
 
 SPREAD_HITS = 5
-"""The spread of the scores is that of so many hits."""
+"""The number of hits that the spread of the scores is computed from."""
 
 
 def score_spread(scores: Sequence[float]) -> float | None:
@@ -90,7 +90,7 @@ class SearchRecord:
     statistics_at: datetime
     """The moment of the arms that were read; the search's own where none were."""
     seed: int
-    """63 bits: what chance went by."""
+    """The seed of the draws, 63 bits."""
     eligible: int
     """Items among which exploration drew."""
     hits: int
@@ -110,7 +110,7 @@ class SearchRecord:
     bests: Sequence[float] = ()
     """The score that a weighted sum takes as 1, by leg."""
     brought: Sequence[int] = ()
-    """The number of candidates that each leg brought: those ranked below were looked up. Empty: none was."""
+    """The number of candidates that each leg returned; those ranked below were looked up. Empty: none was looked up."""
     pool_items: Sequence[str] = ()
     """Candidates in the order of relevance, best first."""
     pool_scores: Matrix = ()
@@ -216,7 +216,7 @@ class ComposedAnswer:
     """The number of items that competed to be explored; 0: it is not known."""
 
     def record(self) -> SearchRecord:
-        """Everything that is kept. No legs ran, so what was shown is all that can be learned from."""
+        """Everything that is stored. No legs ran, so only the shown items can be learned from."""
         retrieved_at = time_of(self.retrieval_id)
         scores = [item.score for item in self.shown]
         pool = sorted(self.shown, key=lambda candidate: (-candidate.relevance, candidate.item_id))

@@ -243,7 +243,7 @@ def extent(wanted: Filter) -> Extent:
 
 
 def is_small(wanted: Filter | None) -> bool:
-    """Whether what was prepared for a filter may be kept: many of its size need little memory."""
+    """Whether a prepared filter may be kept: many filters of its size need little memory."""
     return wanted is None or max(extent(wanted)) <= _SMALL
 
 
@@ -288,7 +288,7 @@ def mapping_extent(where: Where, most_values: int | None = None) -> Extent:
 
 
 def _lists_in(values: Iterable[object]) -> list[object]:
-    # Thousands are plain, and told so at a glance.
+    # Lists of thousands of plain values are recognised quickly.
     return [value for value in values if type(value) not in _PLAIN and isinstance(value, _LISTS)]
 
 

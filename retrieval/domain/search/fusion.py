@@ -66,7 +66,7 @@ def fuse(
     """
     valued = _valued(rankings, weights, fusion)
     best = _summed(valued)[:limit]
-    # Only what has to be is explained: that costs more than finding out which it is.
+    # Only the candidates that need it are explained: explaining costs more than selecting them.
     parts: dict[str, list[Contribution]] = {item_id: [] for item_id, _ in best[:explained]}
     for leg, candidates, values in valued:
         weight, is_wanted = weights.get(leg, 0.0), map(parts.__contains__, map(_ITEM_ID, candidates))

@@ -141,10 +141,10 @@ class SearchResult(Told, Sequence[Hit]):
     timings_ms: Mapping[str, float] = field(default_factory=dict)
     """Milliseconds by stage: embed, candidates, items, total."""
     retrieval_id: UUID | None = None
-    """Under which the search is recorded, for feedback and replay; None: it is not."""
+    """The id of the recorded search, for feedback and replay; None: it is not recorded."""
     facets: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    """For each field that was asked for the number of items by value, the most frequent first: of all items that the
-    filter and the query's phrases and exclusions let through, found or not."""
+    """The number of items by value for each requested field, the most frequent value first. All items that pass the
+    filter and the query's phrases and exclusions count, found or not."""
     next: str | None = None
     """The cursor of the next page (``after``) in a search by pages; None: there are no more hits."""
 
@@ -196,7 +196,7 @@ class Cursor:
     """The hashes of the hits shown."""
 
     def is_shown(self, item_id: str) -> bool:
-        """Whether a page before has that hit."""
+        """Whether an earlier page has that hit."""
         return _hash(item_id.encode()) in self.shown
 
     def after(self, item_ids: Iterable[str]) -> Cursor:

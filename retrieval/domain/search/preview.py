@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from retrieval.domain.errors import InvalidRequestError
-from retrieval.domain.search.hit import Contribution, Hit, SearchResult
+from retrieval.domain.search.hit import Hit, SearchResult
 from retrieval.domain.search.profile import Profile
 from retrieval.domain.told import Told
 
@@ -106,7 +106,7 @@ def _made_of(hit: Hit) -> str:
     """``lexical 62 % (rank 1), dense 38 % (rank 4)``: what its score is made of, the largest part first."""
     shares = shares_of(hit)
     parts = sorted(hit.explanation.contributions, key=lambda part: -shares[part.leg])
-    return ", ".join(f"{_share(part, shares)} (rank {part.rank})" for part in parts) or "nothing"
+    return ", ".join(f"{part.leg} {shares[part.leg]:.0%} (rank {part.rank})" for part in parts) or "nothing"
 
 
 def _changed(hit: Hit, before: Hit) -> str:
@@ -128,7 +128,3 @@ def shares_of(hit: Hit) -> dict[str, float]:
     """
     total = hit.explanation.score
     return {part.leg: part.value / total if total else 0.0 for part in hit.explanation.contributions}
-
-
-def _share(part: Contribution, shares: Mapping[str, float]) -> str:
-    return f"{part.leg} {shares[part.leg]:.0%}"

@@ -143,7 +143,7 @@ class SearchBounds:
 
     def check_query(self, words: str, place: tuple[str | int, ...] = ("query",)) -> None:
         """Raise ``InvalidRequestError`` for a query of too many bytes; ``place`` is where it was given."""
-        # A character has at least one byte: what is far too long need not be encoded.
+        # A character has at least one byte, so a text that is far too long need not be encoded.
         size = len(words) if len(words) > self.query_bytes else len(words.encode(errors="replace"))
         if size > self.query_bytes:
             what = "the query" if place == ("query",) else "a rewrite"

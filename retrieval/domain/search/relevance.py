@@ -1,4 +1,4 @@
-"""How sure a hit is: the probability that it is relevant, told by what a search knows of it beside its rank. Pure.
+"""The probability that a hit is relevant, from its scores in the legs. Pure.
 
 A logistic model, p = 1 / (1 + e^-z), whose z is linear in up to four numbers that mean the same in every collection:
 
@@ -43,7 +43,7 @@ class Evidence(NamedTuple):
     """The best share of the search minus the item's."""
 
     def tells(self, model: str) -> bool:
-        """Whether it has what the model ``both``, ``dense`` or ``lexical`` goes by."""
+        """Whether the evidence has the numbers that the model ``both``, ``dense`` or ``lexical`` needs."""
         return (self.cosine is not None or model == _LEXICAL) and (self.words is not None or model == _DENSE)
 
 

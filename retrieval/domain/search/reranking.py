@@ -110,7 +110,7 @@ class Scored:
     scores: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
     """0 to 1 by item id; empty: there are none, and the candidates keep their order."""
     note: str = ""
-    """Why there are none."""
+    """The reason why there are none."""
 
 
 class Reranking(Protocol):

@@ -62,7 +62,7 @@ class NearWord(NamedTuple):
     spelling: str
     edits: int
     items: int
-    """How many items hold it, or another form of it."""
+    """The number of items that hold it, or another form of it."""
 
 
 def checkable(query: str, *, syntax: bool) -> list[Word]:
@@ -181,7 +181,7 @@ _LAST_WORD = re.compile(r"(?:\w[\w'’-]*)?\Z")
 
 
 class Title(NamedTuple):
-    """An item whose title holds what is being typed."""
+    """An item whose title contains the typed text."""
 
     id: str
     title: str
@@ -232,7 +232,7 @@ def completions_of(text: Typed, found: Sequence[tuple[str, str, str]], limit: in
         holders.update({spelling.casefold() for spelling in spellings})
     best = sorted(holders, key=lambda folded: (-holders[folded], len(folded), folded))
     usual = [
-        min(written[one], key=lambda spelling: (-written[one][spelling], not spelling.islower(), spelling))
-        for one in best
+        min(written[folded], key=lambda spelling: (-written[folded][spelling], not spelling.islower(), spelling))
+        for folded in best
     ]
-    return Completions(tuple(text.before + one for one in usual[:limit]), tuple((leading + holding)[:limit]))
+    return Completions(tuple(text.before + word for word in usual[:limit]), tuple((leading + holding)[:limit]))

@@ -223,12 +223,12 @@ def _read(query: str, said: str, found: Sequence[Phrase]) -> Iterator[TimeExpres
     """The phrases with what stands around them: "between", "since", "the week before"."""
     place = 0
     while place < len(found):
-        one = found[place]
+        phrase = found[place]
         following = found[place + 1] if place + 1 < len(found) else None
         try:
-            pair = None if following is None else paired(said, one, following)
-            whole = pair or related(said, one)
-        except (ValueError, OverflowError):  # what no calendar has, such as 9999 years before 2020, is no time
+            pair = None if following is None else paired(said, phrase, following)
+            whole = pair or related(said, phrase)
+        except (ValueError, OverflowError):  # dates outside the calendar, such as 9999 years before 2020, are no times
             pair = whole = None
         place += 1 if pair is None else 2
         if whole is not None and _is_usable(whole.start_time, whole.end_time):

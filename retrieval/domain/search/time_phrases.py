@@ -37,9 +37,9 @@ DAY = r"(?P<day>\d{1,2})(?:st|nd|rd|th)?\b"
 NO_MONTH = "".join(
     rf"(?<!\b{name}\s)" for name in f"{_NAMES}|jan|feb|mar|apr|jun|jul|aug|sep|sept|oct|nov|dec".split("|")
 )
-"""Before a day: in "May 5 to 7 June" the 5 is none of June."""
+"""May not stand before a day: in "May 5 to 7 June" the 5 is not in June."""
 NO_COUNT = rf"(?!\s+(?:of )?(?:{_NAMES}|{_SHORT})\b|:\d|\s*[ap]\.?m\b|\s+(?:minute|hour|day|week|month|year|time)s?\b)"
-"""After a day that may be none: another month, a time of day or what is counted."""
+"""May not stand after a day: another month, a time of day, or a noun that the number counts."""
 WEEKDAY = rf"(?P<weekday>{'|'.join(WEEKDAYS)})\b"
 SEASON = rf"(?P<season>{'|'.join(SEASONS)})\b"
 QUARTER = rf"(?:the )?(?P<quarter>q[1-4]|(?:{'|'.join(ORDINALS)}|1st|2nd|3rd|4th|last) quarter)"
@@ -288,8 +288,8 @@ def phrases(said: str, now: datetime) -> list[Phrase]:
             if any(match.start() < end and begin < match.end() for begin, end in taken):
                 continue
             taken.append(match.span())
-            if (one := _phrase(rule, match, now)) is not None:
-                found.append(one)
+            if (phrase := _phrase(rule, match, now)) is not None:
+                found.append(phrase)
     return sorted(found, key=lambda phrase: phrase.begin)
 
 

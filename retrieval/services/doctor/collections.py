@@ -31,7 +31,7 @@ class EmbedderState:
     """The space's name."""
     is_configured: bool
     problem: str = ""
-    """Why it returned no usable vector; empty: it returned one of the right shape."""
+    """The reason why it returned no usable vector; empty: it returned one of the right shape."""
 
 
 async def try_embedders(
@@ -156,7 +156,7 @@ def _check_waiting(state: CollectionState, *, has_worker: bool) -> Iterator[Find
 def _check_index(state: CollectionState, index: IndexState | None) -> Iterator[Finding]:
     stored = state.stored
     if stored.space is None or (index is not None and (not index.is_valid or index.is_being_built)):
-        return  # an invalid one is told of with the indexes
+        return  # an invalid index is reported with the indexes
     outcome = wanted_outcome(
         stored.documents,
         index_rows(stored.space.space.dimensions),

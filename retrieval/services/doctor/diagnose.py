@@ -330,7 +330,7 @@ class _Seen:
     """None: it could not be read."""
     embedders: list[EmbedderState] = field(default_factory=list)
     findings: tuple[Finding, ...] = ()
-    """Why something could not be read."""
+    """Findings about what could not be read."""
 
 
 async def _tenants_part(workplace: Workplace, tenant_id: int | None, collection: str | None) -> _Seen:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from retrieval.services.documents import DocumentsReport
 
 SHOWN = 10
-"""How many names of a kind are told."""
+"""The number of names of a kind that are shown."""
 
 _BYTES_A_TOKEN = 4
 """The usual number in English text."""
@@ -83,7 +83,7 @@ class DocumentOptions(RunOptions):
 
 
 def chunking_of(max_tokens: int, overlap: int) -> Chunking:
-    """How documents are cut, by the options. Raises a usage error."""
+    """Return the settings for cutting documents, from the options. Raises a usage error."""
     try:
         return Chunking(max_tokens=max_tokens, overlap=overlap)
     except InvalidRequestError as error:

@@ -240,7 +240,7 @@ class _Lines:
         self._started = clock()
         self._step = Step(0, None, 0)
         self.is_told = False
-        """Whether a line was asked for."""
+        """Whether one line is requested."""
 
     def finish(self) -> None:
         """All of the work is done."""

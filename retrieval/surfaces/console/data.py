@@ -61,7 +61,7 @@ class Upload:
     total: int = 0
     report: IngestReport | DocumentsReport | None = None
     refused: list[tuple[str, str]] = field(default_factory=list)
-    """Where, and why."""
+    """The place of each refused entry, with the reason."""
     error: str = ""
     task: asyncio.Task[None] | None = None
 
@@ -158,7 +158,7 @@ async def upload(visit: Visit) -> h.Node:
     except UnknownCollectionError:
         if not visit.may(Scope.ADMIN):
             raise
-    tables = [file for file in files if _is_table(file.filename or "")]
+    tables = [file for file in files if (file.filename or "").lower().removesuffix(".gz").endswith(_TABLES)]
     if tables and len(files) > 1:
         files = [file for file in files if file not in tables]
         if not files:
@@ -182,10 +182,6 @@ async def upload(visit: Visit) -> h.Node:
         uploads.pop(old).folder.cleanup()
     shown = _mapping(visit, made, token) if made.table is not None else _documents(visit, made, token, len(kept))
     return shown if visit.is_part else await page(visit, "Data", h.div("#upload")[shown])
-
-
-def _is_table(name: str) -> bool:
-    return name.lower().removesuffix(".gz").endswith(_TABLES)
 
 
 def _keep(folder: Path, sent: UploadFile) -> Path:
@@ -246,13 +242,13 @@ def _mapping(visit: Visit, made: Upload, token: str) -> h.Node:
 
 
 def _field(name: str, known: Sequence[str], names: Sequence[str]) -> h.Node:
-    own = next((one for one in known if one in names), "")
+    own = next((name for name in known if name in names), "")
     key = f"map-{name}"
     return h.div[
         h.label(for_=key)[{"_id": "id", "occurred_at": "time"}.get(name, name)],
         h.select(f"#{key}", name=f"map.{name}")[
             h.option(value="")[f"{own} (by its name)" if own else "none"],
-            (h.option(value=one)[one] for one in names if one != own),
+            (h.option(value=name)[name] for name in names if name != own),
         ],
     ]
 
@@ -351,7 +347,7 @@ async def _store_documents(collection: Collection, made: Upload, _columns: Mappi
 
 
 async def progress(visit: Visit) -> h.Node:
-    """How far storing is."""
+    """The progress of storing."""
     return _progress(visit, _upload(visit))
 
 
@@ -420,25 +416,25 @@ def _reading(stored: StoredItem) -> h.Node:
 
 
 def _editing(visit: Visit, collection: Collection, stored: StoredItem) -> h.Node:
-    one = stored.item
-    attributes = json.dumps(dict(one.attributes), ensure_ascii=False, indent=2, default=str)
+    item = stored.item
+    attributes = json.dumps(dict(item.attributes), ensure_ascii=False, indent=2, default=str)
     return [
         h.form(".card", method="post", action=visit.url("/data/save"))[
             h.input(type="hidden", name="collection", value=collection.name),
-            h.input(type="hidden", name="id", value=one.item_id),
+            h.input(type="hidden", name="id", value=item.item_id),
             h.input(type="hidden", name="version", value=stored.version),
-            h.p(".facts")[h.span[one.item_id], h.span[f"changed {shown_value(stored.updated_at)}"]],
-            _edited("title", one.title),
+            h.p(".facts")[h.span[item.item_id], h.span[f"changed {shown_value(stored.updated_at)}"]],
+            _edited("title", item.title),
             h.div[
                 h.label(for_="edit-body")["text"],
-                h.textarea("#edit-body", name="body", rows="12")[_whole(one.body)],
+                h.textarea("#edit-body", name="body", rows="12")[_whole(item.body)],
             ],
             h.div[
                 h.label(for_="edit-tags")["tags, one a line"],
-                h.textarea("#edit-tags", name="tags")[_whole("\n".join(one.tags))],
+                h.textarea("#edit-tags", name="tags")[_whole("\n".join(item.tags))],
             ],
             h.div(".cards")[
-                _edited("kind", one.kind), _edited("status", one.status), _edited("source", one.source),
+                _edited("kind", item.kind), _edited("status", item.status), _edited("source", item.source),
             ],
             h.div[
                 h.label(for_="edit-attributes")["attributes, as JSON"],
@@ -448,7 +444,7 @@ def _editing(visit: Visit, collection: Collection, stored: StoredItem) -> h.Node
         ],
         h.form(method="post", action=visit.url("/data/delete"))[
             h.input(type="hidden", name="collection", value=collection.name),
-            h.input(type="hidden", name="id", value=one.item_id),
+            h.input(type="hidden", name="id", value=item.item_id),
             h.details[
                 h.summary["Delete this item"],
                 h.p["It cannot be brought back. ", h.button(".danger", type="submit")["Delete it"]],
@@ -467,7 +463,7 @@ def _edited(name: str, value: str) -> h.Node:
 
 
 async def save(visit: Visit) -> Response:
-    """Change the item, unless somebody else did since it was opened."""
+    """Change the item, unless another user changed it since it was opened."""
     collection, stored = await _stored_item(visit)
     try:
         attributes = json.loads(visit.said("attributes") or "{}")
@@ -475,15 +471,15 @@ async def save(visit: Visit) -> Response:
         raise InvalidItemError(f"the attributes are no JSON: {error}", item_id=stored.item.item_id) from None
     if not isinstance(attributes, dict):
         raise InvalidItemError("the attributes are a JSON object", item_id=stored.item.item_id)
-    one = stored.item
+    item = stored.item
     changed = Item(
-        item_id=one.item_id, title=visit.said("title"), body=visit.said("body").replace("\r\n", "\n"),
+        item_id=item.item_id, title=visit.said("title"), body=visit.said("body").replace("\r\n", "\n"),
         kind=visit.said("kind"), status=visit.said("status") or "active", source=visit.said("source"),
         tags=tuple(tag for part in visit.said("tags").split("\n") if (tag := part.strip())),
-        attributes=attributes, occurred_at=one.occurred_at,
+        attributes=attributes, occurred_at=item.occurred_at,
     )  # fmt: skip
     await collection.put(changed, version=visit.said("version"))
-    return RedirectResponse(visit.url("/data/item", collection=collection.name, id=one.item_id), 303)
+    return RedirectResponse(visit.url("/data/item", collection=collection.name, id=item.item_id), 303)
 
 
 async def delete(visit: Visit) -> Response:

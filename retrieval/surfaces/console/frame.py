@@ -58,7 +58,7 @@ class Visit:
     """The fields of a form that was posted."""
 
     def may(self, scope: Scope) -> bool:
-        """Whether the key has that scope; the console does not show what it does not allow."""
+        """Whether the key has that scope; the console hides what the key does not allow."""
         return self.caller.may(scope)
 
     @property
@@ -257,7 +257,7 @@ def notice(text: str, *more: h.Node) -> h.Element:
 
 
 def empty(text: str, *more: h.Node) -> h.Element:
-    """The text of an empty view, with what to do."""
+    """The text of an empty view, with the next step."""
     return h.div(".empty")[h.p[text], *more]
 
 

@@ -253,7 +253,7 @@ def _doctor_card(visit: Visit) -> h.Node:
 
 
 async def doctor(visit: Visit) -> h.Node:
-    """The findings, the worst first, each with its remedy; a key's tenant is told of its own collections."""
+    """The findings, the worst first, each with its remedy; a key's tenant sees findings about its own collections."""
     name = visit.said("collection") or None
     if visit.request.app.state.insecure_local:
         found = await visit.platform.doctor(name)

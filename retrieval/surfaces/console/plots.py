@@ -70,7 +70,7 @@ def stacked_bar(parts: Mapping[str, float], names: Sequence[str], *, whole: floa
 
 
 def legend(names: Sequence[str]) -> h.Element:
-    """Which colour is which."""
+    """The legend of the colours."""
     return h.ul(".legend")[
         (
             h.li[
@@ -184,7 +184,7 @@ def _points(points: Iterable[tuple[float, float]]) -> str:
 
 
 def told_apart(names: Sequence[str], keys: Sequence[str]) -> list[str]:
-    """The names, with their keys before those that are alike."""
+    """The names; similar names have their keys before them."""
     return [
         name if names.count(name) == 1 else f"{key}: {name}" for name, key in zip(names, keys, strict=True)
     ]  # fmt: skip

@@ -324,7 +324,7 @@ def _address(visit: Visit, **more: object) -> str:
 
 
 def weights_said(visit: Visit, profile: Profile) -> dict[str, float]:
-    """The weights as the sliders stand; where none was sent, the profile's own."""
+    """The weights of the sliders; without sliders, the profile's weights."""
     return {
         name: visit.number(f"w.{name}", weight, 0.0, 1000.0) for name, weight in _slid(profile).items()
     }  # fmt: skip

@@ -90,7 +90,7 @@ class OnceOnly:
         self._writing: set[asyncio.Task[list[Message]]] = set()
 
     async def aclose(self) -> None:
-        """Wait for what is being written."""
+        """Wait for the pending writes."""
         await asyncio.gather(*self._writing, return_exceptions=True)
 
     async def serve(
@@ -154,7 +154,7 @@ async def _written(app: ASGIApp, scope: Scope, body: bytes, database: Database, 
         async with asyncio.timeout(left):
             await app(scope, receive, send)
     except TimeoutError:
-        raise late() from None  # nobody knows how far it came: the key stays held for its time
+        raise late() from None  # its progress is unknown: the key stays held for its time
     except Exception:
         await _told(free_key(database, attempt))
         raise
@@ -307,7 +307,7 @@ class Access:
             )
 
     def _with_token(self, send: Send) -> Send:
-        """Adds the token of what was written to the answer, where searches read from replicas."""
+        """Adds the token of the write to the answer if searches read from replicas."""
 
         async def with_token(message: Message) -> None:
             if message["type"] == "http.response.start" and message["status"] < 400:

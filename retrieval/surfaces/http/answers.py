@@ -64,7 +64,7 @@ async def on_invalid(request: Request, error: Exception) -> Response:
 
 
 async def on_status(request: Request, error: Exception) -> Response:
-    """Answers what the framework refuses: unknown paths, and methods that a path does not have."""
+    """Answers requests that the framework refuses: unknown paths, and methods that a path does not have."""
     if not isinstance(error, HTTPException):
         raise error
     detail, headers = _EXPECTED.get(error.status_code, str(error.detail)), dict(error.headers or {})

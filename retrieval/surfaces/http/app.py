@@ -127,7 +127,7 @@ class Frame:
             async with exchange.limit(seconds=seconds, body_bytes=limit, has_body=has_body, flows=is_stream(scope)):
                 await self._let_in(exchange, scope, room)
         except ClientDisconnect:
-            pass  # in the middle of its body: nobody is there to be answered
+            pass  # in the middle of its body: there is no client to answer
         except Exception as error:  # noqa: BLE001 - see above
             await (
                 exchange.tell_late() if isinstance(error, TimeoutError) and exchange.is_late else exchange.refuse(error)
@@ -223,7 +223,7 @@ _NO_TELEMETRY: TelemetryConfig = {
 
 
 def has_console(settings: Settings) -> bool:
-    """Whether the console is on, and the libraries of its extra are there."""
+    """Whether the console is on, and the libraries of its extra are installed."""
     return settings.http_console and all(
         importlib.util.find_spec(name) is not None for name in ("htpy", "python_multipart")
     )

@@ -82,7 +82,7 @@ class RateLimits:
 
 
 def burst(per_minute: int) -> int:
-    """How many requests may come at once."""
+    """The number of requests that may come at once."""
     return min(per_minute, max(_LEAST_BURST, per_minute // 10))
 
 
@@ -135,7 +135,7 @@ class Authenticator:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Wait for what is under way."""
+        """Wait for the checks in progress."""
         await asyncio.gather(*self._notes, *self._lookups.values(), return_exceptions=True)
 
     async def key_of(self, authorization: str | None, api_key: str | None) -> ApiKey:
@@ -237,7 +237,7 @@ class KeyGate:
         return await self._authenticator.key_of(_single(headers, "authorization"), _single(headers, "x-api-key"))
 
     async def caller(self, headers: Headers) -> tuple[Caller, Allowance]:
-        """The bearer of the key, and what is left of the key's allowance.
+        """The bearer of the key, and the rest of the key's allowance.
 
         Raises ``AuthenticationError``, ``RateLimitedError``, and ``DatabaseError`` where no key can be looked up.
         """

@@ -73,7 +73,7 @@ class LineCutter:
         self._number = 1
 
     def feed(self, data: bytes) -> list[StreamLine]:
-        """The lines that end in what arrived."""
+        """The lines that are complete in the received data."""
         *ended, rest = data.split(b"\n")
         lines = [line for part in ended if (line := self._end(part))]
         self._keep(rest)
@@ -278,9 +278,9 @@ class Intake:
         self._is_over = False
         self._arrived, self._has_room = asyncio.Event(), asyncio.Event()
         self.is_cut_off = False
-        """Whether the body ended before its end."""
+        """Whether the body is incomplete."""
         self.is_awaited = False
-        """Whether all lines that arrived were taken, and more are awaited."""
+        """Whether all lines that arrived were taken, and more are expected."""
 
     async def run(self) -> None:
         """Read until the body ends, or the client is gone; wait while enough is there."""
@@ -411,11 +411,11 @@ class BulkAnswer(Response):
 
 
 async def _nothing() -> None:
-    """Nobody checks."""
+    """Checks are skipped."""
 
 
 def _is_late() -> bool:
-    """Whether the stream's time is over; otherwise its client ended it."""
+    """Whether the stream's time is over; False: its client ended it."""
     until = current_deadline()
     return until is not None and until.is_over
 
@@ -431,7 +431,7 @@ def _told(line: StreamLine, outcome: ItemOutcome) -> _Line:
 
 
 def _summary(done: AddReport, told: Mapping[str, int], error: RetrievalError | None) -> _Line:
-    """The number of lines with each result, and what else became of the items."""
+    """The number of lines with each result, and further figures about the items."""
     counts = {word: told.get(word, 0) for word in (*Became, _REJECTED)}
     left = {"embedded": done.embedded, "pending": done.pending, "repeated": done.repeated, "cut": done.cut}
     token = {} if done.token is None else {"token": done.token}

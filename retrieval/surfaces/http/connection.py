@@ -40,7 +40,7 @@ class Wire(Protocol):
     """Called when the client hangs up."""
 
     def abort(self) -> None:
-        """Drop the connection at once, with what is not sent yet."""
+        """Drop the connection at once, with the unsent data."""
 
 
 def extensions(wire: Wire) -> dict[str, Any]:
@@ -49,7 +49,7 @@ def extensions(wire: Wire) -> dict[str, Any]:
 
 
 class Connection(HttpToolsProtocol):
-    """Bounds what arrives and is no body."""
+    """Limits the received bytes outside of bodies."""
 
     is_lost = False
     on_lost: Callable[[], None] | None = None
@@ -58,7 +58,7 @@ class Connection(HttpToolsProtocol):
     _is_refused = False
 
     def abort(self) -> None:
-        """Drop the connection at once, with what is not sent yet."""
+        """Drop the connection at once, with the unsent data."""
         self.transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -109,7 +109,7 @@ class Connection(HttpToolsProtocol):
         if self.transport.is_closing():
             return
         if self.cycle is not None and not self.cycle.response_complete:
-            self.abort()  # A refusal would stand in the middle of another answer.
+            self.abort()  # A refusal would be in the middle of another answer.
             return
         head = (
             f"HTTP/1.1 {status} {json.loads(body)['title']}\r\ncontent-type: {MEDIA_TYPE}\r\n"
@@ -196,7 +196,7 @@ class Exchange(AbstractAsyncContextManager["Exchange"]):
         self._go_on()
 
     async def refuse(self, error: Exception) -> None:
-        """Answer with the problem document of the error, unless the answer has begun or nobody waits for it."""
+        """Answer with the problem document of the error, unless the answer has begun or the client has left."""
         if self.is_gone:
             return
         if self.status:
@@ -216,13 +216,13 @@ class Exchange(AbstractAsyncContextManager["Exchange"]):
         await self.refuse(late() if self._is_body_read else BodyTimeoutError())
 
     def _go_on(self) -> None:
-        """Begin the time of a stream anew: a stream may take long as long as it goes on."""
+        """Restart the time limit of a stream: it may last as long as it makes progress."""
         if self._flows and not self._timeout.expired():
             self.deadline.until = self.deadline.clock() + self._seconds
             self._timeout.reschedule(self.deadline.until + GRACE_SECONDS)
 
     def _hang_up(self) -> None:
-        """End the request: nobody waits for its answer."""
+        """End the request, because its client has left."""
         if not self._is_complete and not self._timeout.expired():
             self.is_gone = True
             self._timeout.reschedule(0)

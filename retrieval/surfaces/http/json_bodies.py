@@ -82,7 +82,7 @@ def where_of(text: str | None) -> Filter | None:
     try:
         return parse_where(mapping)
     except InvalidFilterError as error:
-        # The place is one in the parameter, and none in a body.
+        # The place is in the parameter, not in a body.
         error.place = ()
         raise
 
@@ -106,7 +106,7 @@ Place = tuple[str | int, ...]
 
 @contextmanager
 def at(*place: str | int) -> Iterator[None]:
-    """Add the place to an error of what is read within the block."""
+    """Add the place to an error that is raised within the block."""
     try:
         yield
     except InvalidRequestError as error:
@@ -125,17 +125,17 @@ async def filters_at(
 ) -> list[Filter]:
     """The filters that the member of that name says, of one or of a list. Raises ``InvalidFilterError``."""
     if where is None or isinstance(where, Mapping):
-        return [one for one in (await filter_at(name, where, collection),) if one is not None]
+        return [parsed for parsed in (await filter_at(name, where, collection),) if parsed is not None]
     found = []
     for number, each in enumerate(where):
         with at(name, number):
-            if (one := await parsed_filter(each, handle_of(collection).parts.bounds)) is not None:
-                found.append(one)
+            if (parsed := await parsed_filter(each, handle_of(collection).parts.bounds)) is not None:
+                found.append(parsed)
     return found
 
 
 def profile_at(place: Place, profile: Mapping[str, Any] | None) -> Profile | None:
-    """The profile that stands there. Raises ``InvalidProfileError``."""
+    """The profile at that place. Raises ``InvalidProfileError``."""
     if profile is None:
         return None
     with at(*place):

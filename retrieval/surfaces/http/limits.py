@@ -56,7 +56,7 @@ class Limits:
         return self.body_bytes if is_write(scope) else self.search_bytes
 
     def seconds_of(self, header: bytes | None) -> float:
-        """The seconds that the request may take: what its header asks for, and no more than the service allows.
+        """The seconds that the request may take: those in its header, at most those that the service allows.
 
         Raises ``InvalidRequestError`` for a header that is no number of seconds.
         """
@@ -78,7 +78,7 @@ def is_write(scope: Scope) -> bool:
 
 
 def is_stream(scope: Scope) -> bool:
-    """Whether the request is a stream of items, and not one about an item called ``bulk``."""
+    """Whether the request is a stream of items, not a request about an item called ``bulk``."""
     path: str = scope["path"]
     return path.endswith("/bulk") and scope["method"] == "POST" and _BULK.fullmatch(path) is not None
 
@@ -120,7 +120,7 @@ class RequestRoom:
         self._key_id = ""
 
     def belongs_to(self, key_id: str) -> bool:
-        """Whether the API key may have this room: its first, or another as long as it has fewer than are free.
+        """Whether the API key may have this slot: its first, or another one if it has fewer than are free.
 
         So a single key gets half of the room, each of two busy keys a third, and some room is always left.
         """

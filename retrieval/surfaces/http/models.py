@@ -192,15 +192,15 @@ class SentSituation(Sent):
     domain: Name = ""
     """The subject of the question, in the application's own words."""
     complexity: Annotated[float, Field(ge=0, le=1)] | None = None
-    """How hard the problem is, 0 to 1."""
+    """The difficulty of the problem, 0 to 1."""
     actor: Name = ""
     """The user or agent that asks."""
     session: Name = ""
     """The conversation or run that the searches belong to."""
     backtracks: Annotated[int, Field(ge=0, le=MAX_BACKTRACKS)] = 0
-    """How often the caller has come back for another answer to the same problem."""
+    """The number of times that the caller has come back for another answer to the same problem."""
     generated: bool = False
-    """Whether a model has made candidates for this problem already."""
+    """Whether a model has already made candidates for this problem."""
 
     def context(self) -> Context:
         """The same for the platform. Raises ``InvalidRequestError``."""

@@ -1,4 +1,4 @@
-"""The description of the service: what FastAPI derives, what holds for every operation, and the pages for a browser."""
+"""The description of the service: FastAPI's, additions for every operation, and the pages for a browser."""
 
 from __future__ import annotations
 

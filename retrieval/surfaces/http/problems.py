@@ -73,7 +73,7 @@ class RefusalError(RetrievalError):
 
 
 class AuthenticationError(RefusalError):
-    """The request has no valid API key; the answer does not say what is wrong with a key."""
+    """The request has no valid API key; the answer does not say why a key is invalid."""
 
     status = 401
 
@@ -126,7 +126,7 @@ class IdempotencyConflictError(RefusalError):
 
 
 class MalformedBodyError(RefusalError):
-    """The body is not what its content type says."""
+    """The body does not have the format of its content type."""
 
     status = 400
 
@@ -141,7 +141,7 @@ class BodyTimeoutError(RefusalError):
 
 
 class UnreadAnswerError(RefusalError):
-    """The client does not read what it is answered."""
+    """The client does not read its answer."""
 
     status = 408
 
@@ -309,7 +309,7 @@ MEDIA_TYPE = "application/problem+json"
 INVALID = "/problems/invalid-request"
 
 Problem = dict[str, Any]
-"""``type``, ``title``, ``status``, ``detail``, ``instance``, ``request_id``, and what a type has besides."""
+"""``type``, ``title``, ``status``, ``detail``, ``instance``, ``request_id``, and further members of the type."""
 
 _SEARCHES = re.compile(r"/v1/collections/[^/]+/(?:search(/batch)?|preview)")
 

@@ -35,7 +35,7 @@ NO_EMBEDDER = "none: searches are by words alone"
 NO_MODEL = "none"
 
 DATABASE_SECONDS = 2.0
-"""How long it may take to answer."""
+"""Time that the database may take to answer."""
 
 HOLDS_SECONDS, EMBEDDER_HOLDS_SECONDS, ILL_EMBEDDER_HOLDS_SECONDS = 1.0, 60.0, 5.0
 """The seconds that their answers are reused; an embedder that works is asked seldom, because it may cost money."""
@@ -43,7 +43,7 @@ HOLDS_SECONDS, EMBEDDER_HOLDS_SECONDS, ILL_EMBEDDER_HOLDS_SECONDS = 1.0, 60.0, 5
 
 @dataclass(frozen=True, slots=True)
 class Readiness:
-    """The state of each part: ``ok``, or what is wrong with it."""
+    """The state of each part: ``ok``, or its fault."""
 
     database: str
     schema: str
@@ -52,7 +52,7 @@ class Readiness:
     language_model: str
     reranker: str
     replicas: str = NO_MODEL
-    """How many replicas searches pass over; those searches read from the primary."""
+    """The number of replicas that searches pass over; those searches read from the primary."""
 
     @property
     def is_ready(self) -> bool:
@@ -79,7 +79,7 @@ class ReadinessCheck:
         self._service = service
 
     async def __call__(self) -> Readiness:
-        """How everything is."""
+        """Check every part."""
         part, said = await self._database.state()
         states = {"database": OK, "schema": OK, "pool": OK} | {part: said}
         if part == "database" and said != OK:

@@ -1,4 +1,4 @@
-"""The state that all requests share: the open platforms, and what is measured of them."""
+"""The state that all requests share: the open platforms, and their metrics."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ class Figures:
         self.queue: QueueState | None = None
         """None: not read yet, or the login may not see it."""
         self.is_up: bool | None = None
-        """Whether the database answered; None: it was not asked yet."""
+        """Whether the database answered; None: it was not called yet."""
 
     async def refresh(self, platforms: Sequence[Platform]) -> None:
         """Read the figures again if they are old; ``platforms`` begins with the host's."""
@@ -299,7 +299,7 @@ _TOLD = (
     ("://", _PASSWORD, rf"\1{SECRET}@"),
     ("password=", _PARAMETER, rf"\1{SECRET}"),
 )
-"""For each kind of secret: a mark that its text holds in lower case, the pattern of the secret, and the replacement."""
+"""Kinds of secrets, each as a mark that such texts hold in lower case, the secret's pattern and its replacement."""
 
 
 class Redaction:
@@ -308,7 +308,7 @@ class Redaction:
     def __init__(self, secrets: Iterable[str]) -> None:
         # Shorter ones would be found in ordinary words.
         known = {secret for secret in secrets if len(secret) >= 4}
-        known |= {json.dumps(secret, ensure_ascii=False)[1:-1] for secret in known}  # as they stand in a line of JSON
+        known |= {json.dumps(secret, ensure_ascii=False)[1:-1] for secret in known}  # as in a line of JSON
         found = sorted(known, key=len, reverse=True)
         self._known = re.compile("|".join(map(re.escape, found))) if found else None
 
@@ -345,7 +345,7 @@ class ServiceFormatter(logging.Formatter):
         self._debug = debug
 
     def format(self, record: logging.LogRecord) -> str:
-        """One line, whatever the record holds; in text a traceback follows on lines of its own."""
+        """One line for any record; in the text format a traceback follows on separate lines."""
         at, message = datetime.fromtimestamp(record.created, UTC), record.getMessage()
         told = {"request_id": current_request_id() or None, **getattr(record, "told", {})}
         trace = _traceback(record, debug=self._debug) if record.exc_info else None
@@ -372,7 +372,7 @@ class ServiceHandler(logging.StreamHandler[Any]):
         self._debug = debug
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether the record is of those."""
+        """Whether the record passes the filter."""
         is_ours = record.name == "retrieval" or record.name.startswith("retrieval.")
         return record.levelno >= (logging.INFO if is_ours or self._debug else logging.WARNING)
 

@@ -1,4 +1,4 @@
-"""Whether the libraries of the extra ``langchain`` are installed."""
+"""A check that the libraries of the extra ``langchain`` are installed."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class CopyReport(Told):
 
     read: int = 0
     copied: int = 0
-    """New ones, and those that differed."""
+    """Documents that were new or had changed."""
     unchanged: int = 0
     """Items that were there already, with their vector."""
     without_vector: int = 0

@@ -101,7 +101,7 @@ class Writes:
             await self.store(changes)
         except Exception as error:  # noqa: BLE001 - it is raised by those whose write it is
             if len(together) > 1 and not isinstance(error, DatabaseError):
-                # One of the writes was refused: the others are stored all the same.
+                # If one of the writes is refused, the others are still stored.
                 for write in together:
                     await self._write_together([write])
                 return
@@ -139,7 +139,7 @@ class StoreOperations:
     wall_clock: Clock
     """Seconds since 1970."""
     sweep_minutes: float | None = None
-    """How often writes remove what has expired; None: they do not."""
+    """Time between two removals of expired items by writes; None: writes remove none."""
     _writes: Writes = field(init=False)
     _swept_at: float = field(init=False)
 
@@ -148,7 +148,7 @@ class StoreOperations:
         self._swept_at = self.wall_clock()
 
     async def run(self, ops: Iterable[Op]) -> list[Result]:
-        """The result of each operation. Reads see what was there before the batch; of puts of one key the last counts.
+        """The result of each operation. Reads see the state before the batch; of puts with one key the last counts.
 
         Raises ``InvalidRequestError`` before anything is read or written, if an operation cannot be understood.
         """
@@ -174,7 +174,7 @@ class StoreOperations:
         return results
 
     async def sweep(self) -> int:
-        """Remove what has expired; gives how many items that were."""
+        """Remove expired items; return their number."""
         self._swept_at = now = self.wall_clock()
         removed = 0
         while ids := await self._expired(now):
@@ -182,7 +182,7 @@ class StoreOperations:
                 ids, lambda _, item: None if item is None or (is_put(item) and is_expired(item, now)) else item
             )
             removed += report.removed
-            if not report.removed:  # somebody else did it
+            if not report.removed:  # another caller did it
                 break
         return removed
 
@@ -289,7 +289,7 @@ class StoreOperations:
 
 
 def checked_operation(op: Op) -> Op:
-    """The operation, its namespaces tuples of texts. Raises ``InvalidRequestError`` for what cannot be understood."""
+    """The operation, its namespaces as tuples of texts. Raises ``InvalidRequestError`` for an invalid operation."""
     match op:
         case GetOp() | PutOp():
             if not isinstance(op.key, str):
@@ -323,7 +323,7 @@ def _changes(ops: Sequence[Op], fields: Sequence[str], now: float) -> dict[str, 
 
 
 def _is_there(stored: StoredItem, now: float) -> bool:
-    """Whether a store put the item and it has not expired."""
+    """Whether a store wrote the item and it has not expired."""
     return is_put(stored.item) and not is_expired(stored.item, now)
 
 

@@ -94,7 +94,7 @@ def _fitting(text: str, most_bytes: int) -> str:
 
 
 VALUE = "value"
-"""The attribute that holds what was put."""
+"""The attribute that holds the value of a put."""
 
 _ORDER = {"$gt": "gt", "$gte": "gte", "$lt": "lt", "$lte": "lte"}
 _MOST_LEVELS = 32
@@ -111,7 +111,7 @@ def value_filter(wanted: Mapping[str, Any]) -> Filter:
     if not isinstance(wanted, Mapping):
         raise InvalidFilterError(f'filter is a mapping such as {{"status": "active"}}, not {wanted!r:.80}')
     whole = And(tuple(_met((_key(name),), value, 1) for name, value in wanted.items()))
-    parse_where(whole)  # bounds how much is asked
+    parse_where(whole)  # limits the requested number
     return whole
 
 
@@ -143,7 +143,7 @@ def _operator(path: tuple[str, ...], name: object, operand: object) -> Filter:
         operand = operand.isoformat()
     if isinstance(operand, bool) or not isinstance(operand, str | int | float):
         raise InvalidFilterError(f"{path[-1]!r}: {name} compares with a number or a text, not {operand!r:.80}")
-    is_value(_field(path), operand)  # refuses what no value can be
+    is_value(_field(path), operand)  # refuses invalid values
     return Compare(_field(path), _ORDER[name], operand)
 
 
@@ -200,7 +200,7 @@ def refreshed(item: Item, now: float) -> Item:
 
 
 def is_put(item: Item) -> bool:
-    """Whether a store put the item; the collection may hold other items too."""
+    """Whether a store wrote the item; the collection may hold other items too."""
     namespace, key = item.attributes.get(NAMESPACE), item.attributes.get(KEY)
     if not (isinstance(namespace, list | tuple) and isinstance(key, str) and VALUE in item.attributes):
         return False
@@ -208,7 +208,7 @@ def is_put(item: Item) -> bool:
 
 
 def is_expired(item: Item, now: float) -> bool:
-    """Whether the item's time is over at that moment, in seconds since 1970."""
+    """Whether the item has expired at ``now``, in seconds since 1970."""
     return bool(item.attributes.get(EXPIRES_AT, math.inf) <= now)
 
 

@@ -94,7 +94,7 @@ def use_platform(platform: Platform | SyncPlatform | None, config: RetrievalConf
 
 
 def shown(tickets: Any) -> Any:
-    """Tickets, or what is told of them, as a prompt can hold them: names and titles on one line each."""
+    """Tickets, or facts about them, for a prompt: names and titles on one line each."""
     return shown_value(tickets, _LINES)
 
 
@@ -173,7 +173,7 @@ def _stats_tool(tickets: Tickets) -> StructuredTool:
         return await tickets.arun(_stats)
 
     def get_index_stats() -> dict[str, Any]:
-        """Tell what is in the index of tickets: total_vectors, dimension, domain_distribution, metadata_entries."""
+        """Describe the index of tickets: total_vectors, dimension, domain_distribution, metadata_entries."""
         return tickets.run(_stats)
 
     return StructuredTool.from_function(get_index_stats, awaited)

@@ -512,7 +512,7 @@ class RetrievalRetriever(BaseRetriever):
     """Options of ``Collection.search``: legs, profile, rewrites, prefer, tags and so on."""
 
     def model_post_init(self, context: Any, /) -> None:
-        """Raise ``InvalidRequestError`` for what is no collection."""
+        """Raise ``InvalidRequestError`` for anything but a collection."""
         super().model_post_init(context)
         self._bridge()
 
@@ -542,7 +542,7 @@ class RetrievalRetriever(BaseRetriever):
         options = {name: value for name, value in given.items() if name not in _CONDITIONS}
         k, explain = options.pop("k"), options.pop("explain")
         condition = every_of(
-            self.where, *(one.get(name) for one in (self.search_kwargs, kwargs) for name in _CONDITIONS)
+            self.where, *(arguments.get(name) for arguments in (self.search_kwargs, kwargs) for name in _CONDITIONS)
         )
         result = await by_profile(collection, query, self.k if k is None else k, condition, **options)
         return documents_of(result, explain=self.explain if explain is None else explain)

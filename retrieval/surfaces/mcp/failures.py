@@ -1,4 +1,4 @@
-"""Errors for MCP clients: one line that says what to do, without the server's inside.
+"""Errors for MCP clients: one line with the remedy, without internals of the server.
 
 An error about the call is answered with the platform's message. Of an error of the database, a service or the settings
 the client only gets advice; addresses and messages of servers stand in the log.
@@ -56,7 +56,7 @@ UNEXPECTED = "an unexpected error. Let the user see the server's log"
 
 
 def is_the_callers(error: BaseException) -> bool:
-    """Whether another call would mend it."""
+    """Whether the caller can correct the error by another call."""
     return isinstance(error, InvalidRequestError | NotFoundError | ConflictError)
 
 
@@ -98,7 +98,7 @@ def one_line(text: str) -> str:
 
 
 def _place(location: tuple[Any, ...]) -> str:
-    # Numbers are places in a list; names are members of an object, for no argument is one of several types.
+    # Numbers are places in a list; names are members of an object, because no argument has several types.
     name, *inner = location or ("arguments",)
     return f"{name}{''.join(f'[{part}]' if isinstance(part, int) else f'.{part}' for part in inner)}"
 

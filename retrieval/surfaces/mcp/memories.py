@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from mcp.server.mcpserver import Context
@@ -284,7 +283,7 @@ def _memory_answer(memory: RelevantMemory, characters: int) -> MemoryAnswer:
         content=content,
         characters_left=0 if rest is None else len(whole) - rest,
         score=round(memory.computed_relevance_score, 3),
-        occurred_at=_said(memory.occurred_at),
+        occurred_at=memory.occurred_at.isoformat(timespec="seconds"),
         added_by=shown_line(memory.user_id or ""),
         links={shown_line(kind): [shown_line(entity_id) for entity_id in ids] for kind, ids in memory.links.items()},
     )
@@ -311,7 +310,3 @@ def _stored_text(stored: StoredAnswer) -> str:
         near = ", ".join(f"[{named(duplicate.id)}] ({duplicate.similarity:.2f})" for duplicate in stored.duplicates)
         parts.append(f"These say nearly the same: {near}.")
     return "\n".join([*parts, *(f"Note: {note}" for note in stored.notes)])
-
-
-def _said(moment: datetime) -> str:
-    return moment.isoformat(timespec="seconds")

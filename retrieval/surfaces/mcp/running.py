@@ -46,7 +46,7 @@ class ServerPlace:
     port: int = 8765
     names: Sequence[str] = ()
     asks_keys: bool = False
-    """Whether clients bear API keys, which say whose data they see and what they may do."""
+    """Whether clients send API keys, which determine their tenant and their rights."""
 
 
 def check_exposure(place: ServerPlace, token: str | None) -> None:
@@ -77,7 +77,7 @@ def protection(host: str, more: Sequence[str]) -> TransportSecuritySettings:
 
 
 class Bearers:
-    """Lets in who bears ``Authorization: Bearer`` with the server's token or an API key; answers others with 401.
+    """Admits requests with the server's token or an API key as ``Authorization: Bearer``; answers others with 401.
 
     A request with the token is the server's own user's. A session that began with a key belongs to that key alone.
     """
@@ -174,7 +174,7 @@ class UntilStopped:
                 self._has_answered.set()
 
     async def answered(self, seconds: float) -> None:
-        """Return once no request is in flight, or after so many seconds."""
+        """Return once no request is in flight, or after ``seconds``."""
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._has_answered.wait(), seconds)
 

@@ -531,7 +531,7 @@ class RetrievalServer(MCPServer[Any]):
     """
 
     seconds = ANSWER_SECONDS
-    """How long a call may take."""
+    """Time that a call may take."""
 
     def __init__(self, served: Served) -> None:
         offered: dict[ToolGroup, list[ScopedTool]] = {

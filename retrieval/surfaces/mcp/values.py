@@ -71,7 +71,7 @@ SuccessRate = Annotated[float, Field(ge=0, le=1)]
 
 
 class ToolAnswer(BaseModel):
-    """The base of every answer: it holds what its schema says, and nothing else."""
+    """The base of every answer: it has the members of its schema, and no others."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -165,7 +165,7 @@ class PrinciplesAnswer(ToolAnswer):
 
 
 class RatingAnswer(ToolAnswer):
-    """A principle as it stands after a rating."""
+    """A principle after a rating."""
 
     principle: PrincipleAnswer
 
@@ -261,12 +261,12 @@ def loaded_text(session_id: str, principles: Sequence[PrincipleAnswer]) -> str:
 
 
 def rated_text(principle: PrincipleAnswer) -> str:
-    """A principle as it stands after a rating."""
+    """A principle after a rating."""
     return "\n\n".join(["Feedback recorded.", STORED_NOTE, principle_text(principle)])
 
 
 def added_text(principle: PrincipleAnswer, note: str) -> str:
-    """A principle that was added, and what becomes of it."""
+    """A principle that was added, and its further treatment."""
     return "\n\n".join([STORED_NOTE, principle_text(principle), note])
 
 

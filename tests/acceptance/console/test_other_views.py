@@ -159,7 +159,7 @@ def test_many_items_do_not_freeze_a_page(visitor: Visitor, ask: Ask) -> None:
 
 
 def elements(visitor: Visitor) -> int:
-    """How many elements the page has."""
+    """The number of elements of the page."""
     return int(visitor.page.evaluate("document.querySelectorAll('*').length"))
 
 

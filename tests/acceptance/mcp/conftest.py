@@ -112,7 +112,7 @@ def serving_http(program: Program, *options: str) -> Iterator[tuple[subprocess.P
 
 
 def parameters(program: Program, *options: str) -> StdioServerParameters:
-    """How a client starts the server."""
+    """The parameters by which a client starts the server."""
     command, *arguments = program.command
     given = [*arguments, "mcp", *options]
     return StdioServerParameters(command=command, args=given, env=program.variables, cwd=program.folder)
@@ -120,7 +120,7 @@ def parameters(program: Program, *options: str) -> StdioServerParameters:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a tool answered."""
+    """A tool's answer."""
 
     text: str
     value: Any

@@ -160,7 +160,7 @@ class Counting:
 
 
 async def test_an_observer_is_told_what_happened(database_url: str) -> None:
-    """Of searches, feedback and records, by each tenant's view of a platform."""
+    """Searches, feedback and records of each tenant's view are reported."""
     settings = Settings(tenant="watched", database_schema=SCHEMA, embedder="none")
     host = connect(database_url, settings=settings, embedder=HashingEmbedder())
     host.observer = observer = Counting()  # type: ignore[assignment]

@@ -259,7 +259,7 @@ def test_a_damaged_backup_is_refused_before_anything_is_made(new_database: NewDa
 
 @not_on_a_cluster("a cluster is saved node by node, with PostgreSQL's own tools")
 def test_rows_that_are_missing_after_a_restore_are_told(new_database: NewDatabase, place: Path) -> None:
-    """What the tables hold is compared with what was saved; a home that is not whole gets no name."""
+    """The restored tables are compared with the saved ones; an incomplete home does not get its name."""
     folder, home = place / "backup", place / "home"
     back_up(new_database(), folder, NOW)
     manifest = json.loads((folder / "backup.json").read_text())

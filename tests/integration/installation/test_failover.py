@@ -85,7 +85,7 @@ async def test_a_standby_says_what_to_do(pair: Pair) -> None:
 
 
 async def test_a_promoted_standby_is_found_without_a_restart(pair: Pair, caplog: pytest.LogCaptureFixture) -> None:
-    """What was acknowledged is there; what could not be written is told; searches and records go on."""
+    """Acknowledged writes are there; failed writes are reported; searches and records continue."""
     caplog.set_level(logging.CRITICAL)  # the pool tells of each vain attempt
     async with connect(pair.url, settings=SETTINGS) as platform:
         docs = await platform.collection("docs")

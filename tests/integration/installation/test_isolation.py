@@ -46,7 +46,7 @@ keys = names.filter(lambda name: text_fault(name, is_line=True) is None)
 """Names that an item may have as its key."""
 
 GLOBAL_TABLES = {"alembic_version", "embedding_spaces"}
-"""What all tenants share: no tenant's data."""
+"""Tables that all tenants share: they hold no tenant's data."""
 
 
 @pytest.fixture(params=[False, True], ids=["sessions", "transactions"])
@@ -382,7 +382,7 @@ async def test_a_shadowing_temporary_table_does_not_fool_the_search_function(
 
 
 async def test_each_tenant_has_an_embedding_cache_of_its_own(two: tuple[Platform, Platform]) -> None:
-    """What one tenant paid for is not served to another: that would tell which texts the other has."""
+    """A vector that one tenant paid for is not served to another: that would reveal which texts the other has."""
     await _fill(two[0], "docs", ["1"], "secret")
     collection = await (await two[0].collection("docs")).refresh()
     assert collection.space is not None

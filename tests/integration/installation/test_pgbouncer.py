@@ -152,7 +152,7 @@ async def _assert_nothing_is_left(url: str) -> None:
 
 
 async def test_an_index_is_built_and_walked(through: str, settings: Settings) -> None:
-    """What must run outside a transaction does, and the settings of an approximate search hold for that search only."""
+    """Index builds run outside a transaction, and the settings of an approximate search apply only to that search."""
     async with connect(through, settings=settings, embedder=HashingEmbedder()) as platform:
         collection = await platform.collection("docs")
         await collection.add([{"_id": str(number), "text": f"word{number}"} for number in range(50)])

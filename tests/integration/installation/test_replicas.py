@@ -425,7 +425,7 @@ async def test_over_http_a_write_gives_a_token_and_a_search_shows_it(servers: Se
 
 
 async def test_the_doctor_tells_of_replicas(servers: Servers) -> None:
-    """How far behind one that is read from is, and why another is passed over."""
+    """The lag of a replica in use, and the reason why another is passed over."""
     nobody = "postgresql://postgres@127.0.0.1:1/retrieval"
     urls = (servers.replicas[0].url, nobody)
     async with connect(settings=servers.settings("doctor", read_database_urls=urls)) as platform:

@@ -1,4 +1,4 @@
-"""What a collection is asked beside searches: its items and vectors, what was learned, and answers of one's own."""
+"""Calls of a collection beside searches: items, vectors, learned rewards, and answers that an application composed."""
 
 from __future__ import annotations
 
@@ -233,7 +233,7 @@ async def test_an_answer_of_ones_own_is_recorded_like_a_search(platform: Platfor
 
 
 async def test_an_answer_of_ones_own_is_neither_replayed_nor_compared(platform: Platform) -> None:
-    """What an application put together cannot be computed again, and both say so."""
+    """A composed answer cannot be computed again, and both calls say so."""
     own = await _own(platform, "unasked")
     answer = await own.record_answer("what to do", ANSWER, origin="advice", retrieval_time_ms=1)
     assert answer is not None

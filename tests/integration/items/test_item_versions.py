@@ -92,7 +92,7 @@ async def test_a_write_takes_place_only_in_the_version_that_it_names(docs: Colle
 
 
 def _read(one: StoredItem) -> StoredItem:
-    """What reading the item gives."""
+    """The item as it is read."""
     return replace(one, became=None)
 
 

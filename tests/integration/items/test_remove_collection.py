@@ -44,7 +44,7 @@ async def admin(platform: Platform) -> AsyncIterator[psycopg.AsyncConnection[Any
 
 
 async def _rows_of(connection: psycopg.AsyncConnection[Any], collection_id: int) -> dict[str, int]:
-    """How many rows each table of the schema has of the collection, those without any left out."""
+    """The number of the collection's rows in each table of the schema, without zeros."""
     names = await connection.execute(
         "SELECT table_name FROM information_schema.columns WHERE table_schema = %s AND column_name = 'collection_id'",
         (SCHEMA,),

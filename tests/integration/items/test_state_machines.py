@@ -149,7 +149,7 @@ class Items(Machine):
 
     @rule(actor=actors)
     def quarantine(self, actor: str) -> None:
-        """What it said and will say counts no more."""
+        """Quarantine an actor, whose past and future verdicts no longer count."""
         self.run(self.platform.quarantine(actor))
         self.held.add(actor)
 

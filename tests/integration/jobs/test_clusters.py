@@ -46,7 +46,7 @@ async def test_items_that_are_alike_share_a_cluster(platform: Platform) -> None:
 
 
 async def test_new_items_get_a_cluster_and_the_others_keep_theirs(platform: Platform) -> None:
-    """What comes later is assigned to the nearest of the clusters that there are."""
+    """Later items are assigned to the nearest existing cluster."""
     collection = await _filled(platform)
     await find_clusters(platform.workplace, await target_of(platform, collection))
     await collection.add([{"_id": "new", "text": "new"}], embeddings=np.eye(8, dtype=np.float32)[:1])

@@ -102,7 +102,7 @@ async def test_a_corrupted_row_is_found_and_mended(url: str, platform: Platform,
 
 
 async def test_another_tenants_rows_are_not_looked_at(url: str, settings: Settings, platform: Platform) -> None:
-    """What is wrong there is that tenant's to hear."""
+    """Faults there are reported only to that tenant."""
     await platform.collection("things")
     with opened(url) as connection:
         connection.execute("UPDATE retrieval.collection_statistics SET total_length = total_length + 5")

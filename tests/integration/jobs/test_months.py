@@ -36,7 +36,7 @@ async def platform(url: str, settings: Settings) -> AsyncIterator[Platform]:
 
 
 def run(url: str, statement: str, *values: Any) -> list[tuple[Any, ...]]:
-    """What a superuser's statement gives, within the schema."""
+    """The rows of a superuser's statement, within the schema."""
     with opened(url) as connection:
         connection.execute("SELECT set_config('search_path', %s, false)", (f"{SCHEMA}, public",))
         cursor = connection.execute(sql.SQL(statement), values)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from retrieval import Platform
-from retrieval.adapters.store.installation.queue import begin_run, last_runs
+from retrieval.adapters.store.installation.queue import JobRun, begin_run, last_runs_of_tenant
 from retrieval.domain.errors import EmbedderUnavailableError
 from retrieval.jobs.registry import JOBS, Job
 from retrieval.jobs.run import run_job
@@ -18,6 +18,11 @@ from retrieval.jobs.upkeep import always
 from retrieval.services.collections import collection_statuses
 from retrieval.services.workplace import Advance, JobTarget, Workplace
 from tests.support.jobs import WAITING, make_pending, target_of
+
+
+async def last_runs(platform: Platform) -> list[JobRun]:
+    """The last run of each job of the tenant."""
+    return list((await last_runs_of_tenant(platform.database, platform.tenant_id)).values())
 
 
 async def test_embedding_what_is_pending_is_done_and_on_record(platform: Platform) -> None:
@@ -32,7 +37,7 @@ async def test_embedding_what_is_pending_is_done_and_on_record(platform: Platfor
     assert not await JOBS["embed"].is_needed(platform.workplace, target)
     again = await run_job(platform.workplace, JOBS["embed"], target)
     assert again.details == {"embedded": 0, "pending": 0}
-    (run,) = await last_runs(platform.database, platform.tenant_id, target.collection.collection_id)
+    (run,) = await last_runs(platform)
     assert (run.job, run.outcome, run.details) == ("embed", "done", {"embedded": 0, "pending": 0})
     assert run.seconds is not None
 
@@ -61,11 +66,11 @@ async def test_of_two_at_once_the_second_says_that_it_is_running(platform: Platf
     job = Job(name="twice", what="", noun="", run=run, is_needed=always)
     report = await run_job(platform.workplace, job, target)
     assert (report.outcome, inner) == ("done", ["running elsewhere"])
-    assert len(await last_runs(platform.database, platform.tenant_id, target.collection.collection_id)) == 1
+    assert len(await last_runs(platform)) == 1
 
 
 async def test_an_error_is_on_record_and_raised_when_it_is_no_error_of_the_platform(platform: Platform) -> None:
-    """What happens on purpose is an outcome; anything else is a fault and goes on."""
+    """An error of the platform is an outcome; any other error is a fault and is raised."""
     target = await target_of(platform, await platform.collection("docs"))
     errors: list[Exception] = [EmbedderUnavailableError("the service is down"), ZeroDivisionError("oh")]
 
@@ -77,7 +82,7 @@ async def test_an_error_is_on_record_and_raised_when_it_is_no_error_of_the_platf
     assert (report.outcome, report.details) == ("failed", {"error": "the service is down"})
     with pytest.raises(ZeroDivisionError):
         await run_job(platform.workplace, job, target)
-    (run_,) = await last_runs(platform.database, platform.tenant_id, target.collection.collection_id)
+    (run_,) = await last_runs(platform)
     assert (run_.outcome, run_.details) == ("failed", {"error": "ZeroDivisionError: oh"})
 
 
@@ -96,28 +101,27 @@ async def test_a_run_that_is_cancelled_is_on_record_as_interrupted(platform: Pla
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
-    (run_,) = await last_runs(platform.database, platform.tenant_id, target.collection.collection_id)
+    (run_,) = await last_runs(platform)
     assert run_.outcome == "interrupted"
 
 
 async def test_while_a_run_goes_on_its_record_says_how_far_it_is(
     platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What it did in the end takes the place of that."""
+    """The final result replaces the progress."""
     monkeypatch.setattr("retrieval.jobs.run.NOTED_SECONDS", 0.01)
     target = await target_of(platform, await platform.collection("docs"))
-    where = (platform.database, platform.tenant_id, target.collection.collection_id)
 
     async def run(_workplace: Workplace, _target: JobTarget, advance: Advance) -> dict[str, Any]:
         advance(7)
         async with asyncio.timeout(20):
-            while (await last_runs(*where))[0].details != {"so_far": 7}:
+            while (await last_runs(platform))[0].details != {"so_far": 7}:
                 pass
         return {"items": 8}
 
     report = await run_job(platform.workplace, Job(name="long", what="", noun="", run=run, is_needed=always), target)
     assert (report.outcome, report.details) == ("done", {"items": 8})
-    assert (await last_runs(*where))[0].details == {"items": 8}
+    assert (await last_runs(platform))[0].details == {"items": 8}
 
 
 async def test_a_run_that_was_cut_off_is_no_longer_said_to_be_running(platform: Platform) -> None:
@@ -125,7 +129,7 @@ async def test_a_run_that_was_cut_off_is_no_longer_said_to_be_running(platform: 
     target = await target_of(platform, await platform.collection("docs"))
     where = (platform.database, platform.tenant_id, target.collection.collection_id)
     await begin_run(*where, "weights")
-    (run,) = await last_runs(*where)
+    (run,) = await last_runs(platform)
     assert (run.outcome, run.seconds) == ("running", None)
     await run_job(platform.workplace, JOBS["weights"], target)
     async with platform.database.transaction(platform.tenant_id) as connection:

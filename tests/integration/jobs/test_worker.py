@@ -15,7 +15,7 @@ from psycopg import sql
 
 from retrieval import Collection, Platform, Settings, connect
 from retrieval.adapters.embedders.hashing import HashingEmbedder
-from retrieval.adapters.store.installation.queue import begin_run, last_runs
+from retrieval.adapters.store.installation.queue import begin_run, last_runs_of_tenant
 from retrieval.adapters.store.search.vectors import StoredSpace
 from retrieval.domain.errors import MissingPrivilegeError
 from retrieval.jobs.registry import JOBS
@@ -65,7 +65,7 @@ async def queue(platform: Platform) -> AsyncIterator[App]:
 
 
 def jobs_in(url: str) -> list[tuple[Any, ...]]:
-    """What the queue holds: job, status."""
+    """The rows of the queue: job, status."""
     with opened(url) as admin:
         rows = sql.SQL("SELECT args->>'job', status::text FROM {} ORDER BY id")
         return admin.execute(rows.format(sql.Identifier(f"{SCHEMA}_jobs", "procrastinate_jobs"))).fetchall()
@@ -84,7 +84,7 @@ def scheduled(workplace: Workplace, **crons: str) -> Workplace:
 
 
 async def pending(collection: Collection) -> int:
-    """How many of its items wait for their vector."""
+    """The number of the collection's items that wait for their vector."""
     return (await collection.info()).pending
 
 
@@ -110,14 +110,14 @@ async def test_what_is_due_is_done_for_every_tenant(platform: Platform, settings
 
 async def test_a_reindex_and_an_examination_run_by_schedule(platform: Platform) -> None:
     """Like every other job, on record; what the examination finds is told in the log and kept."""
-    collection = await make_pending(platform, "docs", 3)
+    await make_pending(platform, "docs", 3)
     workplace = scheduled(platform.workplace, reindex="* * * * *", doctor="* * * * *")
     reports: dict[str, RunReport] = {}
     await work_once(workplace, asyncio.Event(), report=lambda report: reports.update({report.job: report}))
     assert reports["reindex"].details["weighed"] == 3
     assert (reports["doctor"].outcome, reports["doctor"].details["errors"]) == ("done", 0)
-    runs = await last_runs(platform.database, platform.tenant_id, (await collection.refresh()).collection_id)
-    assert {run.job: run.outcome for run in runs} == {"reindex": "done", "doctor": "done"}
+    runs = await last_runs_of_tenant(platform.database, platform.tenant_id)
+    assert {job: run.outcome for job, run in runs.items()} == {"reindex": "done", "doctor": "done"}
 
 
 async def test_an_examination_warns_of_what_is_wrong(platform: Platform, caplog: pytest.LogCaptureFixture) -> None:

@@ -152,7 +152,7 @@ async def test_what_was_not_shown_is_stored_and_does_not_count(platform: Platfor
 
 
 async def test_an_actor_has_a_daily_cap(platform: Platform) -> None:
-    """What is said beyond it is stored and does not count, one by one and in batches."""
+    """Events beyond the cap are stored and do not count, one by one and in batches."""
     await _stored(platform)
     await (await platform.collection("docs")).set_learning(daily_cap=3)
     said = [
@@ -169,7 +169,7 @@ async def test_an_actor_has_a_daily_cap(platform: Platform) -> None:
 
 
 async def test_a_key_has_a_cap_of_its_own_for_each_item_whatever_actors_it_names(platform: Platform) -> None:
-    """What comes beyond it is stored and does not count, in batches and one by one; each key and item has its own."""
+    """Events beyond the cap are stored and do not count, in batches or singly; each key and item has its own cap."""
     await _stored(platform)
     scopes = ["feedback", "read"]
     key, other = [(await platform.create_key("app", scopes=scopes, feedback_cap=5)).key for _ in range(2)]

@@ -1,4 +1,4 @@
-"""What users say changes what they find: feedback, the jobs that learn from it, and the searches after them."""
+"""Learning from start to end: feedback, the jobs that learn from it, and the searches after them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from retrieval.services.workplace import JobTarget
 from tests.support.cluster import not_on_a_cluster
 
 GOOD = {f"i{number:02}" for number in range(0, 24, 2)}
-"""What helps, whatever is asked; nothing in the texts tells."""
+"""The items that always help; nothing in their texts shows it."""
 
 QUESTIONS = [f"common word{number}" for number in range(60) if number != 39]
 

@@ -114,7 +114,7 @@ def test_going_down_and_up_again_gives_the_same_schema(database: str, schema: st
 
 
 async def test_going_down_removes_embedding_spaces_and_items(database: str, schema: str, settings: Settings) -> None:
-    """What was stored since goes too, and the schema can be set up again."""
+    """Rows stored since are removed too, and the schema can be set up again."""
     upgrade(database, schema)
     await use(database, settings.changed(database_schema=schema))
     downgrade(database, schema, "base")
@@ -197,7 +197,7 @@ async def test_pgvector_may_live_in_a_schema_of_its_own(database: str, schema: s
 
 @pytest.mark.parametrize("name", ["plain", """we"i'd \\%s a:b :c$$.ä """])
 def test_the_upgrade_as_sql_gives_the_same_schema(new_database: NewDatabase, mark: str, name: str) -> None:
-    """What a DBA runs by hand ends where ``upgrade`` does."""
+    """The script for a DBA gives the same schema as ``upgrade``."""
     odd = f"{name}{mark}"
     by_hand, by_program = new_database(empty=True), new_database(empty=True)
     run = [str(program("psql")), "--no-psqlrc", "--quiet", "--set=ON_ERROR_STOP=1", by_hand]

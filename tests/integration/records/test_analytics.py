@@ -247,7 +247,7 @@ async def test_queries_are_the_log(two: tuple[Platform, Platform]) -> None:
 
 
 async def test_poor_queries_found_nothing_or_scored_among_the_lowest(two: tuple[Platform, Platform]) -> None:
-    """Of twenty scores the lowest is poor; of three none is."""
+    """The lowest of twenty scores is poor; none of three is."""
     found = await asked(two[0], "poor_queries", None)
     assert sorted(picked(found, "collection", "query", "reason", "searches", "top_score")) == [
         ("docs", "two", "no result", 1, None),
@@ -272,7 +272,7 @@ async def test_latency_has_percentiles_by_day_path_and_stage(two: tuple[Platform
 
 
 async def test_losses_are_by_day_and_reason(two: tuple[Platform, Platform]) -> None:
-    """What was not recorded is counted; a day is in once it has begun, until its first moment."""
+    """Unrecorded searches are counted; a day belongs to a period that contains its first moment."""
     assert picked(await asked(two[0], "losses"), "day", "reason", "retrievals") == [(FIRST.date(), "overflow", 7)]
     later = FIRST + timedelta(hours=12)
     assert len(await two[0].analytics("losses", since=later)) == 1
@@ -365,7 +365,7 @@ async def test_what_cannot_be_asked_is_refused(
 
 
 async def read_all(connection: psycopg.AsyncConnection[Any], views: list[AnalyticsView]) -> dict[str, int]:
-    """How many rows each view has, over all of time and all collections."""
+    """The number of rows of each view, over all of time and all collections."""
     found = {}
     for view in views:
         statement = analytics_statement(
@@ -447,7 +447,7 @@ ESCAPES = (
 async def test_nothing_that_an_analyst_sets_shows_another_tenant(
     two: tuple[Platform, Platform], analyst: Analyst, escape: str
 ) -> None:
-    """Who logged in decides; a setting does not, nor does a role."""
+    """The login decides, not a setting or a role."""
     session = analyst[1]
     before = await (await session.execute("SELECT collection_id, item_id FROM items ORDER BY 1, 2")).fetchall()
     await session.execute(escape.format(other=two[1].tenant_id).encode())

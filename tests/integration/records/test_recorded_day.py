@@ -45,7 +45,7 @@ WORDS = ("apple", "bridge", "cloud", "delta", "ember", "forest", "glass")
 
 @dataclass
 class Day:
-    """What happened, and where."""
+    """The events of the day, and their places."""
 
     platform: Platform
     docs: Collection
@@ -159,7 +159,7 @@ def _rows(rows: Iterable[Sequence[Any]]) -> list[tuple[Any, ...]]:
 
 
 def _summed(rows: Iterable[Sequence[Any]]) -> list[Any]:
-    """How many rows there are, and of each column the sum of its numbers, or how many values differ.
+    """The number of rows, and for each column the sum of its numbers, or the number of its distinct values.
 
     Numbers count more the further down they stand, so that the order counts too.
     """

@@ -16,7 +16,7 @@ import pytest
 from retrieval import Collection, Context, EmbeddingSpace, Platform, Profile, SearchResult, Settings, connect
 from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.adapters.store.records import recording_statement, recordings
-from retrieval.adapters.store.records.recordings import find_recorded, recording_losses
+from retrieval.adapters.store.records.recordings import find_recorded
 from retrieval.adapters.store.search import recall
 from retrieval.adapters.store.search.recall import Sample, latest_samples
 from retrieval.adapters.store.tables import retrievals
@@ -34,6 +34,7 @@ from retrieval.engine import recorder as sampling
 from retrieval.engine.record import Answered, record
 from retrieval.jobs.registry import job_named
 from retrieval.jobs.run import run_job
+from retrieval.services.collections import collection_statuses
 from retrieval.services.indexes import IndexOutcome, keep_index
 from tests.support.database import SCHEMA
 from tests.support.jobs import target_of
@@ -193,7 +194,8 @@ async def test_a_record_that_was_sent_twice_is_stored_once(platform: Platform) -
     for texts in ([first], [first, other]):
         found = await recordings.store_recordings(platform.database, platform.tenant_id, texts, losses)
         assert len(found) == len(texts)
-    assert await recording_losses(platform.database, platform.tenant_id, stored.collection_id) == {"overflow": 2}
+    (status,) = await collection_statuses(platform.workplace, platform.tenant_id)
+    assert status.unrecorded == {"overflow": 2}
 
 
 async def test_a_row_is_sent_in_the_columns_and_types_of_its_table(platform: Platform) -> None:
@@ -255,8 +257,8 @@ async def test_a_search_whose_record_is_refused_answers_as_always(
     assert platform.recording.lost == {"refused": 1}
     await collection.search("common")
     await platform.recorded()
-    stored = await collection.refresh()
-    assert await recording_losses(platform.database, platform.tenant_id, stored.collection_id) == {"refused": 1}
+    (status,) = await collection_statuses(platform.workplace, platform.tenant_id)
+    assert status.unrecorded == {"refused": 1}
 
 
 @pytest.mark.usefixtures("waiting")
@@ -343,7 +345,7 @@ async def test_searches_that_walked_an_index_are_kept_at_the_rate(database_url: 
 
 
 async def test_at_rate_zero_nothing_is_kept(database_url: str, settings: Settings) -> None:
-    """Who does not want it pays nothing for it."""
+    """Without recording there is no cost for it."""
     async with connect(database_url, settings=settings.changed(recall_sample_rate=0)) as platform:
         collection = await _indexed(platform)
         await collection.search(vector=VECTORS[0], legs=["dense"], limit=5)

@@ -48,7 +48,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
 
 
 async def test_a_plain_search_makes_one_round_trip_of_one_statement(platform: Platform, asked: list[list[str]]) -> None:
-    """What is not asked for costs nothing."""
+    """Options that are not requested cost nothing."""
     papers = await filled(platform)
     asked.clear()
     assert await papers.search("boundary layer", legs=["lexical"], limit=3)
@@ -172,7 +172,7 @@ async def test_a_snippet_marks_the_words_of_the_query_in_any_form(platform: Plat
 
 
 async def test_a_long_text_is_cut_where_most_words_of_the_query_stand(platform: Platform) -> None:
-    """Of the size asked for, wherever in the text."""
+    """The part has the requested size, anywhere in the text."""
     papers = await filled(platform)
     filler = "other things " * 300
     await papers.add([{"id": "long", "text": f"a layer {filler} the boundary of a layer. {filler}"}])
@@ -223,7 +223,7 @@ async def test_facets_count_what_the_filter_lets_through(platform: Platform, ask
 
 
 async def test_a_facet_counts_so_many_items_and_says_so(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a search costs is bounded; so many values are told."""
+    """The cost of a search is limited, and so is the number of values."""
     monkeypatch.setattr("retrieval.adapters.store.items.collection_facts.FACET_ROWS", 3)
     monkeypatch.setattr("retrieval.engine.collection_search.FACET_ROWS", 3)
     result = await (await filled(platform)).search("soup", facets=["area"])

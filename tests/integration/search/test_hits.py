@@ -1,4 +1,4 @@
-"""Which hits a page holds: the best of each group, few near-duplicates; and what a page without hits says."""
+"""The hits of a page: the best of each group, few near-duplicates; and the reason on a page without hits."""
 
 from __future__ import annotations
 

@@ -129,7 +129,7 @@ async def test_a_leg_walks_its_own_index_under_the_policies(
 async def test_the_few_that_match_are_looked_up_by_their_keys(
     opened: tuple[Platform, Collection], leg: LegName
 ) -> None:
-    """What matches is found in its own index, and no order is walked for it."""
+    """The matches are found in their own index, without walking an order."""
     platform, collection = opened
     plan, scans = await _scans(platform, await _request(collection, leg, **FEW))
     assert scans["attribute_texts_pkey"] == "Index Only Scan"
@@ -142,7 +142,7 @@ async def test_the_few_that_match_are_looked_up_by_their_keys(
 async def test_those_that_stand_best_are_found_by_walking_each_order(
     opened: tuple[Platform, Collection], where: dict[str, Any]
 ) -> None:
-    """Of a sum of stored signals the best are those of comparing all; the orders are walked, no table is read whole."""
+    """The best by stored signals equal those of comparing all; the orders are walked, and no table is scanned."""
     platform, collection = opened
     standing = StandingWeights(relevance=0.4, recency=0.3, decay_days=1.0, use=0.3, stride=2000)
     request = replace(await _request(collection, *ORDERED, **where), depth=400, enough=100, standing=standing)

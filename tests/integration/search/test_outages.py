@@ -39,7 +39,7 @@ from tests.support.openai_server import Fault, OpenAIServer, answer, broken_off,
 
 BUDGET = 0.3
 SLACK = 10.0
-"""What a busy machine may take for the rest of a search: a fraction of any endpoint's time limit."""
+"""Time that a busy machine may take for the rest of a search: a fraction of any endpoint's time limit."""
 
 ITEMS = [
     {"_id": "1", "title": "Connection timeout", "text": "The database refuses connections."},
@@ -151,7 +151,7 @@ async def test_the_budget_holds_whatever_hangs(
 
 
 def connections_to(port: int) -> int:
-    """How many connections to that port this process has."""
+    """The number of this process's connections to that port."""
     return sum(bool(one.raddr) and one.raddr.port == port for one in psutil.Process().net_connections("tcp"))
 
 
@@ -284,7 +284,7 @@ async def test_ingest_and_measurements_are_patient(settings: Settings, database_
 
 
 async def test_a_write_is_told_before_its_deadline(settings: Settings, database_url: str, server: OpenAIServer) -> None:
-    """What is stored is stored; its vector comes later."""
+    """The item is stored; its vector follows later."""
     async with stored(asking(settings, database_url, server.url)) as (_, collection):
         server.faults.extend([hanging] * 100)
         with deadline(Deadline(time.monotonic() + 4)):

@@ -199,7 +199,7 @@ async def test_a_split_replaces_the_index_and_is_undone_by_another(platform: Pla
 async def test_a_split_goes_on_with_the_part_that_it_was_at(
     platform: Platform, small: Collection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What was built stays; until all parts are there, searches walk the former index."""
+    """Finished parts stay; until all parts exist, searches walk the former index."""
     before = await _names(platform, small)
     run, built = indexes._run_build, 0  # noqa: SLF001 - it is cut off between two parts
 

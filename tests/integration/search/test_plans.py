@@ -1,4 +1,4 @@
-"""How the database answers: the indexes that searches, filters and lists use, and the statements that they take."""
+"""Query plans: the indexes that searches, filters and lists use, and the statements that they take."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from tests.support.database import SCHEMA
 from tests.support.searching import index_names, without_shard
 
 MANY, ENOUGH_US = 6_000, 1_000
-"""How many items there are, and after which time of comparing all of so many a collection gets an index."""
+"""The number of items, and the time of comparing all of them above which a collection gets an index."""
 
 SPACE = EmbeddingSpace(provider="test", model="directions", dimensions=32)
 LEXEMES = "item_terms_lexemes_idx"
@@ -102,7 +102,7 @@ def _request(stored: StoredCollection, leg: LegName, path: Path, **where: object
 
 
 async def _scanned(platform: Platform, request: CandidateRequest, *, query: str, vector: Vectors) -> dict[str, int]:
-    """How often a leg's statement, run as the application role, walked each index of the schema."""
+    """The number of scans of each index of the schema by a leg's statement, run as the application role."""
     statement = bound(request, Query(query, vector))
     async with platform.database.transaction(platform.tenant_id) as connection:
         await platform.database.set_locally(connection, settings(request))
@@ -185,7 +185,7 @@ async def test_what_stands_beside_a_candidate_is_looked_up_by_its_key(
 @pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize("prefixes", [[], ["word1"]])
 async def test_a_lexical_search_looks_at_few_items_and_finds_the_best(corpus: Corpus, prefixes: list[str]) -> None:
-    """Of items with common words those with two of them, or a rare one, are ranked; nothing is lost."""
+    """Items with two common words, or a rare one, are ranked; the best are all found."""
     _, stored = await _opened(corpus.large)
     statement = "SELECT item_id, score FROM lexical_search(%s, 'common group3 group7 word3', %s, %s, 20)"
     async with corpus.large.database.transaction(corpus.large.tenant_id) as connection:
@@ -457,7 +457,7 @@ async def test_several_indexes_answer_together(opened: tuple[Platform, Collectio
 async def test_what_no_index_knows_is_asked_of_the_items_that_an_index_found(
     opened: tuple[Platform, Collection],
 ) -> None:
-    """Of 10,000 items only the 10 with that number are read."""
+    """Only the 10 items of 10,000 with that number are read."""
     plan = await _plan_filtered(*opened, {"hours": 7, "title": {"exists": False}}, 5001)
     scans = _scans(plan)
     assert scans == {"attribute_numbers_pkey": "Index Only Scan", "items_pkey": "Index Scan"}

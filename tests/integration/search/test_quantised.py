@@ -54,7 +54,7 @@ async def corpus(database_url: str) -> AsyncIterator[Corpus]:
 
 
 async def kept(platform: Platform, collection: Collection) -> IndexOutcome:
-    """What keeping the index did, which so many items need."""
+    """The outcome of keeping the index, which a collection of that size needs."""
     outcome = await keep_index(platform.database, platform.tenant_id, await collection.refresh(), rows=SIZE)
     await collection.refresh()
     return outcome
@@ -237,7 +237,7 @@ async def test_what_an_interrupted_replacement_left_is_removed(platform: Platfor
 
 
 async def test_an_index_that_is_not_measured_yet_answers_nothing(platform: Platform, small: Collection) -> None:
-    """How many rows must be ranked is a matter of the vectors."""
+    """The number of rows to rank depends on the vectors."""
     await platform.collection("docs", index="quantised")
     await kept(platform, small)
     stored = await small.refresh()

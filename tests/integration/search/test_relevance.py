@@ -1,4 +1,4 @@
-"""How sure hits are, and what a search leaves out for it: told, filtered, recorded, fitted to a collection's own."""
+"""The relevance of hits: shown, used as a filter, recorded, and fitted to a collection."""
 
 from __future__ import annotations
 
@@ -209,7 +209,7 @@ async def test_words_alone_can_be_calibrated(database_url: str, settings: Settin
 
 
 async def test_feedback_fits_a_calibration(platform: Platform) -> None:
-    """Of each recorded search the items with a verdict count."""
+    """The items with a verdict in each recorded search count."""
     notes = await calibrated(platform, calibration=None)
     for words, [item_id] in [*QUESTIONS.items()] * 3:
         found = await notes.search(words)

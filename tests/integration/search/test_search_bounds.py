@@ -1,4 +1,4 @@
-"""How much one search may bring, through the doors of Python; HTTP's are in ``surfaces/http``."""
+"""The bounds of one search in Python; HTTP's are in ``surfaces/http``."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ async def test_a_filter_at_the_bound_finds_what_a_short_one_does(
 
 @pytest.mark.usefixtures("docs")
 async def test_the_bounds_are_settings(platform: Platform, database_url: str) -> None:
-    """Of the installation: both ways."""
+    """The installation's settings change the bounds in both directions."""
     wide = platform.settings.changed(max_query_bytes=100_000, max_filter_values=20_000)
     async with connect(database_url, settings=wide, embedder=HashingEmbedder()) as opened:
         same = await opened.collection("docs")

@@ -263,7 +263,7 @@ async def test_items_without_a_vector_keep_their_scores(notes_refined: Collectio
 
 
 async def test_more_rankings_are_refined_too(notes_refined: Collection) -> None:
-    """Of what is preferred, the best of groups, and one leg's of what is preferred."""
+    """Preferred rankings, the best of groups, and one leg's preferred rankings."""
     for asked in ({"prefer": {"group": 1}}, {"group_by": "group"}):
         found = await notes_refined.search("a b", **ASKED, profile=REFINED, limit=6, **asked)
         assert all(REFINING in _parts(hit) for hit in found)

@@ -74,7 +74,7 @@ WHERES: list[dict[str, Any]] = [{}, MANY, FEW]
 async def test_items_with_most_of_the_tags_come_first_then_the_latest_stored(
     opened: Opened, where: dict[str, Any], tags: tuple[str, ...]
 ) -> None:
-    """Of all, of the many that match, of the few that do; tags that all items have among them."""
+    """Without a filter, with many matches and with few; also for tags that all items have."""
     platform, collection = opened
     found = await _found(platform, await _request(collection, LegName.TAGGED, where=where), *tags)
     assert _ids(found, LegName.TAGGED) == _best_tagged(_among(where), tags)
@@ -83,7 +83,7 @@ async def test_items_with_most_of_the_tags_come_first_then_the_latest_stored(
 @pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize("where", WHERES)
 async def test_the_best_rated_come_first(opened: Opened, where: dict[str, Any]) -> None:
-    """Of all, of the many that match, of the few that do."""
+    """Without a filter, with many matches and with few."""
     platform, collection = opened
     found = await _found(platform, await _request(collection, LegName.RATED, where=where))
     assert _ids(found, LegName.RATED) == _best_rated(_among(where))

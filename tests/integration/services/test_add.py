@@ -274,7 +274,7 @@ async def test_a_new_item_waits_for_who_is_storing_it_and_does_not_replace_it(
 async def test_many_new_items_take_as_many_statements_as_few(
     platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is not embedded is stored in a round trip of each kind, and holds no lock of its own."""
+    """Items without vectors are stored in one round trip of each kind, without additional locks."""
     collection = await platform.collection("docs")
     statements: list[Any] = []
     read = Database._read  # noqa: SLF001 - it is what goes over the wire

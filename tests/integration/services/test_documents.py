@@ -120,7 +120,7 @@ async def test_of_a_changed_document_only_new_chunks_are_embedded(
 
 
 async def test_another_size_cuts_all_anew(docs: Collection, handbook: Path) -> None:
-    """What was cut otherwise is not what was asked for; what the model does not read makes no difference."""
+    """Chunks of another size do not meet the request; a size beyond the model's input makes no difference."""
     await docs.ingest_documents(handbook)
     assert (await docs.ingest_documents(handbook, chunking=Chunking(max_tokens=1000))).unchanged == 6
 
@@ -227,7 +227,7 @@ async def test_a_name_is_for_one_folder(docs: Collection, handbook: Path, tmp_pa
 
 
 async def test_what_cannot_be_read_is_told_and_stops_no_other(docs: Collection, handbook: Path) -> None:
-    """What was stored of it stays."""
+    """Its stored chunks stay."""
     await docs.ingest_documents(handbook)
     (handbook / "policy.pdf").write_bytes(b"%PDF-1.4 broken")
     (handbook / "latin.txt").write_bytes("Grüße".encode("latin-1"))
@@ -241,7 +241,7 @@ async def test_what_cannot_be_read_is_told_and_stops_no_other(docs: Collection, 
 
 
 async def test_an_emptied_document_has_no_chunks(docs: Collection, handbook: Path) -> None:
-    """What it said is not said any more."""
+    """Its former chunks are removed."""
     await docs.ingest_documents(handbook)
     (handbook / "backups.md").write_text("")
 

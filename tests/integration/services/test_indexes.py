@@ -134,7 +134,7 @@ async def test_there_is_nothing_to_measure_without_an_index(platform: Platform, 
 async def test_a_collection_that_shrinks_keeps_its_index_down_to_the_half_and_then_loses_it(
     platform: Platform, collection: Collection, admin: psycopg.AsyncConnection[Any]
 ) -> None:
-    """What was measured goes with it, and searches go on, exactly."""
+    """The measurements are removed too, and searches continue exactly."""
     await keep_index(platform.database, platform.tenant_id, await collection.refresh(), rows=40)
     await collection.delete([str(number) for number in range(19)])
     stored = await collection.refresh()

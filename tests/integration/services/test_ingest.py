@@ -308,7 +308,7 @@ async def test_an_archived_status_takes_an_item_out_of_every_search(platform: Pl
 
 
 async def test_the_attributes_of_a_collection_are_known_with_their_types(platform: Platform, file: Path) -> None:
-    """What the items brought can be filtered by, and what they did not is an unknown field."""
+    """The items' attributes can be used in filters; any other attribute is an unknown field."""
     collection = await platform.collection("docs")
     lines = [line(0, hours=1, priority="High"), line(1, hours="two", nested={"a": 1}, flag=True), line(2, labels=["x"])]
     await collection.ingest(read_items(written(file, lines)))

@@ -11,10 +11,11 @@ from psycopg import sql
 
 from retrieval import Collection, EmbeddingSpace, Platform, Settings, connect
 from retrieval.adapters.store.search.indexes import AnnIndex, hnsw_name, keep_measured
-from retrieval.adapters.store.search.recall import MOST_EFFORT, keep_sample, last_measurements, latest_samples
+from retrieval.adapters.store.search.recall import MOST_EFFORT, keep_sample, latest_samples
 from retrieval.domain.items.embedding import Vectors
 from retrieval.domain.search.filters import as_mapping, parse_where
 from retrieval.domain.search.hit import Path
+from retrieval.services.collections import collection_statuses
 from retrieval.services.recall import is_recall_in_question, measure_recall
 from retrieval.services.workplace import JobTarget
 from tests.support.database import SCHEMA, opened
@@ -112,11 +113,8 @@ async def test_a_good_index_is_measured_and_left_alone(
     assert await is_recall_in_question(platform.workplace, target)
     details = await measure_recall(platform.workplace, target)
     assert details == {"samples": 24, "recall": 1.0}
-    assert target.collection.space is not None
-    found = await last_measurements(
-        platform.database, platform.tenant_id, target.collection.collection_id, target.collection.space.space_id
-    )
-    assert [(one.bucket, one.samples, one.recall, one.short_pages) for one in found] == [
+    (status,) = await collection_statuses(platform.workplace, platform.tenant_id)
+    assert [(one.bucket, one.samples, one.recall, one.short_pages) for one in status.recall] == [
         ("no filter", 12, 1.0, 0),
         ("over 10 %", 12, 1.0, 0),
     ]
@@ -218,7 +216,7 @@ async def test_a_few_samples_are_measured_and_not_acted_on(
 async def test_another_tenant_sees_no_samples_and_no_measurements(
     platform: Platform, collection: Collection, vectors: Vectors, settings: Settings
 ) -> None:
-    """What was searched for is as private as what was found."""
+    """Queries are as private as items."""
     target = await with_index(platform, collection, GOOD)
     await sampled(platform, target, vectors)
     await measure_recall(platform.workplace, target)

@@ -224,7 +224,7 @@ async def test_a_writer_that_has_not_heard_of_the_switch_leaves_nothing_behind(
 
 
 async def test_the_budget_of_a_day_is_kept(moving: Platform, platform: Platform, counting: Counting) -> None:
-    """What is spent is set aside before the embedder is asked; the next day it goes on."""
+    """Tokens are reserved before the embedder is called; the next day the job continues."""
     await filled(platform)
     days = [datetime.fromisoformat("2031-05-01T12:00:00+00:00")]
     workplace = replace(moving.workplace, now=lambda: days[0])
@@ -304,7 +304,7 @@ async def test_an_embedder_that_is_away_is_waited_for(moving: Platform, platform
 
 
 async def test_spaces_are_compared_by_verdicts(moving: Platform, platform: Platform) -> None:
-    """Of the questions with feedback, by nDCG; it switches by itself where nothing is lost."""
+    """Questions with feedback are compared by nDCG; the switch is automatic if quality is not lower."""
     collection = await filled(platform)
     for number in range(2, 6):
         found = await collection.search(text(number))
@@ -447,7 +447,7 @@ async def vectors(platform: Platform, collection: Collection, space: StoredSpace
 
 
 async def test_a_model_is_fitted_anew_in_the_target(moving: Platform, platform: Platform) -> None:
-    """What it knows of rewarded queries is of the former space, and is left out until then."""
+    """Its rewarded queries are in the former space, and are left out until then."""
     collection = await filled(platform)
     stored = await collection.refresh()
     assert stored.space is not None

@@ -276,7 +276,7 @@ async def _check(platform: Platform, collection: Collection, load: Load) -> None
 
 
 def _check_paid(surroundings: Surroundings, load: Load) -> str:
-    """What was asked twice is at most the batch that a kill interrupted."""
+    """Check that at most the batch that a kill interrupted was paid for twice."""
     asked = surroundings.meter.read_text().splitlines()
     stable = [text for text in asked if text.startswith("stable")]
     assert set(stable) == set(load.texts.values())

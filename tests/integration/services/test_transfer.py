@@ -52,7 +52,7 @@ def files_in(folder: Path) -> list[str]:
 
 
 def lines_of(file: Path) -> list[Any]:
-    """What a file says, without what differs by the moment and the installation."""
+    """The lines of a file, without values that depend on the time and the installation."""
     raw = gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else file.read_bytes()
     header, *rows = map(json.loads, raw.splitlines())
     header["collection"].pop("space_number")
@@ -63,7 +63,7 @@ def lines_of(file: Path) -> list[Any]:
 
 
 async def rows_of(platform: Platform, collection: Collection, query: str) -> list[Any]:
-    """What a statement finds for the collection, as the superuser."""
+    """The rows that a statement finds for the collection, as the superuser."""
     stored = await collection.refresh()
     assert stored.space is not None
     async with await psycopg.AsyncConnection.connect(platform.database.url) as connection:
@@ -74,7 +74,7 @@ async def rows_of(platform: Platform, collection: Collection, query: str) -> lis
 
 
 async def derived(platform: Platform, collection: Collection) -> list[Any]:
-    """What was made of the items: terms without their numbers, statistics, vectors, filters."""
+    """The derived rows: terms without their numbers, statistics, vectors, filters."""
     queries = [
         "SELECT item_id, length, frequencies FROM item_terms WHERE collection_id = {id} ORDER BY 1",
         "SELECT term, document_frequency FROM term_statistics WHERE collection_id = {id} AND document_frequency > 0",
@@ -157,7 +157,7 @@ async def test_the_doctor_finds_nothing_wrong_with_it(platform: Platform, other:
 
 
 async def test_memories_move_with_their_links_and_counts(platform: Platform, other: Platform, tmp_path: Path) -> None:
-    """What was linked, retrieved and is to be forgotten."""
+    """Links, access counts and times of expiry move."""
     source = await remembered(platform)
     await platform.export_collection("memories", tmp_path / "m.jsonl")
     moved = await other.import_collection(tmp_path / "m.jsonl")
@@ -363,7 +363,7 @@ async def test_a_large_collection_is_streamed(
 
 
 async def test_export_is_of_one_moment(platform: Platform, other: Platform, tmp_path: Path) -> None:
-    """What is written meanwhile is not in the file, and the file is whole."""
+    """Concurrent writes are not in the file, and the file is consistent."""
     source = await filled(platform)
     number = (await source.refresh()).collection_id
     written = False

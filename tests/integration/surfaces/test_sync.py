@@ -103,7 +103,7 @@ def test_another_tenants_view_is_opened_and_closed_beside_it(platform: SyncPlatf
 
 
 def test_answers_of_ones_own_are_recorded_and_learned_from(platform: SyncPlatform) -> None:
-    """What is known of the items follows from what was said of them."""
+    """The items' statistics follow from the verdicts."""
     tickets = platform.collection("tickets")
     tickets.add(ITEMS)
     shown = [ShownItem(item_id="2", score=1.0)]

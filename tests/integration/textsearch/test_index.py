@@ -161,7 +161,7 @@ async def test_nothing_written_meanwhile_is_lost(platform: Platform, collection:
 async def test_a_writer_that_waited_for_the_table_to_be_made_keeps_it(
     platform: Platform, collection: Collection, admin: Admin
 ) -> None:
-    """What a session remembers of the time before the table, when there was none, is not trusted."""
+    """A session's knowledge from before the table existed is not used."""
     number = (await collection.refresh()).collection_id
     waiting = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND mode = 'ShareLock' AND NOT granted"
     async with platform.database.transaction(platform.tenant_id) as writer:

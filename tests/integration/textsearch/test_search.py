@@ -54,12 +54,12 @@ class Both:
         await self.served.delete(ids)
 
     async def by_extension(self, query: str, limit: int = 1000) -> Ranking:
-        """What the extension's way finds."""
+        """The ranking by the extension."""
         number = (await self.served.refresh()).collection_id
         return await _by_extension(self._platform, number, query, limit)
 
     async def agree(self, query: str, limit: int = 1000) -> Ranking:
-        """What both ways find, which must be one and the same; under a filter the portable way ranks every item."""
+        """The ranking of both ways, which must agree; with a filter the portable way ranks every item."""
         found = await self.by_extension(query, limit)
         rankings = await leg_rankings(
             handle_of(self._portable), query, legs=["lexical"], where={"kind": ""}, depth=limit
@@ -167,7 +167,7 @@ async def test_text_of_every_script_is_found_alike(both: Both, text: str, query:
     ["", "the of and", "'", "''", "&|!()", "\\", "a & b | !c", "%s", "{}", ":*", "<->", "x" * 3000, "-" * 50, "12345"],
 )
 async def test_an_odd_query_is_no_error(both: Both, query: str) -> None:
-    """What holds no word that the collection knows finds nothing, and reaches the extension not at all."""
+    """A query without any known word finds nothing, and is not sent to the extension."""
     await both.add([{"_id": "1", "text": "ordinary words"}])
     assert await both.by_extension(query) == []
 
@@ -229,7 +229,7 @@ async def test_the_index_is_walked_under_the_policies(both: Both, platform: Plat
 
 
 async def _walks(platform: Platform, number: int, query: str, *, textsearch: str) -> int:
-    """How often the lexical leg's function walked the extension's index for one query."""
+    """The number of scans of the extension's index by the lexical leg's function for one query."""
     leg = Compiled(
         "SELECT count(*) FROM lexical_search(%(id)s::bigint, %(query)s, '{}', NULL, 10)", {"id": number, "query": query}
     )

@@ -1,4 +1,4 @@
-"""What takes long is done beside the event loop."""
+"""Long computations run beside the event loop."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ async def test_errors_come_through(is_long: bool) -> None:  # noqa: FBT001 - a p
 
 
 async def test_who_is_cancelled_does_not_wait() -> None:
-    """What was begun ends by itself."""
+    """Started work ends by itself."""
     going_on = threading.Event()
     task = asyncio.create_task(aside(lambda: going_on.wait(10), is_long=True))
     await asyncio.sleep(0.01)
@@ -81,7 +81,7 @@ async def test_garbage_of_long_work_is_freed_before_it_grows_old() -> None:
 
 
 def test_large_json_is_read_without_the_collector() -> None:
-    """Which is at work again afterwards, whether the text could be read or not; and stays away where it was."""
+    """The collector runs again afterwards, for valid and invalid texts; it stays off if it was off."""
     seen = list[int]()
 
     def note(phase: str, info: dict[str, int]) -> None:

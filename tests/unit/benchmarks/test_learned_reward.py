@@ -36,7 +36,7 @@ def test_shrinkage_predicts_better_than_tables_and_is_honest(size: int, least: f
 
 
 def test_without_the_cap_intervals_are_narrower_and_cover_less() -> None:
-    """Which is why there is one."""
+    """This is the reason for the cap."""
     found = one(0, 2_000, SMALL, Spread())
 
     assert found["without cap"]["coverage"] < found["shrinkage"]["coverage"]

@@ -1,4 +1,4 @@
-"""What the benchmark of the corpus of metaphors counts."""
+"""The figures of the benchmark of the corpus of metaphors."""
 
 from __future__ import annotations
 

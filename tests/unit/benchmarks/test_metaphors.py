@@ -1,4 +1,4 @@
-"""What the benchmark of metaphors counts, and that its world is what it says."""
+"""The figures of the benchmark of metaphors, and the properties of its world."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_outcomes_are_counted_until_the_first_metaphor_is_right() -> None:
 
 
 def test_plain_thompson_sampling_finds_what_works_where_there_is_little_to_choose_from() -> None:
-    """Of two metaphors the one that works, domain by domain."""
+    """It finds the working one of two metaphors, domain by domain."""
     example = search_loop()
     world = example.World(7, {domain: frozenset({"plumbing"}) for domain in example.WHERE})
     attempts = by_thompson(world, [example.Metaphor(id=key, name=key) for key in ("plumbing", "chess")], 1)
@@ -58,7 +58,7 @@ def test_plain_thompson_sampling_finds_what_works_where_there_is_little_to_choos
 
 
 def test_a_world_has_the_same_problems_and_answers_each_time() -> None:
-    """Of every domain; which metaphors work is all that a problem's solution goes by."""
+    """Problems of every domain; their solution depends only on which metaphors work."""
     example = search_loop()
     world = example.World(7, {domain: frozenset({"plumbing"}) for domain in example.WHERE})
     problems = world.problems()

@@ -56,7 +56,7 @@ def test_what_is_no_key_has_no_id_and_matches_none(text: str) -> None:
 
 
 def test_the_hash_knows_the_key_and_does_not_hold_it() -> None:
-    """What is stored has a fixed length, and the text is not in it."""
+    """The stored hash has a fixed length, and does not contain the text."""
     assert is_key(TEXT, key_hash(TEXT))
     assert len(key_hash(TEXT)) == 32
 
@@ -68,7 +68,7 @@ def test_too_little_randomness_makes_no_key() -> None:
 
 
 def test_a_new_key_does_not_show_its_text_by_accident() -> None:
-    """What logs and tracebacks print of it is without the secret."""
+    """Its representation in logs and tracebacks does not have the secret."""
     assert TEXT not in repr(NewApiKey(TEXT, KEY))
 
 
@@ -87,7 +87,7 @@ def test_a_key_is_active_until_it_expires_or_is_revoked(key: ApiKey, state: str)
 
 
 def test_a_key_as_json_has_its_scopes_in_order() -> None:
-    """What is listed is the same every time."""
+    """The list is the same every time."""
     described = replace(KEY, scopes=frozenset(Scope)).as_dict()
     assert described["scopes"] == ["read", "write", "feedback", "admin"]
     assert (described["created_at"], described["revoked_at"]) == ("2026-03-01T00:00:00+00:00", None)

@@ -141,7 +141,7 @@ def test_json_is_read_from_texts_and_from_utf8(value: object) -> None:
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "utf-32-be"])
 def test_another_encoding_is_named(encoding: str) -> None:
-    """Of Unicode's; also without a byte order mark."""
+    """Unicode encodings are named, also without a byte order mark."""
     with pytest.raises(JSONTextError, match="UTF-16 or UTF-32 by its first bytes; send it as UTF-8"):
         json_of('{"a": 1}'.encode(encoding))
 
@@ -162,7 +162,7 @@ def test_another_encoding_is_named(encoding: str) -> None:
     ],
 )
 def test_what_is_not_taken_has_a_reason(text: str | bytes, reason: str, *, is_syntax: bool) -> None:
-    """What is no JSON at all is told from JSON that is refused."""
+    """Invalid JSON and refused JSON have different reasons."""
     with pytest.raises(JSONTextError, match=reason) as caught:
         json_of(text)
     assert isinstance(caught.value, JSONSyntaxError) is is_syntax

@@ -20,7 +20,7 @@ HIT = Hit(item_id="<a&b>", score=1.15, rank=1, explanation=EXPLANATION, title="A
 
 
 def widths(html: str) -> list[float]:
-    """How long the bars are, in percent."""
+    """The widths of the bars, in percent."""
     return [float(share) for share in re.findall(r"width:([\d.]+)%", html)]
 
 
@@ -47,7 +47,7 @@ def test_parts_of_nothing_have_empty_bars() -> None:
 
 
 def test_texts_are_escaped_and_cut() -> None:
-    """What an item holds must not run in the reader's page, nor fill it."""
+    """An item's text must not run in the reader's page, nor fill it."""
     html = HIT._repr_html_()
 
     assert "<script" not in html
@@ -67,7 +67,7 @@ def test_a_result_lists_its_hits_and_how_they_were_found() -> None:
 
 
 def test_a_collection_at_a_glance_is_a_table() -> None:
-    """What is not set is left out."""
+    """Unset values are left out."""
     info = CollectionInfo(
         name="docs", items=3, pending=0, space=None, text_search_config="english", profile_version=2,
         model_version=0, has_hnsw=False, index="auto", is_quantised=False, filterable={"priority": "text"},

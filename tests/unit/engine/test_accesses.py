@@ -46,7 +46,7 @@ class Store:
             raise self.late.pop(0)
 
     async def outcome(self, _: Database, __: int, transaction: str) -> str:
-        """What became of the transaction."""
+        """The outcome of the transaction."""
         assert transaction == "transaction 7"
         return self.outcomes.pop(0) if self.outcomes else "committed"
 
@@ -120,7 +120,7 @@ async def test_what_waits_is_bounded_and_what_is_lost_is_known() -> None:
 
 
 async def test_a_caller_that_stops_waiting_loses_nothing() -> None:
-    """What it was waiting for is sent again."""
+    """Its waiting counts are sent again."""
     started, go_on = asyncio.Event(), asyncio.Event()
     store = Store()
 

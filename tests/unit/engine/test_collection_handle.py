@@ -38,7 +38,7 @@ class Reading:
 
 @pytest.fixture
 def reading(monkeypatch: pytest.MonkeyPatch) -> Reading:
-    """What stands in for the look-up."""
+    """A stand-in for the look-up."""
     made = Reading()
     monkeypatch.setattr(module, "find_collection", made)
     return made
@@ -77,7 +77,7 @@ async def test_a_reading_that_fails_is_the_first_calls_alone(reading: Reading) -
 
 
 async def test_a_call_that_wants_it_as_it_is_now_reads_for_itself(reading: Reading) -> None:
-    """What is under way may have been begun before the change that it looks for."""
+    """A reading in progress may have begun before the change."""
     handle, _ = _aged(2.0)
     calls = [asyncio.create_task(handle.refresh(older_than_seconds=1.0)), asyncio.create_task(handle.refresh())]
     await asyncio.sleep(0)
@@ -137,7 +137,7 @@ async def test_other_mappings_are_parsed_each_time(where: Any) -> None:
 
 
 async def test_narrower_bounds_refuse_what_wider_ones_let_through() -> None:
-    """What was kept for one installation is not given to another."""
+    """A filter kept for one installation is not used for another."""
     where = {"a": ["x", "y", "z"]}
     await parsed_filter(where, DEFAULT_BOUNDS)
     with pytest.raises(InvalidFilterError):

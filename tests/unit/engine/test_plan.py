@@ -185,7 +185,7 @@ def test_memories_are_weighed_where_several_stored_signals_make_the_score() -> N
     ],
 )
 def test_a_search_is_told_of_the_legs_that_its_profile_has(legs: dict[str, float], message: str) -> None:
-    """What they wait for, and no other leg."""
+    """The search waits for these legs, and no others."""
     request = checked_request("words", profile=Profile(legs=legs))
     with pytest.raises(InvalidRequestError, match=message):
         make_plan(SMALL, request, "the dense leg is not part of this search")
@@ -265,7 +265,7 @@ def test_never_more_matches_than_there_are_items() -> None:
 
 
 def test_a_filtered_walk_has_the_effort_for_all_that_it_must_rank() -> None:
-    """Of one in thirty-five matching, the ten nearest are among some hundreds, not among ten."""
+    """If one in thirty-five items matches, the ten nearest are among some hundreds, not among ten."""
     unfiltered = choose_way(LARGE_WAY, DENSE, depth=10, limit=10, is_filtered=False)
     filtered = choose_way(LARGE_WAY, DENSE, depth=10, limit=10, is_filtered=True)
     assert unfiltered == Way(Path.APPROXIMATE, effort=60)

@@ -46,7 +46,7 @@ def test_several_legs_are_fused() -> None:
 
 
 def test_no_candidates_make_an_empty_ranking() -> None:
-    """Of one leg or of both."""
+    """Both with one leg and with two."""
     assert ranking(_found(dense=[]), Profile(), 10) == []
     assert ranking(_found(dense=[], lexical=[]), Profile(), 10) == []
 

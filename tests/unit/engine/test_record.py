@@ -1,4 +1,4 @@
-"""What is kept of a search, and comes back as it was."""
+"""The record of a search, and reading it back."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_the_spread_is_that_of_the_first_five_scores() -> None:
 
 
 def test_the_context_is_kept_as_given() -> None:
-    """Who asked, in what situation, and how often they came back."""
+    """The actor, the situation, and the number of backtracks."""
     context = Context(domain="d", complexity=0.5, actor="ann", session="s", backtracks=2, generated=True)
     made = record(answered(context=context))
     assert (made.domain, made.complexity, made.actor, made.session) == ("d", 0.5, "ann", "s")
@@ -117,7 +117,7 @@ def test_the_context_is_kept_as_given() -> None:
 
 
 def test_a_vector_is_kept_only_where_the_caller_gave_it() -> None:
-    """What was embedded can be embedded again."""
+    """An embedded query can be embedded again."""
     assert record(answered()).vector is None
     given = SearchRequest(query="", vector=np.ones(3, np.float32), limit=3, condition=None, profile=None)
     assert record(answered(request=given)).vector == [1.0, 1.0, 1.0]
@@ -187,7 +187,7 @@ def test_a_row_says_what_the_record_says() -> None:
     ],
 )
 def test_what_is_not_kept_follows_from_what_is(profile: Profile) -> None:
-    """What made each score, to the last digit; and without the profile the legs' own scores and ranks at least."""
+    """The parts of each score, to the last digit; without the profile, at least the legs' own scores and ranks."""
     scores = {leg: SCORES[leg] for leg in profile.legs}
     search = answered(profile=profile, scores=scores)
     told = recorded_search(record(search), profile)

@@ -221,7 +221,7 @@ async def test_a_search_waits_for_its_record_only_so_long(monkeypatch: pytest.Mo
 
 
 async def test_closing_while_the_database_is_away_ends(caplog: pytest.LogCaptureFixture) -> None:
-    """What waited is counted as lost, with a line in the log."""
+    """Waiting records are counted as lost, with a line in the log."""
     store = Store(errors=[DatabaseUnreachableError("away")])
     recorder = _recorder(store)
     recorder.offer(_search())

@@ -225,6 +225,6 @@ def test_each_query_needs_its_own_vector_where_vectors_are_given() -> None:
 def test_an_error_says_which_query_it_is_about(
     queries: list[str], more: dict[str, Any], error: type[Exception], said: str
 ) -> None:
-    """Of a thousand, somebody has to find it."""
+    """The error identifies one query of a thousand."""
     with pytest.raises(error, match=said):
         checked_requests(queries, **more)

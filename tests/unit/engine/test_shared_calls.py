@@ -17,7 +17,7 @@ async def hang() -> None:
 
 
 async def test_closing_ends_what_is_under_way_and_begins_nothing() -> None:
-    """Who waits is told so."""
+    """Waiting callers get an error."""
     calls = SharedCalls()
     with pytest.raises(TimeoutError):
         await calls.result("a", hang, 0)

@@ -200,7 +200,7 @@ def test_one_leg_has_its_own_scores() -> None:
 
 
 def test_a_leg_that_was_not_recorded_leaves_it_open() -> None:
-    """What it would have brought, nobody knows; one without a weight is not missed."""
+    """Its candidates are unknown; a leg without a weight is not needed."""
     pool = pool_of({"dense": {"a": 0.5}})
     assert by_relevance(pool, Profile()) is None
     assert ranked(pool, Profile(legs={"dense": 1.0, "lexical": 0.0})) == {"a": 0.5}

@@ -1,4 +1,4 @@
-"""How often a worker looks whether a job is needed."""
+"""The frequency of a worker's checks whether a job is needed."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ def test_every_job_has_a_schedule_and_no_other_has() -> None:
 
 
 def test_the_default_schedules_pass_the_check_of_the_settings() -> None:
-    """What is shown as a default can be written as a setting."""
+    """A shown default can be used as a setting."""
     assert Settings(jobs_schedule=dict(DEFAULT_SCHEDULE)).jobs_schedule == dict(DEFAULT_SCHEDULE)
 
 

@@ -27,7 +27,7 @@ def test_groups_that_lie_apart_are_found() -> None:
 
 
 def test_going_on_from_earlier_centroids_keeps_their_numbers() -> None:
-    """What was learned about a cluster stays with it when items have come; one without items stays where it was."""
+    """A cluster keeps its learned data when items are added; a cluster without items keeps its place."""
     before = centroids(_groups(1), 4, seed=1)
     after = centroids(_groups(2)[:90], 4, seed=2, start=before)
     assert nearest(after, before).tolist() == [0, 1, 2, 3]

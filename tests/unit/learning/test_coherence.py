@@ -34,12 +34,12 @@ class Event:
     reward: float
     weight: float
     buckets: frozenset[str]
-    """Of the context asked about; the others are not told."""
+    """Buckets of the requested context; other buckets are left out."""
 
 
 @st.composite
 def models(draw: st.DrawFn) -> Shrinkage:
-    """What a collection may have taught; within what ``fit_shrinkage`` gives."""
+    """Models that a collection may have; within the results of ``fit_shrinkage``."""
     logits, variances = st.floats(-2.5, 2.5), st.floats(0.0, 1.0)
     concentrations = st.floats(0.5, 12.0)
 
@@ -174,7 +174,7 @@ def test_draws_have_that_mean_and_that_deviation(case: tuple[Shrinkage, tuple[st
 
 
 def drawn(found: Prediction, rows: int) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
-    """What Thompson sampling would draw of it."""
+    """Thompson sampling's draws from it."""
     return reward_draws([ranked(found)], PosteriorKind.SHRUNK, rows, np.random.default_rng(1))[:, 0]
 
 

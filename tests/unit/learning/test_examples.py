@@ -60,7 +60,7 @@ def test_arms_are_the_sums_of_their_events_in_each_bucket() -> None:
 
 
 def test_events_are_ordered_by_time_and_those_without_one_come_first() -> None:
-    """What was known before an event can only be told in order."""
+    """The knowledge before an event requires the events in order."""
     times = [NOW, None, NOW - timedelta(days=1)]
     events = [Event(item_id=str(time), buckets=(), reward=0.0, occurred_at=time) for time in times]
 

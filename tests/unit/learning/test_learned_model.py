@@ -158,7 +158,7 @@ def test_the_order_of_the_candidates_makes_no_difference(model: LearnedReward) -
 
 
 def test_an_item_that_the_logistic_model_has_not_met_earns_its_shrunk_rate(logistic: LearnedReward) -> None:
-    """What it earned since the fit counts at once; relevance moves it as it moves all."""
+    """Its rewards since the fit count at once; relevance has the same effect as for other items."""
     new = ItemArms(item_id="new", arms={"": Arm(30, 2), "domain=1": Arm(12, 1)}, cluster=2)
     shrunk = LearnedReward(shrinkage=logistic.shrinkage).predict(("domain=1",), [new])[0]
     (known, found), (_, fitting) = (

@@ -31,7 +31,7 @@ DEVIATIONS = np.array([1.0, 0.8, 0.3, 0.9, 1.5, 0.1, 0.4, 0.7])
 
 
 def test_by_hand() -> None:
-    """Of four rows, a has two, b one, c one; a tenth of the time it is any of the four candidates."""
+    """a has two of four rows, b and c one each; a tenth of the time it is any of the four candidates."""
     draws = np.array([[0.9, 0.1, 0.2, 0.0], [0.8, 0.1, 0.2, 0.3], [0.1, 0.9, 0.2, 0.3], [0.1, 0.2, 0.9, 0.3]])
 
     found = finite_rows(draws, 1, 0.1).propensities

@@ -59,7 +59,7 @@ def test_too_few_hits_of_a_kind_fit_nothing() -> None:
 
 
 def test_from_a_start_few_hits_are_enough_to_be_more_honest() -> None:
-    """Of another collection, where what looks alike is less often relevant; and less is learned from fewer."""
+    """The start is another collection's, whose similar items are less often relevant; fewer hits teach less."""
     start = replace(TRUE, both=(0.0, *TRUE.both[1:]))
     rest = drawn(4_000, seed=3)
 

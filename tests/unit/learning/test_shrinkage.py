@@ -55,7 +55,7 @@ def many(count: int = 40, seed: int = 3) -> list[ItemArms]:
 
 
 FITTED = fit_shrinkage(arm_table(many()))
-"""What those items teach."""
+"""The model fitted to those items."""
 
 
 @pytest.mark.parametrize(("won", "lost"), [(0, 0), (3, 1), (0, 9), (100, 20)])

@@ -40,7 +40,7 @@ def drawn(count: int, limit: int, exploration: Exploration, seed: int = 0, eligi
 
 
 def names(slate: list[Placed]) -> str:
-    """Who is in it, in order."""
+    """The items of the slate, in order."""
     return "".join(one.item_id for one in slate)
 
 
@@ -159,7 +159,7 @@ class TestThompsonSlots:
         assert [chances[name] for name in "efgh"] == pytest.approx([0.925, 0.025, 0.025, 0.025])
 
     def test_relevance_counts_in_the_contest_as_it_does_in_the_score(self) -> None:
-        """Of two newcomers about whom nothing is known, the relevant one is tried more often."""
+        """The more relevant of two unknown newcomers is tried more often."""
         others = [Ranked(item_id=name, relevance=0.9, learned_share=0.6) for name in "ab"]
         new = [
             Ranked(item_id=name, relevance=relevance, learned_share=0.6, eligible=True)
@@ -207,7 +207,7 @@ class TestUncertaintyBonus:
     BONUS = Exploration(policy=PolicyName.UNCERTAINTY_BONUS, rate=1.0, floor=0.2, most_eligible=4)
 
     def slate(self, seed: int = 0, exploration: Exploration = BONUS, limit: int = 3) -> list[Placed]:
-        """Of a to i; c, f and i have an uncertainty of .4, b, e and h one of .2."""
+        """A slate of the items a to i; c, f and i have an uncertainty of .4, b, e and h of .2."""
         return compose(candidates(9, unsure=0.2), limit, exploration, np.random.default_rng(seed))
 
     def test_the_order_is_that_of_score_and_uncertainty(self) -> None:

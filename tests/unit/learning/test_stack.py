@@ -64,7 +64,7 @@ def test_a_stack_of_an_earlier_release_believes_every_verdict() -> None:
 
 
 def test_without_events_the_order_is_that_of_relevance() -> None:
-    """What is not known yet weighs little beside it."""
+    """Unknown rewards have little weight beside it."""
     none = np.zeros(0)
     stack = fit_stack({RELEVANCE: none, LEARNED: none, AFFINITY: none, LENGTH: none}, none, none, none)
     assert stack.weights == pytest.approx({RELEVANCE: 10.0, LEARNED: 0.2, AFFINITY: 3.0, LENGTH: 0.0})

@@ -68,7 +68,7 @@ def test_few_searches_are_too_few_to_tell() -> None:
 
 
 def test_a_model_is_no_better_than_itself() -> None:
-    """What is in use already is not published again for the same feedback."""
+    """The model in use is not published again for the same feedback."""
     examples = _examples(60)
     fitted = fit(examples)
     model = LearnedModel(
@@ -121,7 +121,7 @@ def test_a_verdict_whose_question_is_not_known_is_in_no_fit_of_a_trial() -> None
 
 
 def _long_ones_help(*, looks: float = 0.0, wrong: float = 0.0, questions: int = 120) -> Examples:
-    """Of items that are shown once, long ones help. One at a rank is rated with probability 1 / rank ** looks."""
+    """Items that are shown once, of which long ones help. An item is rated with probability 1 / rank ** looks."""
     rng = np.random.default_rng(1)
     octets = {f"i{number}": 200 if number % 2 else 2000 for number in range(questions * 10)}
     rated, slates = [], []
@@ -150,7 +150,7 @@ def _stack_of(examples: Examples) -> TrialOutcome:
 
 
 def test_a_model_learns_that_long_items_help() -> None:
-    """Of items that nobody asked for yet, too: it is a property that all items have."""
+    """Also for items without verdicts: length is a property of all items."""
     known = _long_ones_help()
     assert _stack_of(known).passed
     assert not _stack_of(replace(known, octets={})).passed

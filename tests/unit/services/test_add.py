@@ -1,4 +1,4 @@
-"""What each of many items is told."""
+"""The outcome of each of many items."""
 
 from __future__ import annotations
 

@@ -122,7 +122,7 @@ def test_the_longer_the_vectors_the_fewer_make_an_index_worth_while(dimensions: 
     ],
 )
 def test_recall_is_counted_by_scores(found: list[float], true: list[float], recall: float) -> None:
-    """Of equally near ones any will do; what was not brought was not found; of nothing all is found."""
+    """Equally near items are interchangeable; missing items were not found; without true items recall is 1."""
     assert recall_of(found, true) == pytest.approx(recall)
 
 
@@ -136,7 +136,7 @@ def test_an_index_has_so_many_parts_that_each_is_built_in_memory(documents: int,
 
 
 def test_an_index_in_parts_has_a_name_for_each() -> None:
-    """Which say what it keeps of a vector, too; a usual index has the plain name."""
+    """The names also show whether it is quantised; an undivided full index has the plain name."""
     assert IndexForm().names(4, 7) == ["embeddings_4_7_hnsw"]
     assert IndexForm(parts=2).names(4, 7) == ["embeddings_4_7_hnsw_1_of_2", "embeddings_4_7_hnsw_2_of_2"]
     assert IndexForm(is_quantised=True).names(4, 7) == ["embeddings_4_7_hnsw_bits"]

@@ -20,7 +20,7 @@ from retrieval.services.recall import bucket, measured
     ],
 )
 def test_recall_is_the_share_of_the_truth(found: list[float], exact: list[float], recall: float) -> None:
-    """Of what is as near as the last of the true nearest; equal items may stand for one another."""
+    """The share of items as near as the last of the true nearest; equal items are interchangeable."""
     assert recall_of(found, exact) == recall
 
 
@@ -36,7 +36,7 @@ def test_recall_is_the_share_of_the_truth(found: list[float], exact: list[float]
     ],
 )
 def test_searches_are_grouped_by_what_their_filters_let_through(matches: int | None, name: str) -> None:
-    """Of a thousand items."""
+    """The collection has a thousand items."""
     assert bucket(matches, 1000) == name
 
 

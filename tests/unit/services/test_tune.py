@@ -366,7 +366,7 @@ class Tuned:
     missing: tuple[str, ...] = ()
     """Legs that give nothing among others."""
     error: Exception | None = None
-    """What a missing leg raises when it is asked alone."""
+    """The error of a missing leg that is searched alone."""
     vectors: dict[str, Vector] = field(default_factory=dict)
     asked: list[dict[str, Any]] = field(default_factory=list)
     stored: list[tuple[Profile, str]] = field(default_factory=list)
@@ -537,7 +537,7 @@ def test_a_profile_and_its_setting_are_one_another() -> None:
 
 
 async def test_what_is_not_tuned_stays_as_it_stands() -> None:
-    """Of a profile that reranks, the proposal does too."""
+    """The proposal for a profile that reranks also reranks."""
     before = Profile(rerank=Rerank(candidates=7), synonyms=(("car", "automobile"),))
     tuning = await tune_collection(Tuned(before), QUERIES, QRELS)
     assert tuning.report.improves

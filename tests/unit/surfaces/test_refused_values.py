@@ -53,7 +53,7 @@ def test_a_value_is_told_what_it_must_be(field: str, value: object, said: str) -
 
 
 def test_other_refusals_keep_their_words() -> None:
-    """What a validator of ours says is said already."""
+    """Messages of our own validators are not reworded."""
     assert refusal_of({"type": "value_error", "msg": "Value error, give a time"}) == "give a time"
     assert refusal_of({"type": "missing", "msg": "Field required"}) == "is missing; it is needed"
 

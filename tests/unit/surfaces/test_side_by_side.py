@@ -1,4 +1,4 @@
-"""What one door can do the others can: the page that says so names what there is, and all of it."""
+"""Every surface has the same calls: the page that compares them is complete and correct."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ IN_PARTS: dict[str, type] = {"context": Context, "request": RetrievalRequest, "c
 """A value of Python's that other doors take part by part."""
 
 SPELLED = {"plain": "syntax", "profile of profiles preview": "profiles"}
-"""What a command says otherwise: an option turns syntax off, and one that is repeated is in the singular."""
+"""Other names of a command's options: an option turns syntax off, and repeated options are in the singular."""
 
 OF_A_DOOR = {"collection", "explain", "as_json", "help"}
 """Where to ask, and how the answer is shown; in Python the object says the one, and the result has the other."""
 
 
 def rows() -> list[tuple[str, list[str]]]:
-    """What each row is about, with its four cells."""
+    """The subject of each row, with its four cells."""
     lines = [line for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith("| ")]
     cells = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
     return [(what.lstrip("| "), rest) for what, *rest in cells if what.lstrip("| ") != "What"]
@@ -65,7 +65,7 @@ def named(column: int) -> list[str]:
 
 
 def names_in(cell: str) -> list[str]:
-    """What stands between the cell's backticks."""
+    """The names between the cell's backticks."""
     return re.findall(r"`([^`]+)`", cell)
 
 
@@ -162,7 +162,7 @@ def in_parts(names: Iterable[str]) -> set[str]:
 
 
 def options_of(path: str) -> set[str]:
-    """What a command takes, by the names that Python has for it."""
+    """The options of a command, by their names in Python."""
     command: Any = typer.main.get_command(app)
     for word in path.split():
         command = command.commands[word]

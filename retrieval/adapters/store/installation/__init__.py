@@ -1,1 +1,1 @@
-"""One installation: its schema, who comes in, how it is opened and examined."""
+"""One installation: its schema and logins, opening and examining it."""

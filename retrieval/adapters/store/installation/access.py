@@ -43,7 +43,7 @@ _USED = Compiled("""
 
 @dataclass(frozen=True, slots=True)
 class StoredKey:
-    """A key with what it takes to check one."""
+    """A key with the facts for checking it."""
 
     key: ApiKey
     tenant_id: int
@@ -158,7 +158,7 @@ async def add_analyst(database: Database, tenant_id: int, login: str) -> None:
 
 async def remove_analyst(database: Database, tenant_id: int, login: str) -> None:
     """Let the login see nothing any more. Raises ``NotFoundError`` if it is none of the tenant's analysts."""
-    if login not in [one.login for one in await analysts(database, tenant_id)]:
+    if login not in [analyst.login for analyst in await analysts(database, tenant_id)]:
         raise NotFoundError(f"{login!r} is no analyst of this tenant; see: retrieval analysts list")
     async with database.maintenance() as connection, connection.transaction():
         exists = await connection.execute("SELECT FROM pg_roles WHERE rolname = %s", (login,))
@@ -198,4 +198,4 @@ def _texts(names: Names, login: str, tenant_id: int, *statements: str) -> list[s
         "name": sql.Literal(login),
         "tenant": sql.Literal(tenant_id),
     }
-    return [sql.SQL(one).format(**parts).as_string() for one in statements]
+    return [sql.SQL(statement).format(**parts).as_string() for statement in statements]

@@ -57,7 +57,7 @@ _FACTS = """
         (SELECT rolname::text FROM pg_roles WHERE oid = 10), pg_export_snapshot(),
         EXISTS (SELECT FROM pg_proc WHERE proname = 'own_collections')
 """
-# What an extension made comes with the extension.
+# Objects of an extension are created with the extension.
 _TABLES = """
     SELECT n.nspname::text, c.relname::text
     FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
@@ -110,7 +110,7 @@ class Backup(Told):
     roles: tuple[str, ...]
     """The roles that the database needs, and the logins that may act as one of them."""
     reduced: tuple[str, ...]
-    """Those of them that had rights over the whole server, which are not restored."""
+    """The roles that had rights over the whole server, which are not restored."""
 
 
 def check_folder(folder: Path) -> None:
@@ -120,7 +120,7 @@ def check_folder(folder: Path) -> None:
 
 
 def back_up(url: str, folder: Path, now: datetime) -> Backup:
-    """Save the database of that URL in a new folder, in one state, while it serves; what was written is read again.
+    """Save a consistent state of the database in a new folder, while it serves, and verify the written files.
 
     Raises ``ConflictError`` for a folder that holds something, ``MissingPrivilegeError`` for a login that does not see
     every row, ``UnsupportedDatabaseError`` for a server newer than the installed programs and for a cluster's database,
@@ -256,7 +256,7 @@ def upgrade_server(home: Path, programs: Path, now: datetime) -> tuple[Backup, P
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
-    """Read what a backup says of itself, after a look at every byte of its dump. Raises ``InvalidRequestError``."""
+    """Read a backup's manifest, after checking every byte of its dump. Raises ``InvalidRequestError``."""
     path, dump = folder / _MANIFEST, folder / _DUMP
     try:
         manifest = json_of(path.read_bytes())
@@ -280,7 +280,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 
 @contextmanager
 def _restored(folder: Path, manifest: Mapping[str, Any], home: Path) -> Iterator[Path]:
-    """The data directory of a server that was filled and stopped; what is left of it goes at the end."""
+    """The data directory of a server that was filled and stopped; its remains are deleted at the end."""
     place = home / "restoring"
     if server_pid(place / "data") is not None:  # of a restore that was killed
         Cluster.at(place).stop(_STOP_SECONDS)
@@ -302,7 +302,7 @@ def _refuse_data(home: Path) -> None:
 
 
 def _fill(folder: Path, manifest: Mapping[str, Any], url: str) -> None:
-    """Restore roles and dump in an empty database, and compare what each table holds with what it held."""
+    """Restore roles and dump in an empty database, and compare each table's content with the saved one."""
     with translated(url), psycopg.connect(url) as connection:
         try:
             _make_roles(connection, manifest)
@@ -324,7 +324,7 @@ def _fill(folder: Path, manifest: Mapping[str, Any], url: str) -> None:
 
 
 def _make_roles(connection: psycopg.Connection[Any], manifest: Mapping[str, Any]) -> None:
-    """Make the roles that are missing, and let each act as those that it may act as."""
+    """Create the missing roles, and grant each role its memberships."""
     known = {row[0] for row in connection.execute("SELECT rolname::text FROM pg_roles")}
     # The owner of what the first superuser of another server made.
     others = [{"name": manifest["superuser"]}]
@@ -348,7 +348,7 @@ def _make_roles(connection: psycopg.Connection[Any], manifest: Mapping[str, Any]
     grant = sql.SQL("GRANT {} TO {} WITH ADMIN {}, INHERIT {}, SET {}")
     for role in manifest["roles"]:
         for group, *options in role["member_of"]:
-            granted = (sql.SQL("TRUE" if one else "FALSE") for one in options)
+            granted = (sql.SQL("TRUE" if option else "FALSE") for option in options)
             connection.execute(grant.format(sql.Identifier(group), sql.Identifier(role["name"]), *granted))
 
 
@@ -382,7 +382,7 @@ def _row(connection: psycopg.Connection[Any], query: Any) -> tuple[Any, ...]:
 
 
 def _own_programs() -> Binaries:
-    """The installed programs, run as whoever runs this: what they write is this user's."""
+    """The installed programs, run as the current user, who owns the files that they write."""
     return Binaries(find_package() / "pginstall" / "bin", Account("", os.geteuid(), os.getegid(), switch=False))
 
 
@@ -394,7 +394,7 @@ def _run(programs: Binaries, program: str, *arguments: str, variables: Mapping[s
 
 
 def _address(url: str) -> tuple[str, dict[str, str]]:
-    """The URL as client programs take it; a password goes by a variable, as everybody can read a command line."""
+    """The URL for client programs; the password is passed by a variable, because any user can read command lines."""
     parts = conninfo_to_dict(url)
     password = parts.pop("password", None)
     given = {name: value for name, value in os.environ.items() if name == "HOME" or name.startswith("PG")}
@@ -403,7 +403,7 @@ def _address(url: str) -> tuple[str, dict[str, str]]:
 
 @contextmanager
 def _new_folder(folder: Path) -> Iterator[Path]:
-    """A folder that gets its name once all is in it: what was cut off looks like no backup."""
+    """A folder that gets its final name when it is complete, so an interrupted backup does not look like one."""
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         place = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))

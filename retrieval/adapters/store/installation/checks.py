@@ -1,4 +1,4 @@
-"""Start-up checks: what a database must have before the platform uses it, among it the schema's revision.
+"""Start-up checks: the requirements on a database before the platform uses it, including the schema's revision.
 
 Revisions are read from the migrations' files without loading Alembic, so that opening a platform stays quick.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -31,7 +31,7 @@ class SchemaStatus:
     known: bool
     """Whether this code knows the current revision; if not, the schema is ahead."""
     is_of_this_build: bool = True
-    """Whether the schema's last upgrade installed the very SQL that this code installs."""
+    """Whether the schema's last upgrade installed exactly the SQL that this code installs."""
 
     @property
     def is_current(self) -> bool:
@@ -40,7 +40,7 @@ class SchemaStatus:
 
     @property
     def trouble(self) -> tuple[str, str] | None:
-        """How the two differ and what to do about it; None: they agree."""
+        """The difference between the two, and the remedy; None: they agree."""
         at = f"schema {self.schema!r} is at revision {self.current}"
         if self.is_current:
             return None
@@ -78,7 +78,7 @@ STORED_REVISION = "SELECT version_num || coalesce('+' || obj_description(tableoi
 
 
 def status_of(schema: str, stored: str | None) -> SchemaStatus:
-    """Compare what ``STORED_REVISION`` read, None: nothing, with the revision and the build that this code needs."""
+    """Compare the result of ``STORED_REVISION`` (None: no row) with the revision and the build that this code needs."""
     current, _, built_by = (stored or "").partition("+")
     return SchemaStatus(schema, current or None, head_revision(), current in known_revisions(), built_by == build())
 
@@ -86,11 +86,7 @@ def status_of(schema: str, stored: str | None) -> SchemaStatus:
 @cache
 def known_revisions() -> Mapping[str, str | None]:
     """Every revision of the installation, with the one that it follows."""
-    return dict(map(_declared_revision, _files()))
-
-
-def _files() -> Iterator[Path]:
-    return (directory("migrations") / "versions").glob("[0-9]*.py")
+    return dict(map(_declared_revision, (directory("migrations") / "versions").glob("[0-9]*.py")))
 
 
 def _declared_revision(path: Path) -> tuple[str, str | None]:
@@ -146,10 +142,10 @@ class ServerFacts:
     login: str
     has_schema: bool
     may_act: bool
-    """Whether the login may take on the application role."""
+    """Whether the login may switch to the application role."""
     database: str
     statement_seconds: float = 0.0
-    """How long a statement of the login may take; 0: as long as it does."""
+    """The login's statement timeout; 0: none."""
     is_distributed: bool = False
     """Whether the schema's tables lie on the nodes of a cluster."""
 

@@ -1,4 +1,4 @@
-"""The schema on a Citus cluster: what belongs to a collection lies on the node that holds the collection.
+"""The schema on a Citus cluster: all rows of a collection are on one node.
 
 ``distribute`` is run on the coordinator after ``upgrade``. See docs/decisions/0042-citus.md.
 """
@@ -89,7 +89,7 @@ _VIEWS = """
 _WORDS = (
     # Citus sees by its value which node a parameter leads to, and a plan for any value has none.
     (re.compile(r"\s*SET plan_cache_mode (?:TO|=) '?force_generic_plan'?"), ""),
-    # What keeps a planner from the whole key of a collection would also keep Citus from its node.
+    # Expressions that hide the collection's key from the planner would also hide the node from Citus.
     (re.compile(r"collection_id \+ 0 = "), "collection_id = "),
     (re.compile(r"collection_id IN \(SELECT c\.collection_id FROM collections c\)"), OWN_ROWS),
 )
@@ -103,7 +103,7 @@ _EACH = (
     "FOR each_id IN SELECT own.collection_id FROM collections AS own WHERE collection IS NULL OR own.name = collection"
 )
 _OF_COLLECTIONS = re.compile(r"\b(collections|analytics_rated) (\w+)")
-"""What figures read of all collections, with its alias."""
+"""A table of all collections that the figures read, with its alias."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ class Distribution:
 
 
 def distribute(url: str, schema: str, *, shards: int = 32) -> Distribution:
-    """Distribute the schema's tables by collection, with what is in them, and give every node the functions.
+    """Distribute the schema's tables and their rows by collection, and create the functions on every node.
 
     Run again, it goes on where it was interrupted, and brings the nodes that came since up to date.
 
@@ -216,7 +216,7 @@ def _without_foreign_keys(connection: Connection, given: Mapping[str, Any]) -> I
 
 
 def _replace_policies(connection: Connection, given: Mapping[str, Any]) -> None:
-    """Say the policies of what belongs to a collection without a subquery, which no distributed table can have."""
+    """Replace policies that have a subquery, which distributed tables cannot have."""
     for policy, table, command, checks, roles in connection.execute(_POLICIES, given).fetchall():
         name = quote_identifier(policy)
         connection.execute(f"DROP POLICY {name} ON {table}".encode())
@@ -228,7 +228,7 @@ def _replace_policies(connection: Connection, given: Mapping[str, Any]) -> None:
 
 
 def _install_functions(connection: Connection, path: str, given: Mapping[str, Any]) -> None:
-    """Give every node the functions, in the words that Citus understands; those of figures are called here alone."""
+    """Create the functions on every node in SQL that Citus accepts; functions of figures are called only here."""
     begin = [f"SET LOCAL search_path = {path}, pg_temp", "SET LOCAL check_function_bodies = off"]
     here, everywhere = list(begin), list(begin)
     for signature, text, owner, is_query, is_set, writes, is_of_figures, roles in connection.execute(
@@ -299,6 +299,6 @@ def _on_every_node(connection: Connection, commands: Sequence[str]) -> None:
 
 
 def _here_alone(commands: Sequence[str]) -> str:
-    """The commands as one statement (of several, Citus tells what became of the first), repeated on no other node."""
+    """The commands as one statement, because Citus reports only the first of several; it is not sent to other nodes."""
     said = quote_literal(";\n".join(["SET LOCAL citus.enable_ddl_propagation = off", *commands]))
     return f"DO {quote_literal(f'BEGIN EXECUTE {said}; END')}"

@@ -1,4 +1,4 @@
-"""Writes that were answered already: who sends one again is given the same answer, for a day.
+"""Idempotent writes: a repeated write gets its first answer, for a day.
 
 Whoever begins a write holds its key until the answer is kept, or the write has failed and the key is free again. Should
 he die in between, it is free when the time is over that he could have taken.
@@ -47,11 +47,11 @@ _REMOVE_EXPIRED = Compiled("SELECT remove_expired_writes(%(most)s)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
-    """Somebody's try at a write."""
+    """An attempt at a write."""
 
     tenant_id: int
     key_id: str
-    """The API key that the request bore; empty where it needed none. Each has idempotency keys of its own."""
+    """The request's API key; empty if it needed none. Each API key has its own idempotency keys."""
     idempotency_key: str
     attempt: UUID
     """Random: tells this try from others."""
@@ -104,7 +104,7 @@ async def begin_write(database: Database, attempt: Attempt, *, hold_seconds: flo
 
 
 async def keep_answer(database: Database, attempt: Attempt, answer: KeptAnswer) -> None:
-    """Keep the answer to whoever asks again. An attempt that took longer than it held the key keeps nothing."""
+    """Store the answer for repetitions. An attempt that took longer than it held the key stores nothing."""
     given = {"status": answer.status, "headers": Jsonb(answer.headers), "body": answer.body}
     await database.write(attempt.tenant_id, _KEEP.bind(**attempt.parameters(), **given))
 
@@ -115,6 +115,6 @@ async def free_key(database: Database, attempt: Attempt) -> None:
 
 
 async def remove_expired_writes(database: Database, tenant_id: int) -> int:
-    """Remove a step of what has expired, of all tenants; gives how many. 0: nothing is left to remove."""
+    """Remove a batch of expired rows, of all tenants, and return their number. 0: no expired row is left."""
     ((removed,),) = await database.write(tenant_id, _REMOVE_EXPIRED.bind(most=STEP))
     return int(removed)

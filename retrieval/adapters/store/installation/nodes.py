@@ -1,4 +1,4 @@
-"""Calls of a Citus cluster: their settings are told to each node, and their values stand in the statements' texts.
+"""Calls of a Citus cluster: their settings are sent to each node, and their values are in the statements' texts.
 
 A session's settings do not reach the nodes, and some of a statement's parameters are lost on the way there.
 """
@@ -63,7 +63,7 @@ async def run_on_nodes(
 
 
 def _with_values(cursor: psycopg.AsyncClientCursor[Any], statement: Compiled) -> Compiled:
-    """The statement with its values in its text, but for those that are written already."""
+    """The statement with the remaining values in its text."""
     if any(isinstance(value, WrittenValue) for value in statement.parameters.values()):
         return statement
     return Compiled(cursor.mogrify(statement.text, statement.parameters).replace("%", "%%"))

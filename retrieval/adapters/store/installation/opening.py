@@ -60,7 +60,7 @@ async def _replicas(settings: Settings, primary: Database, urls: Sequence[str], 
 
 
 async def _set_up(settings: Settings, url: str, home: Path) -> Database:
-    """The embedded database is the platform's own: nobody else would bring its schema up to date."""
+    """Upgrade the schema of the embedded database, which only the platform uses."""
     try:
         return await _connected(settings, url, home)
     except SchemaRevisionError:
@@ -72,7 +72,7 @@ async def _set_up(settings: Settings, url: str, home: Path) -> Database:
 
 async def _connected(settings: Settings, url: str, embedded: Path | None = None) -> Database:
     async def revive() -> None:
-        """Start the embedded server again, should somebody have killed it; the lease on it still holds."""
+        """Start the embedded server again if it was killed; the lease on it still holds."""
         if embedded is not None:
             server = await asyncio.to_thread(start_embedded, embedded)
             await asyncio.to_thread(server.close)
@@ -127,7 +127,7 @@ async def collection_names(database: Database, tenant_id: int, begin: str) -> Kn
 
 
 async def profile_versions(database: Database, tenant_id: int, collection: str, begin: str) -> KnownNames:
-    """The versions of a collection's profile, the newest first, with what was noted of each."""
+    """The versions of a collection's profile, the newest first, each with its note."""
     return await _read(database, tenant_id, _PROFILES.bind(begin=begin, collection=collection))
 
 

@@ -64,7 +64,7 @@ class QueueState:
     """The queue of every tenant's jobs."""
 
     jobs: Mapping[tuple[str, str], int]
-    """How many jobs, by queue and status: ``todo``, ``doing``, ``failed``."""
+    """The number of jobs by queue and status: ``todo``, ``doing``, ``failed``."""
     workers: int
     """Workers that gave a sign of life lately."""
 
@@ -123,12 +123,6 @@ _PROGRESS = """
     UPDATE job_runs SET details = jsonb_build_object('so_far', %(so_far)s::bigint)
     WHERE collection_id = %(id)s AND run_id = %(run_id)s AND outcome = 'running'
 """
-_LAST = Compiled("""
-    SELECT DISTINCT ON (r.job) r.job, r.started_at, r.finished_at, r.outcome, r.details
-    FROM job_runs r
-    WHERE r.collection_id = %(id)s
-    ORDER BY r.job, r.run_id DESC
-""")
 _LAST_OF_TENANT = Compiled("""
     SELECT DISTINCT ON (r.job) r.job, r.started_at, r.finished_at, r.outcome, r.details
     FROM job_runs r JOIN collections c ON c.collection_id = r.collection_id
@@ -145,7 +139,7 @@ async def begin_run(database: Database, tenant_id: int, collection_id: int, job:
 
 
 async def note_progress(database: Database, tenant_id: int, collection_id: int, run_id: int, so_far: int) -> None:
-    """Note how much a run has done that goes on: ``so_far`` of its details."""
+    """Record the progress of a running job: ``so_far`` of its details."""
     values = {"id": collection_id, "run_id": run_id, "so_far": so_far}
     async with database.transaction(tenant_id) as connection:
         await connection.execute(_PROGRESS, values)
@@ -158,11 +152,6 @@ async def end_run(
     values = {"id": collection_id, "run_id": run_id, "outcome": outcome, "details": Jsonb(dict(details))}
     async with database.transaction(tenant_id) as connection:
         await connection.execute(_END, values)
-
-
-async def last_runs(database: Database, tenant_id: int, collection_id: int) -> list[JobRun]:
-    """The last run of each job over a collection, by job."""
-    return [_run(row) for row in await database.read(tenant_id, _LAST.bind(id=collection_id))]
 
 
 async def last_runs_of_tenant(database: Database, tenant_id: int) -> dict[str, JobRun]:

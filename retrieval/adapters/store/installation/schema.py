@@ -34,7 +34,7 @@ from retrieval.domain.errors import DatabaseError, MissingPrivilegeError, Schema
 _log = logging.getLogger(__name__)
 
 UPGRADE_WAIT_SECONDS = 120.0
-"""How long an upgrade waits for another one to finish."""
+"""Time that an upgrade waits for another one to finish."""
 
 
 def status(url: str, schema: str) -> SchemaStatus:
@@ -62,7 +62,7 @@ def upgrade(url: str, schema: str, revision: str = "head", *, wait_seconds: floa
 
 
 def downgrade(url: str, schema: str, revision: str = "-1", *, wait_seconds: float = UPGRADE_WAIT_SECONDS) -> None:
-    """Take the schema back to a revision; ``base`` removes every table, with what is in it."""
+    """Downgrade the schema to a revision; ``base`` removes every table with its rows."""
     with _connection(url) as connection, _only_one(url, schema, wait_seconds):
         _refuse_if_ahead(connection, schema)
         with _known_revision(revision):

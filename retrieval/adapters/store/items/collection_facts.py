@@ -1,4 +1,4 @@
-"""The state of collections: what waits, how many items have which values, and what jobs found."""
+"""The state of collections: pending items, numbers of items by value, and results of jobs."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def pending_by_id(answers: Iterable[Sequence[tuple[Any, ...]]]) -> dict[int, int
 async def count_pending_each(
     database: Database, tenant_id: int, collections: Sequence[StoredCollection]
 ) -> Mapping[int, int]:
-    """How many items of each collection wait, by its number, in one round trip; one where nothing waits is missing."""
+    """Count the items that wait for their vector, by collection number, in one round trip; zeros are left out."""
     statements = pending_statements(collections)
     return pending_by_id(await database.read_each(tenant_id, statements)) if statements else {}
 
@@ -91,7 +91,7 @@ FACET_ROWS = 100_000
 async def facet_counts(
     database: Database, tenant_id: int, collection: StoredCollection, fields: Sequence[Field], wanted: Filter | None
 ) -> list[tuple[dict[str, int], bool]]:
-    """Count each field's values, the most frequent first, and tell whether all that the filter lets through count.
+    """Count each field's values, the most frequent first, and return whether all items of the filter were counted.
 
     It takes one round trip. Archived items, and those without a value, are left out.
     """
@@ -204,7 +204,7 @@ _MEASURED = ("bucket", "samples", "recall", "short_pages", "effort", "measured_a
 async def read_facts(
     database: Database, tenant_id: int, collections: Sequence[StoredCollection], *, drift: float
 ) -> CollectionFacts:
-    """How those collections of the tenant stand.
+    """Read the state of those collections of the tenant.
 
     ``drift``: how far the average length may move, as a share, before the weights count as off.
     """
@@ -223,5 +223,5 @@ async def read_facts(
 
 
 def _grouped(rows: Sequence[tuple[Any, ...]], make: Callable[[tuple[Any, ...]], _T]) -> dict[int, list[_T]]:
-    """Rows that begin with their collection's number, and come by it: what the rest of each makes, for each number."""
+    """Group rows by the collection's number, their first column and order, and apply ``make`` to the rest of each."""
     return {key: [make(row[1:]) for row in group] for key, group in groupby(rows, key=lambda row: row[0])}

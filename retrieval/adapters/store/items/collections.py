@@ -44,7 +44,7 @@ class StoredCollection:
     model_version: int = 0
     """The published model of the learned reward; 0: none is."""
     clustered_at: datetime | None = None
-    """When the clusters of its active space were found last; None: it has none."""
+    """The time of the last clustering of its active space; None: it has no clusters."""
     neighbours: Neighbours | None = None
     """The neighbours that an item is indexed with; None: each item is indexed alone."""
     has_expiring: bool = False
@@ -56,7 +56,7 @@ class StoredCollection:
     index_kind: IndexKind = IndexKind.AUTO
     """The kind of HNSW index that it asks for."""
     parts: int = 1
-    """How many parts that index is to have."""
+    """The number of parts that the index should have."""
     is_in_use: bool = True
     """Whether the space is the one that searches use: see ``collection_in_space``."""
     row: tuple[Any, ...] = field(default=(), compare=False, repr=False)
@@ -125,7 +125,7 @@ async def all_collections(database: Database, tenant_id: int) -> list[StoredColl
 
 
 async def collections_page(database: Database, tenant_id: int, *, after: str, limit: int) -> list[StoredCollection]:
-    """The tenant's next collections, by name: at most ``limit`` of those whose name comes after ``after``."""
+    """The tenant's next collections, by name: at most ``most`` of those whose name comes after ``after``."""
     statement = _PAGE.bind(tenant_id=tenant_id, after=after, limit=limit)
     return [_from_row(row) for row in await database.read(tenant_id, statement)]
 
@@ -216,7 +216,7 @@ async def add_profile(connection: Connection, collection_id: int, profile: Profi
     Callers that store one at once each get their own version. Raises ``UnknownCollectionError`` for a collection that
     is gone.
     """
-    # A statement of its own: only one that begins once the row is held sees the version that another just added.
+    # A separate statement, because only a statement that begins after locking the row sees a version added just before.
     cursor = await connection.execute("SELECT 1 FROM collections WHERE collection_id = %s FOR UPDATE", (collection_id,))
     if await cursor.fetchone() is None:
         raise UnknownCollectionError("the collection is gone; make it again with platform.collection()")
@@ -298,7 +298,7 @@ _USE = "UPDATE collections SET profile_version = %(version)s WHERE collection_id
 
 
 async def latest_profiles(database: Database, tenant_id: int, collection_id: int, most: int) -> list[StoredProfile]:
-    """The versions, the newest first; at most so many."""
+    """The versions, the newest first, at most ``most``."""
     statement = _ALL_PROFILES.bind(tenant_id=tenant_id, collection_id=collection_id, most=most)
     return [_profile(row) for row in await database.read(tenant_id, statement)]
 
@@ -355,7 +355,7 @@ _CLEAR = (
 
 
 async def declare_attributes(connection: Connection, collection_id: int, name: str, wanted: Filterable) -> None:
-    """Make the attributes filterable, those of the stored items too; what is declared so already stays.
+    """Make the attributes filterable, also those of stored items; existing declarations stay.
 
     ``name`` is the collection's. Writers wait meanwhile, and index by the declaration what they were writing. Raises
     ``InvalidRequestError`` for an attribute that is declared with another type.
@@ -426,5 +426,5 @@ async def reindex_windows(connection: Connection, collection_id: int, step: int)
 
 
 async def are_windows_behind(database: Database, tenant_id: int, collection_id: int) -> bool:
-    """Whether items are still to be indexed by the setting as it is now."""
+    """Whether some items are not yet indexed by the present setting."""
     return bool((await database.read(tenant_id, _IS_WALKING.bind(id=collection_id)))[0][0])

@@ -51,7 +51,7 @@ EXACT_BELOW = 2**53
 """Whole numbers below it, and all floats, are in the index as they are; of greater ones the nearest."""
 
 FEW_VALUES = 100
-"""Up to so many values are given as an array, more as rows."""
+"""The most values that are passed as an array; more are passed as rows."""
 
 ValuesOf = Callable[[Any], list[Any]]
 
@@ -70,13 +70,13 @@ class Keys:
     statement: sa.Select[Any]
     """Rows of ``item_id``."""
     once: bool
-    """Whether each item comes at most once."""
+    """Whether each item appears at most once."""
     are_active: bool = True
     """Whether archived items have no rows there."""
     can_look_up: bool = False
-    """Whether one item's key is looked up among them as fast as in an index of keys alone."""
+    """Whether looking up one item's key among them is as fast as in an index of keys alone."""
     at_most: Callable[[sa.ColumnElement[int]], sa.Select[Any]] | None = None
-    """The statement that stops when it has found so many; None: a limit behind it does as well."""
+    """The statement that stops after a number of items; None: a limit after it is as good."""
 
     def has(self, item_id: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
         """Whether the item is among them, looked up for each row of what ``item_id`` is a column of."""
@@ -120,7 +120,7 @@ def _how_many(number: int) -> int:
 
 
 def declared_type(field: Field, filterable: Filterable) -> AttributeType | None:
-    """The declared type of an attribute; None for any other field, and for what stands within one."""
+    """The declared type of an attribute; None for any other field, and for a value within an attribute."""
     return dict(filterable).get(field.name) if field.is_attribute and not field.path else None
 
 
@@ -173,7 +173,7 @@ def _entity(link: Scalar) -> tuple[str, str]:
 
 
 def is_indexed(wanted: OneOf | Compare, kind: AttributeType) -> bool:
-    """Whether the index of that type has the whole answer."""
+    """Whether the index of that type answers the condition completely."""
     values = wanted.values if isinstance(wanted, OneOf) else (wanted.value,)
     typed = [number for number in (typed_value(kind, value) for value in values) if number is not None]
     return bool(typed) and all(map(_is_whole, typed))
@@ -204,10 +204,11 @@ def fitting(wanted: OneOf, kind: AttributeType) -> list[Scalar]:
 
 
 def range_keys(wanted: Sequence[Compare], kind: AttributeType, collection_id: int) -> Keys:
-    """The items whose attribute stands in all these orders; they are about one attribute, and of its type."""
+    """The items whose attribute meets all these comparisons, which are about one attribute and have its type."""
     table, statement = _named(wanted[0].field, kind, collection_id)
     ordered = (
-        ORDER[one.operator](table.c.value, late(one, lambda bound: _indexed(kind, bound.value))) for one in wanted
+        ORDER[condition.operator](table.c.value, late(condition, lambda bound: _indexed(kind, bound.value)))
+        for condition in wanted
     )
     # A list has no order; its elements are there for equality.
     return Keys(statement.where(*ordered, sa.not_(table.c.listed)), once=True, can_look_up=True)
@@ -262,7 +263,7 @@ class Clause:
 
     @property
     def can_be_list(self) -> bool:
-        """Whether items may have many values there."""
+        """Whether an item may have several values in the field."""
         return isinstance(self.source, AllTags) or self.source.field.is_attribute or self.source.field.name == _TAGS
 
     def share(self, collection_id: int, common: Mapping[str, float]) -> float:
@@ -321,8 +322,8 @@ def demanded(wanted: Filter) -> Iterator[Filter]:
         case And(filters):
             for part in filters:
                 yield from demanded(part)
-        case Or((one,)):
-            yield from demanded(one)
+        case Or((only,)):
+            yield from demanded(only)
         case _:
             yield wanted
 
@@ -340,7 +341,7 @@ def facet_keys(wanted: OneOf, collection_id: int) -> Keys:
 
 
 def has_facets(field: Field, filterable: Filterable) -> bool:
-    """Whether an attribute's facets tell which values it has; those of a declared type compare in a way of theirs."""
+    """Whether facets tell the values of an attribute; attributes of a declared type are compared differently."""
     return field.is_attribute and not field.path and declared_type(field, filterable) is None
 
 
@@ -432,7 +433,7 @@ class KeptStatements:
     def _made(
         self, key: Hashable, wanted: Filter | None, compose: Callable[[Filter | None], sa.ClauseElement]
     ) -> Composed:
-        # A filter object may stand at two places; a copy tells them apart. Values are not kept.
+        # A filter object may be used at two places; a copy distinguishes them. Values are not kept.
         own = None if wanted is None else with_own_leaves(wanted)
         made, conditions = composed(compose(own), own), 1 if wanted is None else extent(wanted).conditions
         with self._lock:

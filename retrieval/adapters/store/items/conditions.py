@@ -172,10 +172,6 @@ def _of_json(wanted: Exists | Is | HasType) -> Condition:
             return _has_type(field_value(field), json_type)
 
 
-def _name(field: Field) -> sa.BindParameter[str]:
-    return sa.bindparam(None, field.name, unique=True, type_=sa.Text())
-
-
 def _one_of(wanted: OneOf, values_of: ValuesOf) -> Condition:
     name = wanted.field.name
     if not wanted.values:
@@ -219,7 +215,7 @@ def _exists(field: Field) -> Condition:
     if field.path:
         return field_value(field).is_not(None)
     if field.is_attribute:
-        return _ATTRIBUTES.op("?", is_comparison=True)(_name(field))
+        return _ATTRIBUTES.op("?", is_comparison=True)(sa.bindparam(None, field.name, unique=True, type_=sa.Text()))
     if field.name == "tags":
         return sa.func.cardinality(_TAGS) > 0
     if field.name in {"occurred_at", "created_at"}:
@@ -283,7 +279,7 @@ def any_matching(collection_id: int, wanted: Filter, filterable: Filterable = ()
 def is_among(
     collection_id: int, wanted: Filter, filterable: Filterable, item_id: sa.ColumnElement[str]
 ) -> Condition | None:
-    """Whether an item is active and matches, as indexes of keys alone can tell, looked up for each row.
+    """Whether an item is active and matches, looked up for each row in indexes of keys alone.
 
     None where they cannot: then the item itself has to be looked at.
     """

@@ -84,7 +84,7 @@ async def known_hashes(connection: Connection, collection_id: int, item_ids: Seq
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """How a collection stands after a write."""
+    """The state of a collection after a write."""
 
     drift: float = 0.0
     """The share by which the items' average length is off the average that they are weighed with."""
@@ -120,7 +120,7 @@ class ItemWrite:
     only_new: bool = False
     """Whether an item that exists already is an error."""
     goes_on: bool = False
-    """Whether it is a part of a larger write, which brings the statistics up to date at its end."""
+    """Whether it is a part of a larger write, which updates the statistics at its end."""
 
     def calls(self) -> list[Compiled]:
         """The statements, in order; more than one for items that are together too large for one."""
@@ -497,7 +497,7 @@ async def change_status(
     if before is None or before.status == status or (was is not None and before.status != was):
         return None
     after = before.changed(status=status)
-    # Read here: the space may have come a moment ago, and from here on nobody embeds the item.
+    # Read here, because the space may be new, and the item is not embedded after this point.
     space = await (await connection.execute(_SPACE, (collection_id,))).fetchone()
     written = await write_items(connection, ItemWrite(collection_id, [after], space[0] if space else None))
     return before, after, written.settled

@@ -176,7 +176,7 @@ async def read_versions(
 async def hold_memories(connection: Connection, collection_id: int, ids: Sequence[str]) -> dict[str, Memory]:
     """The memories of those ids that exist, by id, kept from change until the transaction's end."""
     cursor = await connection.execute(_HOLD, {"collection_id": collection_id, "item_ids": list(ids)})
-    # One that was removed and stored anew meanwhile is there, and not held.
+    # An item that was removed and stored again meanwhile exists, but is not locked.
     held = [row[0] for row in await cursor.fetchall()]
     return await memories_seen(connection, collection_id, held)
 
@@ -299,7 +299,7 @@ def _memory(row: Row) -> Memory:
         text=body,
         summary=title,
         user_id=attributes.get(USER),
-        links=_links(links),
+        links=MappingProxyType({entity_type: tuple(links[entity_type]) for entity_type in sorted(links)}),
         relevance_score=relevance,
         accesses=accesses,
         last_accessed_at=last_accessed_at,
@@ -311,10 +311,6 @@ def _memory(row: Row) -> Memory:
         created_at=created_at,
         updated_at=updated_at,
     )
-
-
-def _links(stored: Mapping[str, Sequence[str]]) -> Mapping[str, tuple[str, ...]]:
-    return MappingProxyType({entity_type: tuple(stored[entity_type]) for entity_type in sorted(stored)})
 
 
 # Locked in the order in which everybody locks memories, so that no two writers wait for each other crosswise.
@@ -339,7 +335,7 @@ _OUTCOME = Compiled("SELECT coalesce(pg_xact_status(%(transaction)s::xid8), 'abo
 
 
 class Accesses(NamedTuple):
-    """How often, and when last."""
+    """The number of accesses, and the time of the last one."""
 
     number: int
     at: datetime

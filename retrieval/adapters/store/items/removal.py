@@ -12,7 +12,7 @@ from retrieval.domain.items.embedding import EmbeddingSpace, TextRole, cache_key
 from retrieval.domain.items.item import Item
 from retrieval.domain.items.memory import PROJECT, USER
 
-# Alone, like all that changes what is known of events; and first, because feedback holds it before anything else.
+# Exclusive, like every change of events' weights; and first, because feedback takes this lock before any other.
 _ALONE = "SELECT pg_advisory_xact_lock(feedback_lock())"
 HOLD_ITEMS = "SELECT item.item_id, item.title, item.body FROM hold_items(%s, %s) AS item"
 # After the items the collection's totals, then the memories, as everybody locks them: removing the items takes their
@@ -27,7 +27,7 @@ _EXPIRED_OF = """
     SELECT memory.item_id FROM memories AS memory
     WHERE memory.collection_id = %s AND memory.item_id = ANY(%s) AND memory.expires_at <= %s
 """
-# A facet is a hash of what an item says, known of a collection where many items say it.
+# A facet is a hash of an item's value; common facets of a collection are stored.
 _FORGET_FACETS = """
     UPDATE ann_indexes AS known SET common_facets = known.common_facets - ARRAY(
         SELECT facet::text FROM items AS item CROSS JOIN unnest(item.facets) AS facet
@@ -77,7 +77,7 @@ async def forget_items(
         await connection.execute(_ALONE)
         rows = await (await connection.execute(HOLD_ITEMS, (collection_id, ids))).fetchall()
         items = [Item.as_stored(item_id=row[0], title=row[1], body=row[2]) for row in rows]
-        if expired_by is not None:  # who changes a memory holds its item, so that this stays true
+        if expired_by is not None:  # every change of a memory locks its item, so this stays true
             over = await (await connection.execute(_EXPIRED_OF, (collection_id, ids, expired_by))).fetchall()
             items = [item for item in items if (item.item_id,) in over]
         held = [item.item_id for item in items]
@@ -132,7 +132,7 @@ async def memories_of_project(database: Database, tenant_id: int, collection_id:
 
 
 _NEXT_ITEMS = "SELECT item_id FROM items WHERE collection_id = %s ORDER BY item_id LIMIT %s"
-# What months part has no row addresses of its own, and an index by time.
+# Tables that are partitioned by months have no row addresses across partitions, but an index by time.
 _BY_TIME = """
     DELETE FROM retrievals AS old
     WHERE old.collection_id = %(id)s AND old.retrieved_at <= coalesce(

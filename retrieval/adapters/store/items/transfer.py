@@ -28,7 +28,7 @@ class Kind:
     vector: str = ""
     """Its column of vectors; empty: it has none."""
     of_space: bool = False
-    """Whether rows name their embedding space: those of the active one are read."""
+    """Whether rows name their embedding space; only rows of the active space are read."""
     is_record: bool = False
     """Whether the kind belongs to searches, feedback and models, not to the collection's content."""
 
@@ -131,7 +131,7 @@ async def counted(
 
 
 async def facts_of(connection: Connection, collection_id: int) -> tuple[str, float | None]:
-    """When the collection was made, and the average length that its items are weighed with."""
+    """Return the time when the collection was made, and the average length that its items are weighed with."""
     created_at, weighed = await (await connection.execute(_FACTS, (collection_id,))).fetchone() or ("", None)
     return created_at, weighed
 

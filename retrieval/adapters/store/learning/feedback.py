@@ -69,7 +69,7 @@ class Stored(NamedTuple):
     superseding: int
     """The recorded events that replaced a stored verdict."""
     discounted: Sequence[str]
-    """Of each recorded event that does not count, why."""
+    """The reason of each recorded event that does not count."""
     refused: Mapping[int, str]
     """The reasons why events were not stored, by their number from 0."""
 
@@ -99,7 +99,7 @@ async def record_feedback(
 
 
 async def actors_of(database: Database, tenant_id: int, events: Iterable[Feedback]) -> dict[str, str]:
-    """Whom the searches that the events are about were recorded for, by ``retrieval_id``; empty: for nobody."""
+    """Return the actor of each search that the events are about, by ``retrieval_id``; empty: it has no actor."""
     moments = {str(event.retrieval_id): event.retrieved_at for event in events if event.retrieved_at is not None}
     if not moments:
         return {}

@@ -79,7 +79,7 @@ def views_of(rows: Iterable[tuple[Any, ...]]) -> list[AnalyticsView]:
 
 async def analytics_rows(database: Database, tenant_id: int, name: str, question: ViewQuestion) -> AnalyticsTable:
     """The rows of the view of that name. Raises ``NotFoundError`` if there is none."""
-    known = {one.name: one for one in await analytics_views(database, tenant_id)}
+    known = {view.name: view for view in await analytics_views(database, tenant_id)}
     if name not in known:
         raise NotFoundError(f"there is no view {name!r:.80}; there are: {', '.join(known)}")
     view = known[name]
@@ -94,7 +94,7 @@ def analytics_statement(view: AnalyticsView, question: ViewQuestion) -> Compiled
     values = {"collection": "%(collection)s::text", "since": begin, "until": "%(until)s::timestamptz"}
     given = {"collection": question.collection, "since": since, "until": question.until}
     said = {name: values[name] for name, value in given.items() if value is not None}
-    source: sql.Composable = _identifier(view)
+    source: sql.Composable = sql.Identifier(PREFIX + view.name)
     conditions: sql.Composable = sql.SQL("true")
     if view.is_function:
         arguments = ", ".join(f"{name} => {value}" for name, value in said.items())
@@ -110,10 +110,6 @@ def analytics_statement(view: AnalyticsView, question: ViewQuestion) -> Compiled
     return Compiled(statement.as_string(), {**{name: given[name] for name in said}, "limit": question.limit})
 
 
-def _identifier(view: AnalyticsView) -> sql.Composable:
-    return sql.Identifier(PREFIX + view.name)
-
-
 def _conditions(view: AnalyticsView, values: dict[str, str]) -> sql.Composable:
     """The conditions that narrow a list."""
     made: list[sql.Composable] = [sql.SQL("true")]
@@ -121,7 +117,7 @@ def _conditions(view: AnalyticsView, values: dict[str, str]) -> sql.Composable:
         made.append(_trusted("collection = " + values["collection"]))
     time = view.time_column
     if time is not None:
-        # A day counts from its first moment in UTC; one that has begun is in.
+        # A day belongs to the period that contains its first moment in UTC.
         begin = "({} AT TIME ZONE 'UTC')::date" if time.type == "date" else "{}"
         end = "({}::timestamp AT TIME ZONE 'UTC')" if time.type == "date" else "{}"
         column = sql.Identifier(time.name)

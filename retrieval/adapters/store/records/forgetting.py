@@ -88,7 +88,7 @@ async def drop_months(database: Database, days: int) -> int:
 
 
 async def are_months_in_question(database: Database, days: int) -> bool:
-    """Whether a month is missing, or is older than so many days."""
+    """Whether a month is missing, or is older than ``days``."""
     rows = await database.read(None, _IN_QUESTION.bind(days=days))
     return bool(rows[0][0])
 

@@ -33,10 +33,6 @@ _FIND = Compiled(f"""
     WHERE r.collection_id IN (SELECT c.collection_id FROM collections c WHERE c.tenant_id = %(tenant_id)s)
         AND r.retrieval_id = %(retrieval_id)s AND r.retrieved_at = %(retrieved_at)s
 """)  # noqa: S608 - of the names above
-_LOST = Compiled("""
-    SELECT l.reason, sum(l.retrievals)::bigint FROM recording_losses l
-    WHERE l.collection_id = %(collection_id)s GROUP BY l.reason ORDER BY l.reason
-""")
 
 
 async def store_recordings(
@@ -69,12 +65,6 @@ async def find_recorded(database: Database, tenant_id: int, retrieval_id: UUID) 
     *values, definition = found[0]
     profile = None if definition is None else Profile.from_dict(definition)
     return recorded_search(_record(dict(zip(COLUMNS, values, strict=True))), profile)
-
-
-async def recording_losses(database: Database, tenant_id: int, collection_id: int) -> dict[str, int]:
-    """The numbers of a collection's searches that were not recorded, by reason."""
-    rows = await database.read(tenant_id, _LOST.bind(collection_id=collection_id))
-    return dict(rows)
 
 
 def _record(values: dict[str, Any]) -> SearchRecord:

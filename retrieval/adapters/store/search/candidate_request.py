@@ -16,7 +16,7 @@ from retrieval.domain.search.signals import Entity
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StandingWeights:
-    """How candidates that are memories are weighed before their texts are read; the weights of a union's signals."""
+    """The weights that score memories among the candidates before their texts are read."""
 
     relevance: float = 0.0
     recency: float = 0.0
@@ -26,7 +26,7 @@ class StandingWeights:
     entities: float = 0.0
     vectors: float = 0.0
     stride: int = 1000
-    """How far each leg of stored signals is walked."""
+    """The number of rows that each leg of a stored signal reads."""
 
 
 SMALL_COLLECTION = 10_000
@@ -55,25 +55,25 @@ class CandidateRequest:
     documents: int = 0
     """Items that the collection has: an index that brings fewer than there are fell short."""
     few: int = 0
-    """Under a filter: up to so many matching items are looked at one by one, whatever index there is."""
+    """With a filter: if at most this many items match, each is looked up, whatever index there is."""
     reach: int = 0
-    """Under a filter: the most items that a walk of an index brings before every matching one is looked at."""
+    """With a filter: the most items that an index scan returns before every matching item is looked up instead."""
     effort: int = 40
     """``hnsw.ef_search`` of a walk; of a quantised index so many rows are compared by their vectors, too."""
     is_quantised: bool = False
     """Whether the HNSW index has one bit a dimension."""
     parts: int = 1
-    """How many HNSW indexes a walk walks."""
+    """The number of HNSW indexes that the dense leg walks."""
     fields: tuple[Field, ...] = ()
     """Fields whose values come beside each candidate."""
     with_items: bool = False
-    """Whether the columns of a hit come beside each candidate: for a search whose candidates are its hits."""
+    """Whether the columns of a hit come with each candidate: for a search whose candidates are its hits."""
     with_both_scores: bool = False
-    """Whether what the dense or the lexical leg brought has its score in the other one too, looked up by key."""
+    """Whether candidates of the dense and the lexical leg get their score in the other leg, looked up by key."""
     with_vectors: bool = False
     """Whether the candidates' vectors come with them, looked up by key."""
     checks_space: bool = False
-    """Whether to refuse (``SpaceMovedError``) where searches of the collection use another space by now."""
+    """Whether to raise ``SpaceMovedError`` if searches of the collection use another space by now."""
 
     @property
     def least_depth(self) -> int:
@@ -82,7 +82,7 @@ class CandidateRequest:
 
     @property
     def is_small(self) -> bool:
-        """Whether looking up each item costs little, and the planner may know nothing of the collection yet."""
+        """Whether the collection is small: looking up each item costs little, and the planner may not know it yet."""
         return self.documents <= SMALL_COLLECTION
 
     def deeper(self, times: int, most: int) -> CandidateRequest:

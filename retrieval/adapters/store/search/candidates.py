@@ -75,11 +75,11 @@ class Found:
     rankings: dict[str, list[Candidate]]
     """Candidates by leg, best first; equal scores are ordered by item id."""
     path: Path
-    """How the dense leg went about it in the end."""
+    """The path that the dense leg took in the end."""
     weighed: int
     """Rows that the dense leg weighed: vectors that it compared, or that the index brought."""
     fell_short: bool = False
-    """Whether an index brought less than was asked for, so that every matching item was looked at after all."""
+    """Whether an index returned too few items, so that every matching item was looked up."""
     left_out: float | None = None
     """The most that a candidate which did not stay can score; None: all stayed."""
     brought: Mapping[str, int] = field(default_factory=dict)
@@ -104,12 +104,12 @@ async def find_candidates_of_each(
     Raises ``SpaceMovedError``.
     """
     each = await _find(database, tenant_id, request, queries)
-    short = [place for place, one in enumerate(each) if one.fell_short]
+    short = [place for place, answer in enumerate(each) if answer.fell_short]
     if short:
         exact = replace(request, path=Path.EXACT, few=_EVERY, reach=0)
         again = await _find(database, tenant_id, exact, [queries[place] for place in short])
-        for place, one in zip(short, again, strict=True):
-            each[place] = replace(one, fell_short=True, weighed=each[place].weighed + one.weighed)
+        for place, answer in zip(short, again, strict=True):
+            each[place] = replace(answer, fell_short=True, weighed=each[place].weighed + answer.weighed)
     return each
 
 
@@ -143,7 +143,7 @@ class _Ready:
     settings: Mapping[str, str]
     keep: int
     goes_by_question: bool
-    """Whether words and vector are all of a query that counts."""
+    """Whether only the words and the vector of a query matter."""
 
     def bound(self, query: Query) -> Compiled:
         """The statement with the query's values."""
@@ -163,7 +163,7 @@ _NO_TEXTS = texts(())
 
 _MOST_READY = 1000
 _READY: dict[int, _Ready] = {}
-"""By the identity of the request, which is held there: a collection's plans bring the same ones again and again."""
+"""Prepared statements by the ``id`` of their request, which they hold: a collection's plans reuse their requests."""
 
 
 def _kept(request: CandidateRequest) -> _Ready | None:
@@ -300,7 +300,7 @@ _ITEM_PLACE = 1
 _BARE = 3
 """Columns of a row that has nothing beside its candidate."""
 _MOVED = "moved"
-"""In place of a leg's name: the collection has left the request's space."""
+"""Stands for a leg's name in a row that says: the collection no longer uses the request's space."""
 _VECTOR = "vector"
 """The leg's name in the row that holds the vectors of all candidates."""
 
@@ -341,7 +341,7 @@ def _legs(request: CandidateRequest) -> Any:
         legs = sa.union_all(*parts)
     if request.with_both_scores or request.with_vectors:
         legs = _looked_up(legs, request, by_words)
-    found = _with_fields(legs, request)
+    found = _beside(legs.subquery("brought"), request) if request.fields or request.with_items else legs
     return _or_moved(found, request) if request.checks_space else found
 
 
@@ -399,17 +399,13 @@ def _looked_up(
     return sa.union_all(*(part.add_columns(none.label("vectors")) for part in parts), vectors)
 
 
-def _with_fields(legs: sa.Select[Any] | sa.CompoundSelect[Any], request: CandidateRequest) -> Any:
-    return _beside(legs.subquery("brought"), request) if request.fields or request.with_items else legs
-
-
 def _beside(candidate: sa.Subquery, request: CandidateRequest) -> sa.Select[Any]:
     """The candidates with what is asked for beside each: one look-up by key a candidate.
 
     The limit keeps it one. Where a function brings the candidates, the planner takes them for 1,000 rows, whatever
     was asked for, and a join would read the whole collection.
     """
-    columns = [field_value(one) for one in request.fields]
+    columns = [field_value(field) for field in request.fields]
     if request.with_items:
         columns += [items.c[name] for name in HIT_COLUMNS]
     item_id = candidate.c.item_id

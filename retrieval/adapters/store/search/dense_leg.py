@@ -150,7 +150,7 @@ def _by_facets(request: CandidateRequest, clauses: Sequence[Clause]) -> list[Par
 
 
 def _has_facets(request: CandidateRequest, clauses: Sequence[Clause], row: sa.Subquery) -> sa.ColumnElement[bool]:
-    """Whether a row has a facet of each clause; an item whose list is too long to tell is looked at itself."""
+    """Whether a row has a facet of each clause; for a row whose list was cut, the item itself is checked."""
     collection, facets = literal(request.collection_id), row.c.facets
     has_each: list[sa.ColumnElement[bool]] = []
     are_told: list[sa.ColumnElement[bool]] = []
@@ -238,7 +238,7 @@ def _nearest_by_index(request: CandidateRequest, limit: sa.ColumnElement[int], *
         return rows.order_by(distance).limit(limit)
     within = rows.add_columns(distance.label("distance")).order_by(distance)
     each = [within.where(sa.text(is_of_part(part, request.parts))) for part in range(1, request.parts + 1)]
-    *found, near = sa.union_all(*(one.subquery().select() for one in each)).subquery("parts").c
+    *found, near = sa.union_all(*(part.subquery().select() for part in each)).subquery("parts").c
     return sa.select(*found).order_by(near).limit(limit)
 
 

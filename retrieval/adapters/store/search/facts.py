@@ -40,7 +40,7 @@ class FactsRequest:
     read: frozenset[str] = READ
     """The wanted ones of those facts that are read only where they are needed."""
     with_entities: bool = False
-    """Whether what they are linked to is wanted."""
+    """Whether their links are requested."""
     space: StoredSpace | None = None
 
 

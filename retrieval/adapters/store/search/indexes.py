@@ -76,12 +76,12 @@ async def drop_failed_builds(connection: Connection, schema: str, name: str) -> 
 
 
 class IndexForm(NamedTuple):
-    """The form of a collection's HNSW index: what it keeps of a vector, and how many indexes in truth it is."""
+    """The form of a collection's HNSW index: full or quantised, and its number of parts."""
 
     is_quantised: bool = False
     """Whether it has one bit a dimension."""
     parts: int = 1
-    """More than 1: so many indexes, each of the items whose keys have the same hash."""
+    """More than 1: an index for each part, of the items whose keys have the same hash."""
 
     def names(self, space_id: int, collection_id: int) -> list[str]:
         """The name of the index of each part, in order."""
@@ -98,7 +98,7 @@ class AnnIndex:
     """A valid HNSW index of one collection in one space, as it was measured on the collection's own vectors."""
 
     rows: int = 0
-    """Vectors when it was measured; 0: it was not yet, and the other numbers are what is usual."""
+    """Vectors when it was measured; 0: it is not measured, and the other numbers are typical values."""
     index_bytes: int = 0
     """Its size then."""
     effort_10: int = 100
@@ -112,7 +112,7 @@ class AnnIndex:
     is_quantised: bool = False
     """Whether it has one bit a dimension, and an effort is also the number of rows that are compared."""
     parts: int = 1
-    """How many indexes it is, each of which is walked with that effort."""
+    """The number of indexes that it consists of; each is walked with that effort."""
     exact_row_us: float = 1.5
     """Microseconds that comparing one vector takes, looked up by its key."""
     walk_row_us: float = 6.0
@@ -122,7 +122,7 @@ class AnnIndex:
 
     @property
     def is_measured(self) -> bool:
-        """Whether the numbers are this index's own."""
+        """Whether the numbers were measured on this index."""
         return self.rows > 0
 
     @property
@@ -148,7 +148,7 @@ _HNSW = re.compile(r"embeddings_\d+_\d+_hnsw")
 def hnsw_definition(
     collection_id: int, vector_schema: str, bits: int | None = None, *, part: int = 1, parts: int = 1
 ) -> str:
-    """The index's kind and rows, as SQL: a large collection's own vectors, or of each so many ``bits``.
+    """The index's kind and rows, as SQL: a large collection's vectors, or their ``bits``.
 
     ``part``: the part, counted from 1, that it is for.
     """
@@ -218,7 +218,7 @@ async def hnsw_indexes(database: Database, space_id: int, collection_id: int) ->
 
 
 async def keep_measured(connection: Connection, collection_id: int, space_id: int, index: AnnIndex) -> None:
-    """Store what was measured."""
+    """Store the measured numbers."""
     values = {name: getattr(index, name) for name in AnnIndex.__slots__}
     await connection.execute(_KEEP, {**values, "collection_id": collection_id, "space_id": space_id})
 

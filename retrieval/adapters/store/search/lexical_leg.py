@@ -23,8 +23,8 @@ from retrieval.adapters.store.tables import item_terms
 from retrieval.domain.search.hit import Path
 
 _FOUND_FIRST, _FOUND_FOR_A_FILTER = 4, 20
-"""Where many items match: how many times what is enough is found by words before the filter is looked at; the second
-number where the first did not do. Finding more costs about as much more."""
+"""If many items match: the items to find by words before filtering, in multiples of the number that is enough;
+the second if the first did not suffice. The cost is about proportional."""
 
 _TEXTS = ARRAY(sa.Text)
 
@@ -32,36 +32,36 @@ Part = sa.Select[Any]
 
 
 def lexical_leg(request: CandidateRequest, matches: Matches | sa.CTE) -> list[Part]:
-    """Rows of ('lexical', item_id, BM25), and one that tells when a filter left too few of those found.
+    """Rows of ('lexical', item_id, BM25), and a marker row if the filter left too few of the found items.
 
     ``matches``: those of the filter; without a filter ``found_by_words``.
     """
     if isinstance(matches, sa.CTE):
         return [sa.select(named("lexical"), matches.c.item_id, matches.c.score)]
     if request.path is not Path.APPROXIMATE:
-        return [sa.select(materialized(_best_among(request, matches), "lexical"))]
+        return [sa.select(materialized(_each_weighed(request, matches), "lexical"))]
     return _chosen(request, matches)
 
 
 def _chosen(request: CandidateRequest, matches: Matches) -> list[Part]:
-    """Few items match: all of them are ranked. Else what the words find is filtered, and more where that is too few."""
+    """Rank all matches if they are few; else filter the items found by words, and find more if too few are left."""
     first = _Stage.of(request, "first_by_words", _FOUND_FIRST, sa.not_(matches.are_few))
     more = _Stage.of(request, "more_by_words", _FOUND_FOR_A_FILTER, first.is_short)
     return [
         sa.select(first.kept).where(sa.not_(first.is_short)),
         sa.select(more.kept),
-        sa.select(materialized(_best_of_few(request, matches), "lexical_of_few")),
+        sa.select(materialized(_each_weighed(request, matches).where(matches.are_few), "lexical_of_few")),
         account("too_few_found", sa.literal_column("1"), more.is_short),
     ]
 
 
 @dataclass(frozen=True, slots=True)
 class _Stage:
-    """The items that the words find, up to a number, and those of them that the filter lets through."""
+    """The items that the words find, up to a number, and the part of them that passes the filter."""
 
     kept: sa.CTE
     is_short: sa.ColumnElement[bool]
-    """Whether the words would find more, and too few of those found are let through."""
+    """Whether the words match more items, and the filter lets too few of the found ones through."""
 
     @classmethod
     def of(cls, request: CandidateRequest, name: str, times: int, only_if: sa.ColumnElement[bool]) -> _Stage:
@@ -90,7 +90,7 @@ def _found(request: CandidateRequest, limit: sa.ColumnElement[int]) -> sa.TableV
 
 
 def _kept(request: CandidateRequest, by_words: sa.CTE) -> Part:
-    """The best of those that the filter lets through, looked up until there are enough.
+    """The best items that pass the filter, looked up until there are enough.
 
     The function gives the best first, and a scan of what it gave keeps that order.
     """
@@ -112,16 +112,6 @@ def query_weights(request: CandidateRequest, name: str = "words", found: sa.CTE 
     if found is not None:
         weights = sa.func.coalesce(sa.select(found.c.weights).limit(sa.literal_column("1")).scalar_subquery(), weights)
     return materialized(sa.select(weights.label("weights")), name)
-
-
-def _best_of_few(request: CandidateRequest, matches: Matches) -> Part:
-    """The same for few of them, each looked up by its key, whatever the planner thinks of how many there are."""
-    return _each_weighed(request, matches).where(matches.are_few)
-
-
-def _best_among(request: CandidateRequest, matches: Matches) -> Part:
-    """BM25 of the matching items, every one of them: exact whatever the filter."""
-    return _each_weighed(request, matches)
 
 
 def _weight_of(request: CandidateRequest, item_id: sa.ColumnElement[str], words: sa.CTE) -> sa.FromClause:

@@ -93,7 +93,7 @@ def _too_few_found(matches: Matches, kept: sa.CTE, met: sa.CTE) -> Part:
 
 
 def share_of_time(moment: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
-    """A number from 0 to 1 that rises with the moment, from the year 1 to 9999: what tells equals apart."""
+    """A number from 0 to 1 that rises with time, from the year 1 to 9999; it orders equal scores."""
     seconds = sa.extract("epoch", moment).cast(sa.Double)
     within = sa.func.least(sa.func.greatest(seconds + sa.literal_column(_EARLIEST), sa.literal_column("0")),
                            sa.literal_column(_SPAN))  # fmt: skip
@@ -103,9 +103,9 @@ def share_of_time(moment: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
 def _best_of_few(matches: Matches, order: Order) -> Part:
     """Each is looked up by its key, whatever the planner thinks of how many there are."""
     key = matches.keys.c.item_id
-    one = order.score_of(key).limit(1).lateral(f"{order.leg}_score")
-    rows = sa.select(key, one.c.score).select_from(matches.keys).join(one, sa.true()).where(matches.are_few)
-    return rows.order_by(one.c.score.desc(), key).limit(parameter("depth", sa.BigInteger))
+    score = order.score_of(key).limit(1).lateral(f"{order.leg}_score")
+    rows = sa.select(key, score.c.score).select_from(matches.keys).join(score, sa.true()).where(matches.are_few)
+    return rows.order_by(score.c.score.desc(), key).limit(parameter("depth", sa.BigInteger))
 
 
 def _named(leg: str, rows: sa.CTE) -> Part:
@@ -119,8 +119,8 @@ def recent_leg(request: CandidateRequest, matches: Matches | None) -> list[Part]
     walk = rows.order_by(table.c.occurred_at.desc(), table.c.item_id.desc())
 
     def score_of(item_id: sa.ColumnElement[str]) -> Part:
-        one = items.alias("one_of_few")
-        return _timed(request, one).where(one.c.item_id == item_id).with_only_columns(_seconds(one))
+        item = items.alias("one_of_few")
+        return _timed(request, item).where(item.c.item_id == item_id).with_only_columns(_seconds(item))
 
     return ordered_leg(request, matches, Order("recent", walk, score_of))
 
@@ -160,7 +160,7 @@ def relevant_leg(request: CandidateRequest, matches: Matches | None) -> list[Par
 
 
 def _is_unexpired(table: sa.FromClause) -> sa.ColumnElement[bool]:
-    """Whether the memory is still good by the clock; without a moment all are."""
+    """Whether the memory has not expired by ``now``; without ``now`` none has."""
     now = parameter("now", sa.DateTime(timezone=True))
     return sa.or_(now.is_(None), table.c.expires_at.is_(None), table.c.expires_at > now)
 
@@ -210,7 +210,7 @@ def linked_leg(request: CandidateRequest, matches: Matches | None) -> list[Part]
 
 
 def _latest(request: CandidateRequest, most: sa.ColumnElement[int] | None) -> Part:
-    """Rows of (item_id, place of the entity): of each entity the latest that are wanted, among so many at the most."""
+    """Rows of (item_id, place of the entity): the latest wanted items of each entity, among its ``most`` latest."""
     entity = _entities()
     links = _links_of(request, entity)
     near = (links if most is None else links.limit(most)).subquery("near")
@@ -220,7 +220,7 @@ def _latest(request: CandidateRequest, most: sa.ColumnElement[int] | None) -> Pa
 
 
 def _is_short(request: CandidateRequest, latest: sa.CTE, most: sa.ColumnElement[int]) -> sa.ColumnElement[bool]:
-    """Whether of some entity a walk brought as many as it may, and too few of them are wanted."""
+    """Whether the walk of some entity reached its limit, and the filter lets too few of its items through."""
     entity = _entities()
     kept = sa.select(sa.func.count()).select_from(latest).where(latest.c.place == entity.c.place).scalar_subquery()
     links = _links_of(request, entity).limit(most).subquery("all_near")
@@ -232,17 +232,19 @@ def _is_short(request: CandidateRequest, latest: sa.CTE, most: sa.ColumnElement[
 
 def _ranked(request: CandidateRequest, candidates: sa.SelectBase) -> Part:
     """The candidates by how many of the entities they are linked to, the latest first among equals."""
-    one = candidates.subquery("linked_candidate")
-    own = _own_links(request, one.c.item_id)
+    candidate = candidates.subquery("linked_candidate")
+    own = _own_links(request, candidate.c.item_id)
     share = share_of_time(own.c.happened_at) * sa.literal_column(MOST_OF_ONE, sa.Double)
     score = (sa.cast(own.c.entities, sa.Double) + share).label("score")
-    rows = sa.select(one.c.item_id, score).join_from(one, own, own.c.entities > sa.literal_column("0"))
-    best = materialized(rows.order_by(score.desc(), one.c.item_id).limit(parameter("depth", sa.BigInteger)), "linked")
+    rows = sa.select(candidate.c.item_id, score).join_from(candidate, own, own.c.entities > sa.literal_column("0"))
+    best = materialized(
+        rows.order_by(score.desc(), candidate.c.item_id).limit(parameter("depth", sa.BigInteger)), "linked"
+    )
     return sa.select(named("linked"), best.c.item_id, best.c.score)
 
 
 def _own_links(request: CandidateRequest, item_id: sa.ColumnElement[str]) -> sa.FromClause:
-    """How many of the entities the memory is linked to, looked up by its key, and when it happened."""
+    """The number of the entities that the memory is linked to, and the time of its event, looked up by its key."""
     entity, links = _entities(), memory_links.alias("own_link")
     is_asked = sa.and_(links.c.entity_type == entity.c.entity_type, links.c.entity_id == entity.c.entity_id)
     counted = sa.select(sa.func.count().label("entities"), sa.func.max(links.c.happened_at).label("happened_at"))

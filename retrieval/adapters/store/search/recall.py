@@ -1,4 +1,4 @@
-"""Recall of HNSW indexes: queries that were kept, asked again, what that showed, and the effort that follows.
+"""Recall of HNSW indexes: sampled queries, their repetition, the measured recall, and the effort that follows.
 
 A probe prepares nothing, so each statement is planned for its own settings: a kept plan would answer the exact search
 with the index's rows, and the recall would look perfect.
@@ -55,7 +55,7 @@ class Sample:
     vector: Vector
     condition: Filter | None
     limit: int
-    """How many nearest items were asked for."""
+    """The number of nearest items that were requested."""
 
 
 async def keep_sample(
@@ -87,13 +87,13 @@ async def keep_sample(
 async def latest_samples(
     database: Database, tenant_id: int, collection_id: int, space_id: int, *, most: int
 ) -> list[Sample]:
-    """The latest samples, at most so many."""
+    """The latest samples, at most ``most``."""
     rows = await database.read(tenant_id, _LATEST.bind(collection_id=collection_id, space_id=space_id, most=most))
     return [Sample(np.asarray(row[0].to_numpy(), dtype=np.float32), parse_where(row[1]), row[2]) for row in rows]
 
 
 async def has_newer_samples(database: Database, tenant_id: int, collection_id: int, space_id: int) -> bool:
-    """Whether anything was sampled since the recall was last measured."""
+    """Whether a query was sampled since recall was last measured."""
     rows = await database.read(tenant_id, _NEWER.bind(collection_id=collection_id, space_id=space_id))
     return bool(rows[0][0])
 
@@ -149,7 +149,7 @@ async def _ask(connection: Connection, request: CandidateRequest, sample: Sample
 
 
 def _scores(answer: Found) -> list[float]:
-    return [one.score for one in answer.rankings[LegName.DENSE]]
+    return [candidate.score for candidate in answer.rankings[LegName.DENSE]]
 
 
 async def _count(connection: Connection, request: CandidateRequest) -> int | None:
@@ -163,7 +163,7 @@ async def _count(connection: Connection, request: CandidateRequest) -> int | Non
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
-    """How much of the truth an index found, for searches that are alike in how many items their filters let through."""
+    """The measured recall of an index, for searches whose filters let through similar numbers of items."""
 
     bucket: str
     samples: int
@@ -181,14 +181,6 @@ _STORE = """
     INSERT INTO recall_measurements (collection_id, space_id, bucket, samples, recall, short_pages, effort)
     VALUES (%(collection_id)s, %(space_id)s, %(bucket)s, %(samples)s, %(recall)s, %(short_pages)s, %(effort)s)
 """
-_LAST = Compiled("""
-    SELECT m.bucket, m.samples, m.recall, m.short_pages, m.effort, m.measured_at
-    FROM recall_measurements m
-    WHERE m.collection_id = %(collection_id)s AND m.space_id = %(space_id)s AND m.measured_at = (
-        SELECT max(l.measured_at) FROM recall_measurements l
-        WHERE l.collection_id = %(collection_id)s AND l.space_id = %(space_id)s)
-    ORDER BY m.bucket
-""")
 
 
 _WORST = Compiled("""
@@ -213,7 +205,7 @@ class CollectionRecall:
 
 
 async def lowest_recalls(database: Database, tenant_id: int, limit: int) -> list[CollectionRecall]:
-    """Read the tenant's collections with the lowest measured recall, at most ``limit``, the lowest first."""
+    """Read the tenant's collections with the lowest measured recall, at most ``most``, the lowest first."""
     rows = await database.read(tenant_id, _WORST.bind(tenant_id=tenant_id, limit=limit))
     names = ("collection", "recall", "samples", "measured_at")
     return [CollectionRecall(**dict(zip(names, row, strict=True))) for row in rows]
@@ -222,18 +214,11 @@ async def lowest_recalls(database: Database, tenant_id: int, limit: int) -> list
 async def store_measurements(
     database: Database, tenant_id: int, collection_id: int, space_id: int, found: Sequence[Measurement]
 ) -> None:
-    """Store what one run measured, under one time."""
+    """Store one run's measurements, under one time."""
     async with database.transaction(tenant_id) as connection:
-        for one in found:
-            values: dict[str, Any] = {name: getattr(one, name) for name in Measurement.__slots__}
+        for measurement in found:
+            values: dict[str, Any] = {name: getattr(measurement, name) for name in Measurement.__slots__}
             await connection.execute(_STORE, {**values, "collection_id": collection_id, "space_id": space_id})
-
-
-async def last_measurements(database: Database, tenant_id: int, collection_id: int, space_id: int) -> list[Measurement]:
-    """Read the last run's measurements, by bucket."""
-    rows = await database.read(tenant_id, _LAST.bind(collection_id=collection_id, space_id=space_id))
-    names = ("bucket", "samples", "recall", "short_pages", "effort", "measured_at")
-    return [Measurement(**dict(zip(names, row, strict=True))) for row in rows]
 
 
 MOST_EFFORT = 800

@@ -1,4 +1,4 @@
-"""The way of a collection from one embedding space to another: one row, and what is done by it."""
+"""A collection's re-embedding: the move from one embedding space to another, stored as one row."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from retrieval.domain.items.embedding import EmbeddingSpace
 
 
 class ReembeddingState(StrEnum):
-    """How far a re-embedding is."""
+    """The state of a re-embedding."""
 
     FILLING = "filling"
     """Items wait for their vector in the target space."""
@@ -33,13 +33,13 @@ class ReembeddingState(StrEnum):
 
 
 class Switching(StrEnum):
-    """When the collection switches to the target space."""
+    """The time when the collection switches to the target space."""
 
     WHEN_ASKED = "when asked"
     BY_ITSELF = "by itself"
     """Once it is ready, if it compares well."""
     NOW = "now"
-    """Somebody asked: as soon as the target space is full."""
+    """On request, as soon as the target space is full."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +112,7 @@ async def find_reembedding(database: Database, tenant_id: int, collection_id: in
     )
 
 
-# Everybody who writes goes by which spaces there are, and is waited for. Searches are not.
+# Writers depend on the existing spaces, so the change waits for them. It does not wait for searches.
 _ALONE = "SELECT pg_advisory_xact_lock(writers_lock(%(id)s))"
 _BEGIN = """
     INSERT INTO reembeddings AS known (
@@ -153,7 +153,7 @@ async def change_reembedding(
     states: Sequence[ReembeddingState],
     changes: Mapping[str, Any],
 ) -> bool:
-    """Change columns of it, if it is in one of those states."""
+    """Change columns of the re-embedding, if it is in one of those states."""
     settings = [sql.SQL("{} = {}").format(sql.Identifier(name), sql.Placeholder(name)) for name in changes]
     statement = sql.SQL(
         "UPDATE reembeddings SET {} WHERE collection_id = %(of)s AND state = ANY(%(states)s) RETURNING 1"
@@ -246,7 +246,7 @@ _PENDING = """
 async def pending_in(
     connection: Connection, collection_id: int, space: StoredSpace, most: int
 ) -> list[tuple[str, str, str]]:
-    """Id, title and body of items that wait for their vector in the space, at most so many."""
+    """Id, title and body of items that wait for their vector in the space, at most ``most``."""
     statement = sql.SQL(_PENDING).format(table=sql.Identifier(space.table_name))
     return await (await connection.execute(statement, {"id": collection_id, "most": most})).fetchall()
 
@@ -255,8 +255,8 @@ _CENTROIDS_OF = """
     SELECT max(k.computed_at) FROM cluster_centroids AS k
     WHERE k.collection_id = %(id)s AND k.space_id = %(space)s
 """
-# A cluster keeps its number and its items, and so what was learned of it; its place in the other space is theirs there.
-# One without items is nowhere.
+# A cluster keeps its number, its items and so its learned data; its centre in the other space is that of its items.
+# A cluster without items has no centre.
 _CARRY_CLUSTERS = """
     WITH means AS (
         SELECT member.cluster, avg(e.vector) AS vector
@@ -279,7 +279,7 @@ _CARRY_CLUSTERS = """
 async def carry_clusters(
     database: Database, tenant_id: int, collection_id: int, *, former: StoredSpace, target: StoredSpace
 ) -> int:
-    """Find the clusters of one space in another, where those there are older or none; gives how many."""
+    """Carry clusters over from one space to another that has older ones or none; return their number."""
     async with database.transaction(tenant_id) as connection:
         found: list[datetime | None] = []
         for space in (former, target):
@@ -316,14 +316,14 @@ _FORGET = (
 async def remove_next_vectors(
     database: Database, tenant_id: int, collection_id: int, space: StoredSpace, most: int
 ) -> int:
-    """Remove so many of the collection's vectors in a space that it has left; gives how many there were."""
+    """Remove up to ``most`` of the collection's vectors in its former space; return their number."""
     statement = sql.SQL(_REMOVE).format(table=sql.Identifier(space.table_name))
     async with database.transaction(tenant_id) as connection:
         return (await connection.execute(statement, {"id": collection_id, "most": most})).rowcount
 
 
 async def forget_space(database: Database, tenant_id: int, collection_id: int, space: StoredSpace) -> None:
-    """Forget what was measured and learned of the collection in that space."""
+    """Delete the measurements and learned data of the collection in that space."""
     async with database.transaction(tenant_id) as connection:
         for statement in _FORGET:
             await connection.execute(statement, {"id": collection_id, "space": space.space_id})
@@ -354,7 +354,7 @@ _VERDICTS = Compiled("""
 
 
 async def recorded_questions(database: Database, tenant_id: int, collection_id: int, most: int) -> list[UUID]:
-    """The identifiers of the latest recorded searches, one a question, at most so many."""
+    """The identifiers of the latest recorded searches, one a question, at most ``most``."""
     return [row[0] for row in await database.read(tenant_id, _RECORDED.bind(id=collection_id, most=most))]
 
 

@@ -46,7 +46,7 @@ async def keep_rewrites(
     expires_at: datetime,
     instructions: str = "",
 ) -> None:
-    """Keep the rewrites of a query; of several kept at once, those that expire last stay. The rest is as for reading.
+    """Store the rewrites of a query; of concurrent ones, those that expire last stay. The rest is as for reading.
 
     Raises ``DatabaseError`` where the database cannot be had; the rewrites are good without being kept.
     """

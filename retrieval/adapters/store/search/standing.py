@@ -1,9 +1,9 @@
-"""How memories stand by what is stored of them, and of all legs' candidates those that can score most.
+"""Scores memories by their stored signals, and keeps the candidates of all legs that can score most.
 
-The best by a sum of signals may be nobody's best by one of them: the first hundred of the latest, the most used and the
-most relevant miss more than half of the true ten best of 100,000 memories. So these legs are walked further, and of all
-that they meet the best stay by the sum of their signals. Of what all legs bring, those stay that are likely to score
-most. All of it happens in the statement; only what stays is sent, and has its texts read.
+The best memories by a sum of signals need not be among the best by a single one: the first hundred of the latest, the
+most used and the most relevant miss more than half of the true ten best of 100,000 memories. So these legs are walked
+further, and keep the best of all memories that they meet by the sum of the stored signals. Of the candidates of all
+legs, the statement keeps those that are likely to score most. Only these are sent, and have their texts read.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ STANDING_LEGS = (LegName.RECENT, LegName.POPULAR, LegName.RELEVANT)
 """The legs that rank by one stored signal each."""
 
 LEFT_OUT = "left_out"
-"""The account of what the best that did not stay is likely to score."""
+"""The name of the row with the likely score of the best dropped candidate."""
 
 _VALUE, _HELD = "value", "held"
-"""Rows that tell what the stored signals of an item add up to, and which share of the question's words it holds."""
+"""Names of the rows with the sum of an item's stored signals, and with its share of the question's words."""
 
 Part = sa.Select[Any]
 Number = sa.ColumnElement[Any]
@@ -44,10 +44,10 @@ Number = sa.ColumnElement[Any]
 _SECONDS_A_DAY = 86_400.0
 
 _KEPT = 2
-"""How many times what is enough stays of the walks: some of them hold words."""
+"""The walks keep this many times the number that is enough, because the words that an item holds can still raise it."""
 
 _SHORTER = 5
-"""The latest are walked so many times as far as the others: recency tells many apart, and most are as relevant."""
+"""The walk of the latest is this many times as long as the others: recency differs between many memories."""
 
 _ZERO: Number = sa.literal_column("0")
 _ONE: Number = sa.literal_column("1")
@@ -64,7 +64,7 @@ class _Walk:
 
 
 def standing_legs(request: CandidateRequest, matches: Matches | None) -> list[Part]:
-    """Rows of (leg, item_id, score) of the memories that stand best, for each of the legs that met them."""
+    """Rows of (leg, item_id, score) of the best memories by stored signals, for each leg that met them."""
     legs = [leg for leg in STANDING_LEGS if leg in request.legs]
     walks = [_Walk(leg, _walk(request, matches, leg)) for leg in legs]
     kept = _best_met(request, walks)
@@ -92,7 +92,7 @@ def sifted(legs: sa.CompoundSelect[Any], request: CandidateRequest) -> sa.Compou
     enough = parameter("enough", sa.BigInteger)
     kept = sa.select(likely.c.item_id).order_by(*best).limit(enough).subquery()
     first_out = sa.select(likely.c.likely).order_by(*best).limit(1).offset(enough).subquery("first_out")
-    # Not a join, which the planner, who knows no sizes here, may do row by row: a subplan is hashed.
+    # Not a join, which the planner may do row by row, because it knows no sizes here; a subplan is hashed.
     is_kept = sa.or_(item_id == sa.literal_column("''"), item_id.in_(sa.select(kept.c.item_id)))
     left_out = sa.select(sa.literal_column(f"'{LEFT_OUT}'"), sa.literal_column("''"), first_out.c.likely)
     return sa.union_all(
@@ -101,7 +101,7 @@ def sifted(legs: sa.CompoundSelect[Any], request: CandidateRequest) -> sa.Compou
 
 
 def _told(request: CandidateRequest, rows: sa.CTE) -> sa.Subquery:
-    """The candidates' rows, and beside them what is stored of those that no walk met, and the words that each holds.
+    """The candidates' rows, the stored signals of candidates that no walk met, and the words that each candidate holds.
 
     Looked up by arrays of keys, each in one scan: row by row, it would cost twice as much.
     """
@@ -118,8 +118,10 @@ def _told(request: CandidateRequest, rows: sa.CTE) -> sa.Subquery:
     # Cast, it is an array to look into; bare, ANY would take it for rows.
     lexemes = sa.cast(sa.select(asked.c.lexemes).scalar_subquery(), ARRAY(sa.Integer))
     # The question's are few: each is looked for among the item's, and not the other way round.
-    one = sa.func.unnest(lexemes).table_valued("lexeme", name="asked_lexeme").render_derived()
-    number = sa.select(sa.func.count()).where(one.c.lexeme == sa.func.any(item_terms.c.lexemes)).correlate(item_terms)
+    lexeme = sa.func.unnest(lexemes).table_valued("lexeme", name="asked_lexeme").render_derived()
+    number = (
+        sa.select(sa.func.count()).where(lexeme.c.lexeme == sa.func.any(item_terms.c.lexemes)).correlate(item_terms)
+    )
     share = sa.cast(number.scalar_subquery(), sa.Double) / sa.func.cardinality(lexemes)
     held = sa.select(named(_HELD), item_terms.c.item_id, share).where(
         sa.func.cardinality(lexemes) > _ZERO,
@@ -154,7 +156,7 @@ def standing_values(standing: StandingWeights, entities: int) -> dict[str, Any]:
 
 
 def _likely(told: sa.Subquery) -> Part:
-    """Rows of (item_id, what it is likely to score); an item that is no memory has the base relevance of 1."""
+    """Rows of (item_id, likely score); an item that is no memory has the base relevance 1."""
     leg, item_id, score = told.c
 
     def by(name: str, without: Number = _ZERO) -> Number:
@@ -172,7 +174,7 @@ def _likely(told: sa.Subquery) -> Part:
 
 
 def _walk(request: CandidateRequest, matches: Matches | None, leg: LegName) -> sa.CTE:
-    """The first of a leg in its order, whether wanted or not: wanted is asked of those that stand best only."""
+    """The first rows of a leg in its order, unfiltered: the filter is tested only on the best by stored signals."""
     table = memories.alias(f"{leg}_met")
     order: Sequence[Number] = {
         LegName.RECENT: [table.c.happened_at.desc()],
@@ -204,7 +206,7 @@ def _best_of_few(request: CandidateRequest, matches: Matches) -> sa.CTE:
     """The best of few matching items; each is looked up by its key."""
     key = matches.keys.c.item_id
     scores = [_score(memories, leg).label(leg.value) for leg in STANDING_LEGS]
-    one = (
+    row = (
         sa.select(_value(memories).label("value"), *scores)
         .where(
             memories.c.collection_id == literal(request.collection_id),
@@ -214,13 +216,13 @@ def _best_of_few(request: CandidateRequest, matches: Matches) -> sa.CTE:
         .limit(1)
         .lateral("one_of_few")
     )
-    rows = sa.select(key, *(one.c[leg.value] for leg in STANDING_LEGS)).join_from(matches.keys, one, sa.true())
-    best = rows.where(matches.are_few).order_by(one.c.value.desc(), key).limit(parameter("depth", sa.BigInteger))
+    rows = sa.select(key, *(row.c[leg.value] for leg in STANDING_LEGS)).join_from(matches.keys, row, sa.true())
+    best = rows.where(matches.are_few).order_by(row.c.value.desc(), key).limit(parameter("depth", sa.BigInteger))
     return materialized(best, "standing_of_few")
 
 
 def _rows_of(leg: LegName, walk: sa.CTE, kept: sa.CTE) -> Part:
-    # Not a join, which the planner, who knows no sizes here, may do row by row: a subplan is hashed.
+    # Not a join, which the planner may do row by row, because it knows no sizes here; a subplan is hashed.
     is_kept = sa.func.coalesce(walk.c.item_id.in_(sa.select(kept.c.item_id)), sa.false())
     return sa.select(named(leg), walk.c.item_id, walk.c.score).where(is_kept)
 

@@ -23,9 +23,9 @@ class Matches:
     keys: sa.CTE
     """Their ``item_id``; where an index may be walked, no more than one above ``few``."""
     count: sa.ScalarSelect[int]
-    """How many keys there are."""
+    """The number of keys."""
     are_few: sa.ColumnElement[bool]
-    """Whether they are all, and few enough to look at each."""
+    """Whether the keys are complete, and few enough to look up each."""
 
 
 def matches_of(request: CandidateRequest) -> Matches | None:
@@ -62,7 +62,7 @@ def materialized(statement: sa.Select[Any] | sa.CompoundSelect[Any], name: str) 
 
 
 def count_of(rows: sa.CTE) -> sa.ScalarSelect[int]:
-    """How many rows a part has."""
+    """The number of rows of a part."""
     return sa.select(sa.func.count()).select_from(rows).scalar_subquery()
 
 
@@ -96,7 +96,9 @@ def is_wanted(
     allowed = sa.true() if wanted is None else condition(wanted, request.collection_id, request.filterable)
     if is_active:
         allowed = sa.and_(items.c.status != sa.literal_column("'archived'"), allowed)
-    asked = {one.name for one in visitors.iterate(allowed) if isinstance(one, sa.Column) and one.table is items}
+    asked = {
+        column.name for column in visitors.iterate(allowed) if isinstance(column, sa.Column) and column.table is items
+    }
     # A limit keeps it a look-up by the key alone, for each row: it cannot become a join that reads the whole collection
     # first, nor can a filter on keys, with thousands of them, be looked up in the index once more for every row.
     row = (

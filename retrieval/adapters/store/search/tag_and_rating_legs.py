@@ -110,14 +110,14 @@ def _rows(request: CandidateRequest, conditions: list[sa.ColumnElement[bool]]) -
     """Rows of (item_id, place of the tag) from the index of tags; archived items are not in it."""
     asked = _asked()
     table = item_tags.alias("tag_row")
-    one = (
+    row = (
         sa.select(table.c.item_id)
         .where(table.c.collection_id == literal(request.collection_id), table.c.tag == asked.c.tag)
         .correlate(asked)
         .limit(parameter("rows_of_tag", sa.BigInteger))
         .lateral("row_of_tag")
     )
-    return sa.select(one.c.item_id, asked.c.place).join_from(asked, one, sa.true()).where(*conditions)
+    return sa.select(row.c.item_id, asked.c.place).join_from(asked, row, sa.true()).where(*conditions)
 
 
 def _sizes(rows: sa.CTE) -> Part:
@@ -127,7 +127,7 @@ def _sizes(rows: sa.CTE) -> Part:
 
 
 def _most(rows: sa.CTE, sizes: sa.CTE) -> Part:
-    """The items that can have most of the tags: those of which not all items were read may be theirs too."""
+    """The items that may have most of the tags; tags whose items were not all read may belong to any item."""
     surely = sa.func.count().filter(sa.not_(sizes.c.is_cut))
     return (
         sa.select(rows.c.item_id)
@@ -139,7 +139,7 @@ def _most(rows: sa.CTE, sizes: sa.CTE) -> Part:
 
 
 def _is_cut(sizes: sa.CTE, most: sa.CTE) -> sa.ColumnElement[bool]:
-    """Whether some item with one of the tags may not have been looked at."""
+    """Whether the legs may have missed an item with one of the tags."""
     of_some_tag = sa.exists(sa.select(sizes.c.place).where(sizes.c.is_cut))
     return sa.or_(of_some_tag, count_of(most) >= parameter("most_tagged", sa.BigInteger))
 
@@ -165,21 +165,21 @@ def _latest(request: CandidateRequest, conditions: list[sa.ColumnElement[bool]])
 
 def _ranked(request: CandidateRequest, candidates: sa.SelectBase, *, is_filtered: bool = False) -> Part:
     """The candidates by how many of the tags they have, the latest stored first among equals."""
-    one = candidates.subquery("tagged_candidate")
-    own = stored_item(request, one.c.item_id, items.c.tags, items.c.created_at).lateral("tagged_item")
+    candidate = candidates.subquery("tagged_candidate")
+    own = stored_item(request, candidate.c.item_id, items.c.tags, items.c.created_at).lateral("tagged_item")
     tag = sa.func.unnest(own.c.tags).table_valued("tag", name="own_tag").render_derived()
     is_asked = tag.c.tag == sa.func.any(parameter("tags", _TEXTS))
     counted = sa.select(sa.func.count().label("number")).select_from(tag).where(is_asked).lateral("own_tags")
     share = share_of_time(own.c.created_at) * sa.literal_column(MOST_OF_ONE, sa.Double)
     score = (sa.cast(counted.c.number, sa.Double) + share).label("score")
     rows = (
-        sa.select(one.c.item_id, score)
-        .join_from(one, own, sa.true())
+        sa.select(candidate.c.item_id, score)
+        .join_from(candidate, own, sa.true())
         .join(counted, counted.c.number > sa.literal_column("0"))
     )
     if is_filtered:
-        rows = rows.where(is_wanted(request, one.c.item_id))
-    return rows.order_by(score.desc(), one.c.item_id).limit(parameter("depth", sa.BigInteger))
+        rows = rows.where(is_wanted(request, candidate.c.item_id))
+    return rows.order_by(score.desc(), candidate.c.item_id).limit(parameter("depth", sa.BigInteger))
 
 
 _FIRST = 10
@@ -226,8 +226,8 @@ def _ordered_by_rating(request: CandidateRequest, conditions: Conditions) -> Par
     of_collection = anywhere(request.collection_id, arm), *conditions
     # By key within: without sorting, an index gives that, whatever the planner knows of a table that has just grown.
     by_key = sa.select(arm.c.item_id, rating(arm).label("score")).where(*of_collection).order_by(arm.c.item_id)
-    one = by_key.subquery("by_key")
-    return sa.select(one.c.item_id, one.c.score).order_by(one.c.score.desc(), one.c.item_id)
+    row = by_key.subquery("by_key")
+    return sa.select(row.c.item_id, row.c.score).order_by(row.c.score.desc(), row.c.item_id)
 
 
 def _by_arrival(request: CandidateRequest, conditions: Conditions) -> Part:
@@ -246,7 +246,7 @@ def _kept(walk: sa.CTE, wanted: sa.ColumnElement[bool]) -> Part:
 
 
 def _is_open(kept: sa.CTE) -> sa.ColumnElement[bool]:
-    """Whether those above the middle leave room in the leg."""
+    """Whether the items rated above the middle leave room in the leg."""
     above = sa.select(sa.func.count()).select_from(kept).where(kept.c.score > UNRATED).scalar_subquery()
     return above < parameter("depth", sa.BigInteger)
 
@@ -273,15 +273,15 @@ def _of_few(request: CandidateRequest, matches: Matches) -> Part:
 
 
 def _best(rows: sa.SelectBase) -> Part:
-    one = rows.subquery("rated_candidate")
-    ordered = sa.select(one.c.item_id, one.c.score).order_by(one.c.score.desc(), one.c.item_id)
+    candidate = rows.subquery("rated_candidate")
+    ordered = sa.select(candidate.c.item_id, candidate.c.score).order_by(candidate.c.score.desc(), candidate.c.item_id)
     return ordered.limit(parameter("depth", sa.BigInteger))
 
 
 def _is_short(met: sa.CTE, kept: sa.CTE, near: sa.CTE, best: sa.CTE) -> sa.ColumnElement[bool]:
-    """Whether a walk went as far as it may and what it did not meet may belong to the best.
+    """Whether a walk reached its limit, so that items which it did not meet may belong to the best.
 
-    One by rating that kept too few has to have come to the middle: those without verdicts stand there.
+    A walk by rating that kept too few must have come to the middle, where the items without verdicts are.
     """
     depth, reach = parameter("depth", sa.BigInteger), parameter("reach", sa.BigInteger)
     lowest = sa.select(sa.func.min(met.c.score)).scalar_subquery()

@@ -24,7 +24,7 @@ DEFINITION = "USING bm25 (words) WITH (text_config = 'simple', k1 = 1.2, b = 0.7
 """Words are numbers (``sql/search/textsearch.sql``), which the configuration ``simple`` takes as they stand."""
 
 _WAIT = "500ms"
-"""Less than the server waits before it looks for deadlocks: whoever makes or drops the table gives way to writers."""
+"""Shorter than the server's deadlock timeout, so that creating or dropping the table gives way to writers."""
 
 _STEP = 1000
 
@@ -47,7 +47,7 @@ MAKE_TABLE = """
         PRIMARY KEY (collection_id, item_id)
     ) WITH (autovacuum_vacuum_scale_factor = 0.05)
 """
-# The rows are locked as writers lock them, so that neither stores what the other has made out of date.
+# The rows are locked as writers lock them, so that neither side stores outdated words.
 _MISSING = """
     SELECT item.item_id FROM items AS item
     WHERE item.collection_id = %s AND item.item_id > %s AND item.status <> %s
@@ -58,7 +58,7 @@ _MISSING = """
 
 @dataclass(frozen=True, slots=True)
 class TextsearchState:
-    """How far a collection is."""
+    """The state of a collection's pg_textsearch index."""
 
     installed: bool
     """Whether the database has the extension."""
@@ -80,12 +80,12 @@ def index_name(collection_id: int) -> str:
 
 
 async def textsearch_state(database: Database, collection_id: int) -> TextsearchState:
-    """How far the collection is."""
+    """Read the state of the collection's index."""
     return TextsearchState(*(await database.read(None, _STATE.bind(id=collection_id)))[0])
 
 
 def protection(table: str, names: Names) -> list[str]:
-    """The statements that force row-level security on a table with a ``collection_id``, and say who may do what.
+    """The statements that force row-level security on a table with a ``collection_id``, and grant rights on it.
 
     The application role sees what belongs to its tenant's collections; the definer role reads and writes all, inside
     its functions only.
@@ -145,7 +145,7 @@ async def fill_table(database: Database, tenant_id: int, collection_id: int) -> 
 
 
 async def build_index(database: Database, collection_id: int) -> None:
-    """Build the index concurrently; what a failed build left is removed first."""
+    """Build the index concurrently, after removing the remains of a failed build."""
     schema, name = database.names.schema, index_name(collection_id)
     async with database.maintenance() as connection:
         await drop_failed_builds(connection, schema, name)
@@ -154,7 +154,7 @@ async def build_index(database: Database, collection_id: int) -> None:
 
 
 async def clear_index(database: Database, collection_id: int) -> None:
-    """Remove what interrupted builds left beside the index."""
+    """Remove the remains of interrupted builds."""
     async with database.maintenance() as connection:
         await drop_failed_builds(connection, database.names.schema, index_name(collection_id))
 
@@ -180,7 +180,7 @@ async def drop_table(database: Database, collection_id: int) -> bool:
 
 @asynccontextmanager
 async def _without_writers(database: Database, connection: Connection, collection_id: int) -> AsyncIterator[bool]:
-    """A transaction of the tables' owner while nobody writes items of the collection; False where somebody did.
+    """A transaction of the tables' owner that excludes writers of the collection; False if a writer was active.
 
     The lock is the one that writers share.
     """

@@ -124,7 +124,7 @@ async def pending_among(
 
 
 async def count_pending(database: Database, tenant_id: int, collection_id: int, space: StoredSpace) -> int:
-    """How many items wait for their vector."""
+    """Count the items that wait for their vector."""
     statement = Compiled(_for_table(_COUNT_PENDING, space.table_name).as_string(), {"collection_id": collection_id})
     return int((await database.read(tenant_id, statement))[0][0])
 
@@ -132,7 +132,7 @@ async def count_pending(database: Database, tenant_id: int, collection_id: int, 
 async def sample_vectors(
     database: Database, tenant_id: int, collection_id: int, space: StoredSpace, number: int
 ) -> list[tuple[str, Vector]]:
-    """Up to so many of the collection's vectors with their item ids: always the same ones, from all over it."""
+    """Up to ``number`` of the collection's vectors with their item ids: always the same, spread over the collection."""
     statement = Compiled(
         _for_table(_SAMPLE, space.table_name).as_string(), {"collection_id": collection_id, "number": number}
     )

@@ -10,7 +10,7 @@ from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.domain.search.snippet import MARKS, READ
 
 # Each term is looked up by itself, with LIMIT: the planner would read all terms of the collection at once instead.
-# A term that no writer's difference has been added up for is known as well: what was written a moment ago is found.
+# Terms of differences that are not added up yet also count as known, so recent writes are found.
 _UNKNOWN = """
     SELECT asked.spelling
     FROM (
@@ -123,7 +123,7 @@ async def beginnings_of(
 async def unknown_words(
     database: Database, tenant_id: int, collection: StoredCollection, words: Sequence[str]
 ) -> list[str]:
-    """The words that no item holds in any form; those that the language leaves out are known."""
+    """The words that no item holds in any form; stop words of the language count as known."""
     rows = await database.read(
         tenant_id, Compiled(_UNKNOWN, {**_whose(collection), "words": list(words)}, keep=collection.collection_id)
     )
@@ -134,7 +134,7 @@ async def known_spellings(
     database: Database, tenant_id: int, collection: StoredCollection, each: Iterable[Sequence[str]]
 ) -> dict[str, int]:
     """Find the spellings that some item holds in some form, with the number of items, in one round trip."""
-    # A statement a list: one of thousands of spellings would be compiled by the database first (jit), which costs more.
+    # One statement for each list: compiling one of thousands of spellings (jit) would cost the database more.
     statements = [Compiled(_KNOWN, {**_whose(collection), "spellings": list(spellings)}) for spellings in each]
     known: dict[str, int] = {}
     for rows in await database.read_each(tenant_id, statements):
@@ -148,7 +148,7 @@ async def terms_beginning(
 ) -> dict[str, dict[str, int]]:
     """Find ``most`` of the collection's terms with each of the beginnings, and the number of items that hold each."""
     parameters = {**_whose(collection), "beginnings": list(beginnings), "most": most}
-    found: dict[str, dict[str, int]] = {one: {} for one in beginnings}
+    found: dict[str, dict[str, int]] = {beginning: {} for beginning in beginnings}
     for beginning, term, items in await database.read(tenant_id, Compiled(_BEGINNING, parameters)):
         found[beginning][term] = max(items, found[beginning].get(term, 0))
     return found

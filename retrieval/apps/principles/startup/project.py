@@ -63,7 +63,7 @@ _STEPS_PER_PART = 8
 
 
 def parsed_toml(text: str) -> dict[str, Any]:
-    """The tables. Raises ``ValueError`` for what is no TOML, or would take long."""
+    """The tables of a TOML file. Raises ``ValueError`` for an invalid file, or one that would take long to parse."""
     import tomllib
 
     if len(text) > MOST_CHARACTERS or _steps(text) > _MOST_STEPS:

@@ -180,7 +180,7 @@ def _first_line(body: str) -> str:
 
 @contextlib.contextmanager
 def watchdog(seconds: float, when_late: Callable[[], None]) -> Iterator[None]:
-    """After so many seconds within the block, call ``when_late`` in a thread, and end the process with 0.
+    """End the process with 0 if the block takes longer than ``seconds``; call ``when_late`` in a thread before.
 
     A call that blocks in the kernel cannot be interrupted; the process can end.
     """

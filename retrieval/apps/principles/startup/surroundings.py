@@ -61,7 +61,7 @@ class StartOptions:
 
 
 class SessionOutcome(StrEnum):
-    """How a session went."""
+    """The outcome of a session."""
 
     SUCCESS = "success"
     FAILURE = "failure"
@@ -174,7 +174,7 @@ class History:
     subjects: tuple[str, ...] = ()
     """The first lines of the latest five messages, the latest first, each of at most 200 characters."""
     files: tuple[str, ...] = ()
-    """At most 200 paths that changed in them, from the top of the repository."""
+    """The paths that changed in them, at most 200, relative to the top of the repository."""
     was_late: bool = False
     """True if git was stopped before it had answered."""
 
@@ -203,7 +203,7 @@ class GitHistory:
         )
 
     def stop(self) -> None:
-        """End what still runs."""
+        """End the programs that still run."""
         for process in (self._subjects, self._changed):
             if process is not None:
                 _stop(process)
@@ -269,7 +269,7 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """The tags that principles are matched by, and what they come from."""
+    """The tags that principles are matched by, and their sources."""
 
     recent_commits: tuple[str, ...] = ()
     """First lines of the latest commits' messages, the latest first."""

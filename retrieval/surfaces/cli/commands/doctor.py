@@ -176,7 +176,7 @@ def status(context: typer.Context, *, as_json: Json = False) -> None:
             return
         yield collections_table(found)
         yield from lost_lines(found)
-        if any(one.runs for one in found):
+        if any(collection.runs for collection in found):
             yield ""
             yield runs_table(found)
 
@@ -194,15 +194,15 @@ def collections_table(found: list[CollectionStatus]) -> Table:
         ["collection", "items", "pending", "weights", "space", "index", "recall"],
         (
             (
-                one.name,
-                one.items,
-                one.pending or "",
-                "pending" if one.weights_pending else "",
-                short_space(one.space),
-                ", ".join(map(index_text, one.indexes)) or "none",
-                recall_text(one),
+                collection.name,
+                collection.items,
+                collection.pending or "",
+                "pending" if collection.weights_pending else "",
+                short_space(collection.space),
+                ", ".join(map(index_text, collection.indexes)) or "none",
+                recall_text(collection),
             )
-            for one in found
+            for collection in found
         ),
         right={"pending"},
     )
@@ -211,11 +211,11 @@ def collections_table(found: list[CollectionStatus]) -> Table:
 def lost_lines(found: list[CollectionStatus]) -> list[str]:
     """A line for each collection with unrecorded searches, and why they were not recorded."""
     return [
-        f"{plain(one.name)}: {count(sum(one.unrecorded.values()), 'search')} not recorded ("
-        + ", ".join(f"{reason} {number:,}" for reason, number in one.unrecorded.items())
+        f"{plain(collection.name)}: {count(sum(collection.unrecorded.values()), 'search')} not recorded ("
+        + ", ".join(f"{reason} {number:,}" for reason, number in collection.unrecorded.items())
         + ")"
-        for one in found
-        if one.unrecorded
+        for collection in found
+        if collection.unrecorded
     ]
 
 
@@ -223,7 +223,7 @@ def runs_table(found: list[CollectionStatus]) -> Table:
     """A row for the last run of each job over each collection."""
     return table(
         ["collection", "job", "started (UTC)", "seconds", "outcome", "details"],
-        ((one.name, *_run_cells(run)) for one in found for run in one.runs),
+        ((collection.name, *_run_cells(run)) for collection in found for run in collection.runs),
     )
 
 

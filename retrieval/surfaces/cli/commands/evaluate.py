@@ -175,7 +175,7 @@ def evaluate(
 
 
 BEST = 5
-"""How many settings are shown."""
+"""The number of settings that are shown."""
 
 
 def print_tuning(out: Console, tuning: CollectionTuning, *, applied_version: int | None = None) -> None:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 BATCH_EVENTS = 500
 SHOWN = 10
-"""How many reasons are shown."""
+"""The number of reasons that are shown."""
 
 
 @dataclass(slots=True)

@@ -84,7 +84,7 @@ class InputFiles:
 
     @property
     def reads_standard_input(self) -> bool:
-        """Whether one of them is standard input."""
+        """Whether one of the files is standard input."""
         return STANDARD_INPUT in self.names
 
     @property
@@ -133,12 +133,12 @@ def _with_ticket_parts(line: InputLine) -> InputLine:
     try:
         return line if line.item is None else replace(line, item=with_ticket_parts(line.item))
     except InvalidItemError:
-        # It may be no ticket at all: only what calls itself one is refused.
+        # It may be no ticket at all: only items of the kind ticket are refused.
         return line
 
 
 SHOWN = 10
-"""How many reasons are shown while the run goes on."""
+"""The number of reasons that are shown while the run goes on."""
 
 _KNOWN_ENDINGS = {".gz", ".jsonl", ".ndjson", ".json", ".csv"}
 
@@ -218,7 +218,7 @@ class RejectedLines:
         return "" if text.endswith("\n") else "\n"
 
     def _is_repeated(self, raw: str) -> bool:
-        """Whether an earlier run has put the line aside: the same command is run again to continue."""
+        """Whether an earlier run has put the line aside; the same command is then run again to continue."""
         return bool(self._earlier) and self._earlier.issuperset(raw.replace("\r\n", "\n").split("\n"))
 
     def _check_not_an_input(self, path: Path) -> None:
@@ -375,7 +375,7 @@ class OnError(StrEnum):
 
 
 class FileFormat(StrEnum):
-    """How items are written in a file."""
+    """The format of a file of items."""
 
     JSONL = "jsonl"
     CSV = "csv"

@@ -151,7 +151,7 @@ def _row(key: ApiKey, now: datetime) -> list[object]:
 
 
 def _cap(key: ApiKey) -> int | None:
-    """How many events of the key on one item count in a day; None for a key that may send none."""
+    """The number of the key's events on one item that count in a day; None for a key that may send none."""
     return key.feedback_cap if key.scopes & {Scope.FEEDBACK, Scope.ADMIN} else None
 
 

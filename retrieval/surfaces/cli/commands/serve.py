@@ -122,7 +122,7 @@ MCP_EXAMPLES = (
 
 
 class Transport(StrEnum):
-    """How the client and the server talk."""
+    """The transport between client and server."""
 
     STDIO = "stdio"
     HTTP = "http"

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 class Shape(StrEnum):
-    """How principles are shown."""
+    """The format in which principles are printed."""
 
     TEXT = "text"
     JSON = "json"

@@ -30,7 +30,7 @@ def found_lines(found: RetrievalResponse) -> Iterator[str]:
 
 
 def preview_lines(found: SearchPreview) -> Iterator[str]:
-    """For each weighting its summary, its tickets, and the tickets that left."""
+    """The summary of each weighting, its tickets, and the tickets that left."""
     for weighting in found.previews:
         yield weighting.summary
         for moved in weighting.tickets:

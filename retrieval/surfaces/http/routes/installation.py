@@ -41,7 +41,7 @@ class Live(BaseModel):
 
 
 class Checks(BaseModel):
-    """The state of each part: ``ok``, or what is wrong with it."""
+    """The state of each part: ``ok``, or its fault."""
 
     database: str
     schema_: str = Field(alias="schema")
@@ -119,11 +119,11 @@ class ReembedRequest(Sent):
     to: str | None = None
     """The embedder, as `RETRIEVAL_EMBEDDER` names it; left out: that of new collections."""
     dry_run: bool = False
-    """Whether only the cost is told, and nothing begins."""
+    """Whether to report only the cost, and begin nothing."""
     price: float | None = None
     """The price of a million tokens, for the cost that a dry run tells."""
     switch: bool = False
-    """Whether the switch happens by itself once the new space is filled and compares well; otherwise it waits."""
+    """Whether to switch automatically once the new space is filled and compares well; otherwise the switch waits."""
     batch_texts: Annotated[int, Field(ge=1, le=128)] = 128
     """Texts embedded and stored at a time."""
     tokens_a_minute: Annotated[int, Field(ge=1)] | None = None
@@ -200,11 +200,11 @@ class MeasurementTold(AnswerPart, of=Measurement):
 
 
 class CollectionStateTold(AnswerPart, of=CollectionStatus):
-    """How one collection stands."""
+    """The state of one collection."""
 
 
 class StatisticsTold(AnswerPart):
-    """How each collection stands, by name."""
+    """The state of each collection, by name."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -295,7 +295,7 @@ async def livez() -> Live:
     "/readyz", summary="Whether requests can be answered", response_model=Ready, responses={503: {"model": Ready}}
 )
 async def readyz(request: Request) -> JSONResponse:
-    """How the database, its schema, the pool, the embedder and the language model are; 503 where requests would fail.
+    """The state of database, schema, pool, embedder and language model; 503 where requests would fail.
 
     Without the embedder it is `degraded`: searches are answered by words alone; and while the language model does not
     answer. No key is needed; answers hold for a second, those of an embedder that is well for a minute.
@@ -317,7 +317,7 @@ async def doctor(
     platform: CurrentPlatform,
     collection: Annotated[str | None, Query(description="This collection alone; else all of the tenant's.")] = None,
 ) -> JSONResponse:
-    """The findings about what is not as it should be, the worst first, each with its remedy. It changes nothing.
+    """The findings about faults, the worst first, each with its remedy. Nothing is changed.
 
     A key's tenant is told of its own collections; of the server and the whole installation too where the service asks
     for no keys.
@@ -340,7 +340,7 @@ reembedding_router = APIRouter(
 
 @reembedding_router.get("", response_model=ReembeddingTold, summary="See how a re-embedding stands")
 async def reembedding(name: CollectionName, platform: CurrentPlatform) -> JSONResponse:
-    """How far the collection is on its way to another embedding space, and how the two compare."""
+    """The progress of the collection to another embedding space, and the comparison of the two spaces."""
     return JSONResponse((await platform.reembedding(name)).as_dict())
 
 

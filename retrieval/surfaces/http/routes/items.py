@@ -81,7 +81,7 @@ _EXAMPLE: dict[str, JsonValue] = {
 
 
 class NeighboursSent(Sent):
-    """How items are indexed together with those next to them."""
+    """The setting for indexing items together with those next to them."""
 
     sequence: str
     """The attribute whose value is the same for all items of a sequence."""
@@ -90,7 +90,7 @@ class NeighboursSent(Sent):
     before: Annotated[int, Field(ge=0, le=MAX_NEIGHBOURS)] = 2
     after: Annotated[int, Field(ge=0, le=MAX_NEIGHBOURS)] = 2
     own_weight: Annotated[int, Field(ge=1, le=MAX_OWN_WEIGHT)] = 2
-    """How much the item itself weighs against one neighbour."""
+    """The weight of the item itself relative to one neighbour."""
 
     def neighbours(self) -> Neighbours:
         """The same for the platform. Raises ``InvalidRequestError``."""
@@ -117,7 +117,7 @@ class SpaceSent(Sent):
 
 
 class CollectionSettings(Sent):
-    """The settings of a collection; what is left out has its default."""
+    """The settings of a collection; a missing setting has its default."""
 
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"language": "english", "filterable": {"priority": "text", "hours": "number"}}]}
@@ -126,7 +126,7 @@ class CollectionSettings(Sent):
     language: str | None = None
     """A text search configuration of PostgreSQL; `english` where none is given."""
     filterable: dict[str, Literal["text", "number", "boolean", "time"]] | None = None
-    """Attributes to index, by type; those of a collection that is there are added to."""
+    """Attributes to index, by type; an existing collection keeps its own and gets these too."""
     neighbours: NeighboursSent | None = None
     """The neighbours that its items are indexed with."""
     attribute_schema: Annotated[dict[str, Any] | None, Field(alias="schema")] = None
@@ -134,9 +134,9 @@ class CollectionSettings(Sent):
     index: Literal["auto", "full", "quantised"] | None = None
     """The part of each vector that an HNSW index keeps; `auto` where nothing is said."""
     profile: InlineProfile | None = None
-    """How it is searched; left out: by meaning and by words."""
+    """The profile of its searches; left out: by meaning and by words."""
     space: SpaceSent | None = None
-    """For vectors of your own; left out: the service's embedder's."""
+    """The space of your own vectors; left out: the space of the service's embedder."""
 
 
 class CollectionTold(AnswerPart, of=CollectionInfo):
@@ -187,7 +187,7 @@ ItemIdSent = Annotated[str, Field(min_length=1, max_length=512)]
 
 
 class ItemSent(Sent, of=Item):
-    """An item as the ingest format writes it. What else it has becomes an attribute."""
+    """An item in the ingest format. Other members become attributes."""
 
     model_config = ConfigDict(extra="allow", json_schema_extra={"examples": [_ITEM_EXAMPLE]})
 
@@ -198,7 +198,7 @@ class ItemSent(Sent, of=Item):
     metadata: dict[str, Any] | None = None
     """JSON values by name; filterable. Also `attributes`."""
     occurred_at: str | None = None
-    """When the thing happened: ISO 8601; without a time zone it is UTC."""
+    """The time of the event: ISO 8601; without a time zone it is UTC."""
 
     def record(self) -> dict[str, Any]:
         """The item as ``Collection.add`` takes it."""
@@ -214,7 +214,7 @@ class ItemSent(Sent, of=Item):
 
 
 class ItemChanges(Sent, of=Item):
-    """A JSON merge patch (RFC 7396) on an item: what is null goes back to nothing, what is left out stays."""
+    """A JSON merge patch (RFC 7396) on an item: null members are removed, missing members stay unchanged."""
 
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"title": "Solved: connections time out", "metadata": {"priority": None}}]}
@@ -223,7 +223,7 @@ class ItemChanges(Sent, of=Item):
     id: str | None = None
     """The id in the path; another one is refused."""
     metadata: dict[str, Any] | None = None
-    """Merged with those that there are; one that is null is taken away."""
+    """Merged with the existing entries; a null entry is removed."""
 
     def changes(self) -> dict[str, Any]:
         """The changes as ``Collection.patch`` takes them."""
@@ -236,7 +236,7 @@ class AddRequest(Sent):
     model_config = ConfigDict(json_schema_extra={"examples": [{"items": [_ITEM_EXAMPLE]}]})
 
     items: Annotated[list[ItemSent], Field(max_length=MAX_ITEMS)]
-    """At most 1000."""
+    """A list of at most 1000."""
     embeddings: list[Vector] | None = None
     """Vectors of the caller's own, one an item."""
 
@@ -247,7 +247,7 @@ class DeleteRequest(Sent):
     model_config = ConfigDict(json_schema_extra={"examples": [{"item_ids": ["T-1", "T-2"]}]})
 
     item_ids: Annotated[list[ItemIdSent], Field(max_length=MAX_ITEMS)]
-    """At most 1000."""
+    """A list of at most 1000."""
 
 
 class ItemTold(AnswerPart, of=Item):
@@ -292,7 +292,7 @@ class AddReportTold(AnswerPart, of=AddReport):
 
 
 class DeletedTold(AnswerPart):
-    """How many items there were."""
+    """The number of items that there were."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"deleted": 2}]})
 
@@ -330,7 +330,7 @@ class DocumentsRequest(Sent):
     )
 
     documents: Annotated[list[DocumentSent], Field(max_length=MAX_ITEMS)]
-    """At most 1000."""
+    """A list of at most 1000."""
     max_tokens: ChunkTokens = DEFAULT_TOKENS
     """Tokens of a chunk with its title; never more than the model reads."""
     overlap: Overlap = DEFAULT_OVERLAP
@@ -338,7 +338,7 @@ class DocumentsRequest(Sent):
 
 
 class FailedDocument(AnswerPart):
-    """A document that could not be read; what was stored of it stays."""
+    """A document that could not be read; its stored chunks stay."""
 
     document: str
     reason: str
@@ -432,7 +432,7 @@ class RememberRequest(Sent):
     interaction_type: str = FACT
     """The collection of the memories."""
     occurred_at: Moment | None = None
-    """When they were said; left out: now."""
+    """The time of the messages; left out: now."""
     again: bool = False
     """Whether messages that were remembered before are read again."""
 
@@ -495,7 +495,7 @@ class HistoryTold(AnswerPart):
     model_config = ConfigDict(json_schema_extra={"examples": [{"versions": [_MEMORY]}]})
 
     versions: list[MemoryTold]
-    """The current one, then those that were superseded."""
+    """The current version, then the superseded ones."""
 
 
 collections_router = APIRouter(prefix="/v1/collections", tags=["collections"], route_class=JSONBodies)
@@ -554,7 +554,7 @@ async def collection(name: CollectionName, platform: CurrentPlatform, body: Coll
         schema=body.attribute_schema,
         index=body.index,
     )
-    # Also of a new one: another request may have made it first, with other settings.
+    # Also for a new one: another request may have created it first, with other settings.
     await _check_same(made, body)
     if neighbours is not None:
         await made.set_neighbours(neighbours)
@@ -585,7 +585,7 @@ async def _existing(platform: Platform, name: str) -> Collection | None:
 
 
 async def _check_same(made: Collection, wanted: CollectionSettings) -> None:
-    """Raise ``ConflictError`` where the collection is another than wanted in what cannot be changed here."""
+    """Raise ``ConflictError`` if the collection differs from the request in a setting that cannot be changed here."""
     stored = await made.refresh()
     profile = profile_at(("profile",), wanted.profile)
     others = {
@@ -632,7 +632,7 @@ async def page(
     after: Annotated[str, Query(description="What the page before gave as `next`.")] = "",
     limit: Annotated[int, Query(ge=1, le=MAX_ITEMS, description="Items, at most.")] = 100,
 ) -> JSONResponse:
-    """A page of the items that a filter lets through, in the order of their ids; archived ones where it names them."""
+    """A page of the items that pass a filter, in the order of their ids; archived items if the filter names them."""
     found = await collection.page(where_of(where), after=after, limit=limit)
     last = found[-1].item.item_id if len(found) == limit else None
     return await aside(
@@ -642,7 +642,7 @@ async def page(
 
 @router.post("", dependencies=_WRITE, response_model=AddReportTold, summary="Store items")
 async def add(collection: NamedCollection, body: AddRequest) -> JSONResponse:
-    """Store items, new ones and new versions, all or none; what is unchanged costs nothing."""
+    """Store items, new ones and new versions, all or none; unchanged items cost nothing."""
     items = await aside(lambda: _sent(body), is_long=True)
     try:
         report = await collection.add(items, embeddings=body.embeddings)
@@ -672,7 +672,7 @@ async def add_each(
         Query(alias="map", description="What is called otherwise, as FIELD=NAME.", examples=[["text=Summary"]]),
     ] = [],  # noqa: B006 - FastAPI makes a new one for each request
 ) -> Response:
-    """Store the items of a stream of lines, and stream back what became of each: a line for each line, in order.
+    """Store the items of a stream of lines, and stream back the outcome of each: a line for each line, in order.
 
     What has its line is stored. A bad line costs no other; the last line sums up. An `error` beside the summary says
     why the stream was broken off: what has no line then is to be sent again, which does no harm where it was stored.
@@ -682,7 +682,7 @@ async def add_each(
 
 @router.post("/delete", dependencies=_WRITE, response_model=DeletedTold, summary="Remove items")
 async def delete(collection: NamedCollection, body: DeleteRequest) -> JSONResponse:
-    """Remove items with their terms and vectors; those that are not there do not count."""
+    """Remove items with their terms and vectors; missing items do not count."""
     return JSONResponse({"deleted": await collection.delete(body.item_ids)})
 
 
@@ -786,11 +786,11 @@ async def documents(
 
 @documents_router.post("", dependencies=_WRITE, response_model=DocumentsReportTold, summary="Store documents")
 async def add_documents(collection: NamedCollection, body: DocumentsRequest) -> JSONResponse:
-    """Store texts as chunks, new ones and new versions; what is unchanged costs nothing.
+    """Store texts as chunks, new ones and new versions; unchanged texts cost nothing.
 
     A document that cannot be read is told in `failed` with the reason, and stops no other.
     """
-    given = [one.model_dump() for one in body.documents]
+    given = [document.model_dump() for document in body.documents]
     with at("overlap"):
         chunking = Chunking(max_tokens=body.max_tokens, overlap=body.overlap)
     with at("documents"):
@@ -878,7 +878,7 @@ def _format_sent(content_type: str, document_id: str) -> str:
 
 
 def _told_of(report: DocumentsReport) -> dict[str, Any]:
-    """The report without what only folders have."""
+    """The report without the fields that only folders have."""
     told = report.as_dict()
     return {name: value for name, value in told.items() if name not in ("vanished", "removed", "skipped")}
 

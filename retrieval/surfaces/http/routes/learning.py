@@ -29,7 +29,7 @@ Share = Annotated[float, Field(ge=0, le=1)]
 
 
 class FeedbackEvent(Sent):
-    """How good an item was: one that a search showed, or one of a collection in a context. `helpful` or `reward`."""
+    """A verdict on an item that a search showed, or on an item of a collection in a context: `helpful` or `reward`."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [_EVENT]})
 
@@ -46,18 +46,18 @@ class FeedbackEvent(Sent):
     kind: str = RATING
     """The kind of verdict, such as a rating or a click. One of each kind counts."""
     actor: str = ""
-    """The actor who judges; left out: the context's actor."""
+    """The actor that judges; left out: the context's actor."""
     session: str = ""
     note: str = ""
     at: Moment | None = None
-    """When it happened; left out: now."""
+    """The time of the event; left out: now."""
     weight: Share = 1.0
-    """How much it counts, 0 to 1."""
+    """The weight of the event, 0 to 1."""
     key: str | None = None
     """The key by which a repetition is recognised; left out: derived from the event."""
 
     def event(self) -> Feedback:
-        """The same for the platform. Raises ``InvalidRequestError`` for what does not go together."""
+        """The same value for the platform. Raises ``InvalidRequestError`` for members that exclude each other."""
         values = {name: getattr(self, name) for name in type(self).model_fields if name not in ("context", "reward")}
         context = None if self.context is None else self.context.context()
         return Feedback(**values, context=context, reward=math.nan if self.reward is None else self.reward)
@@ -69,11 +69,11 @@ class FeedbackBatch(Sent):
     model_config = ConfigDict(json_schema_extra={"examples": [{"events": [_EVENT]}]})
 
     events: Annotated[list[FeedbackEvent], Field(max_length=MAX_EVENTS)]
-    """At most 10,000."""
+    """A list of at most 10,000."""
 
 
 class TaskOutcome(Sent):
-    """How a task went: the items it used share one event's weight."""
+    """The outcome of a task: the items that it used share the weight of one event."""
 
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"retrieval_id": A_RETRIEVAL, "used": ["T-17", "T-4"], "reward": 0.8}]}
@@ -117,7 +117,7 @@ class ModelTold(AnswerPart):
     version: int
     kind: str
     published: bool
-    """Whether it was better than what it was to replace."""
+    """Whether it was better than the model that it was to replace."""
     reason: str
     events: int
     """Verdicts that it was fitted on."""
@@ -146,14 +146,14 @@ class ModelChoice(Sent):
 
 
 class Learning(Sent):
-    """How feedback counts; what is left out stays."""
+    """The rules by which feedback counts; a field that is left out stays as it is."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"half_life_days": 30, "daily_cap": 1000}]})
 
     half_life_days: Annotated[float, Field(json_schema_extra={"minimum": 1 / 24, "maximum": 36_500})] | None = None
     """The days in which a verdict loses half its weight."""
     daily_cap: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
-    """How many verdicts of one actor count in a day."""
+    """The number of verdicts of one actor that count in a day."""
 
 
 Actor = Annotated[str, Field(min_length=1, max_length=MAX_NAME_LENGTH)]
@@ -208,7 +208,7 @@ async def feedback(caller: CurrentCaller, platform: CurrentPlatform, body: Feedb
 
 @feedback_router.post("/feedback/batch", response_model=FeedbackTold, summary="Say it of many items")
 async def feedback_each(caller: CurrentCaller, platform: CurrentPlatform, body: FeedbackBatch) -> JSONResponse:
-    """At most 10,000 events in one transaction: all are stored, or none and the first bad one is told."""
+    """Store at most 10,000 events in one transaction: all, or none, and the answer names the first bad one."""
     events = await aside(
         lambda: [_event(place, event) for place, event in enumerate(body.events)], is_long=len(body.events) >= LONG
     )
@@ -251,7 +251,7 @@ async def use_model(collection: NamedCollection, body: ModelChoice) -> JSONRespo
 
 @router.put("/learning", dependencies=_ADMIN, status_code=204, summary="Say how feedback counts")
 async def set_learning(collection: NamedCollection, body: Learning) -> Response:
-    """How fast verdicts fade, and how many of one actor count in a day."""
+    """Set the half-life of verdicts, and the number of one actor's verdicts that count in a day."""
     with at("half_life_days"):  # the model has checked the other
         await collection.set_learning(half_life_days=body.half_life_days, daily_cap=body.daily_cap)
     return Response(status_code=204)
@@ -262,7 +262,7 @@ async def _models(collection: Collection) -> dict[str, object]:
     return {"used": info.model_version, "models": [model.as_dict() for model in found]}
 
 
-# Names are in the body: what stands in a path ends up in logs.
+# Names are in the body, because paths are logged.
 actors_router = APIRouter(
     prefix="/v1/actors", tags=["feedback"], dependencies=[needs(Scope.ADMIN)], route_class=JSONBodies
 )

@@ -1,4 +1,4 @@
-"""Profiles: how a collection is searched, its earlier versions, and what others would show; routes and models."""
+"""Profiles: the settings of a collection's searches, their versions, and previews; routes and models."""
 
 from __future__ import annotations
 
@@ -97,14 +97,14 @@ class PreviewRequest(Sent):
     limit: Limit = 10
     syntax: bool = True
     typos: bool = False
-    """Whether misspelt words are taken for known ones, as in a search."""
+    """Whether misspelt words are corrected, as in a search."""
     min_score: float | None = None
     min_relevance: LeastRelevance | None = None
     context: SentSituation = SentSituation()
 
 
 class PreviewedHitTold(AnswerPart, of=PreviewedHit):
-    """A hit under one profile, and how it stands against the first."""
+    """A hit under one profile, and its difference from the first profile."""
 
 
 class ProfilePreviewTold(AnswerPart, of=ProfilePreview):
@@ -166,7 +166,7 @@ async def profiles(
 
 @router.post("/preview", dependencies=_READ, response_model=PreviewTold, summary="Compare profiles on a query")
 async def preview(request: Request, collection: NamedCollection, body: PreviewRequest) -> JSONResponse:
-    """The same query ranked under several profiles: what entered, left and moved, and why. Nothing is recorded."""
+    """The same query ranked under several profiles: hits that entered, left and moved, and why. Nothing is recorded."""
     is_large = len(body.profiles) * body.limit >= LARGE_PAGE
     async with place_of_large(request, is_large=is_large):
         where = await filter_at("where", body.where, collection)

@@ -70,7 +70,7 @@ class SearchBody(Sent):
     )
 
     query: str | None = None
-    """The words. `"a phrase"` must stand in every hit, `-word` in none, `begin*` stands for words that begin so."""
+    """The words. `"a phrase"` must be in every hit, `-word` in none, `begin*` matches words with that beginning."""
     vector: Vector | None = None
     """A vector of the caller's own, in place of the words' embedding."""
     where: Where | None = None
@@ -104,17 +104,17 @@ class SearchBody(Sent):
     snippet: Annotated[int, Field(ge=20, le=2000)] | None = None
     """The characters of a part of each hit's text with the query's words marked; left out: none."""
     facets: Texts = Field(default_factory=list)
-    """Fields, at most 10, whose values are counted among all items that the filter lets through."""
+    """Fields, at most 10, whose values are counted among all items that pass the filter."""
     after: str | None = None
-    """For pages of `limit` hits: `""` for the first, then `next` of the page before, with the same question."""
+    """The cursor of a page of `limit` hits: `""` for the first, then `next` of the previous page; same question."""
     after_write: str | None = None
     """A token of a write, which the header `Retrieval-After-Write` says too: at least its state is read."""
     typos: bool = False
-    """Whether words that no item holds are taken for the nearest known words, or for those they begin; see `notes`."""
+    """Whether words that no item holds are replaced by the nearest known words, or completed; see `notes`."""
     context: SentSituation = SentSituation()
     """The situation that the search is recorded with."""
     explain: bool = True
-    """Whether each hit comes with what its score is made of."""
+    """Whether each hit comes with the parts of its score."""
 
 
 class BatchRequest(Sent):
@@ -269,7 +269,7 @@ class SearchAnswer(AnswerPart, of=SearchResult):
 
 
 class TitleTold(AnswerPart, of=Title):
-    """An item whose title holds what is being typed."""
+    """An item whose title contains the typed text."""
 
 
 class CompletionsTold(AnswerPart, of=Completions):
@@ -313,7 +313,7 @@ class RetrievalPage(AnswerPart):
 
     retrievals: list[SummaryTold]
     next: str | None
-    """For the parameter `before` of the next page; null: this is the last."""
+    """The value of the parameter `before` for the next page; null: this is the last page."""
 
 
 class ContextTold(AnswerPart, of=Context):
@@ -325,7 +325,7 @@ class ImpressionTold(AnswerPart, of=Impression):
 
 
 class RetrievalTold(AnswerPart, of=RecordedRetrieval):
-    """A recorded search: what was asked, in what situation, how it was answered, what was shown."""
+    """A recorded search: the request, its context, its answer, and the shown items."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -396,7 +396,7 @@ router = APIRouter(
 
 @router.post("/search", response_model=SearchAnswer, summary="Search a collection")
 async def search(request: Request, collection: NamedCollection, body: SearchBody) -> JSONAnswer:
-    """The best hits by meaning and by words, each with what its score is made of."""
+    """The best hits by meaning and by words, each with the parts of its score."""
     is_large = body.limit >= LARGE_PAGE
     async with place_of_large(request, is_large=is_large):
         prefer = await filters_at("prefer", body.prefer, collection)
@@ -494,5 +494,5 @@ async def retrieval(platform: CurrentPlatform, retrieval_id: RetrievalId) -> JSO
 
 @retrievals_router.post("/replay", response_model=ReplayTold, summary="Ask a recorded search again")
 async def replay(platform: CurrentPlatform, retrieval_id: RetrievalId) -> JSONResponse:
-    """Whether its ranking follows from its record, and where and why today's answer differs. Nothing is recorded."""
+    """Whether a recorded ranking follows from its record, and how today's answer differs. Nothing is recorded."""
     return JSONResponse((await platform.replay(retrieval_id)).as_dict())

@@ -108,7 +108,7 @@ class TicketPreviewRequest(BaseModel):
 
 
 class HealthTold(AnswerPart):
-    """How the index of tickets is."""
+    """The state of the index of tickets."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -214,7 +214,7 @@ async def tickets_stats(tickets: CurrentTickets) -> JSONResponse:
     summary="Compare weightings on a ticket",
 )
 async def preview_tickets(tickets: CurrentTickets, body: TicketPreviewRequest) -> Response:
-    """One search whose candidates are ranked under each weighting: what moves, and why. Nothing is recorded."""
+    """One search, ranked under each weighting, with the tickets that move, and the reasons. Nothing is recorded."""
     with _named({"query": "description"}):
         found = await _or_unknown(tickets.preview_search(body.title, body.description, body.domain, body.config))
     return Response(found.model_dump_json(), media_type=_JSON)

@@ -62,7 +62,7 @@ def expected(*texts: str) -> Vectors:
 
 
 async def failure(embedder: OpenAIEmbedder, texts: list[str] | None = None) -> EmbedderError:
-    """What embedding raises; never with the key in it."""
+    """The error of embedding; it never contains the key."""
     with pytest.raises(EmbedderError) as caught:
         await embedder.embed(texts or TEXTS, TextRole.DOCUMENT)
     assert KEY not in repr(caught.value)
@@ -122,7 +122,7 @@ async def test_an_empty_text_is_sent_as_a_space(make: Callable[..., OpenAIEmbedd
 
 
 async def test_half_a_surrogate_pair_is_replaced(make: Callable[..., OpenAIEmbedder], server: OpenAIServer) -> None:
-    """What UTF-8 cannot hold does not fail the request."""
+    """Characters that UTF-8 cannot hold do not fail the request."""
     await make().embed(["a\ud800b"], TextRole.QUERY)
     assert server.received[0].texts == ["a?b"]
 

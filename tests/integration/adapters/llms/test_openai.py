@@ -61,7 +61,7 @@ async def make(server: OpenAIServer, waits: list[float]) -> AsyncIterator[Callab
 
 
 async def failure(llm: OpenAILLM, prompt: str = PROMPT, schema: dict[str, Any] | None = COLOUR) -> LLMError:
-    """What asking raises; in one line, never with the key in it."""
+    """The error of a request; one line, which never contains the key."""
     with pytest.raises(LLMError) as caught:
         await (llm.complete(prompt) if schema is None else llm.complete_json(prompt, schema))
     assert KEY not in repr(caught.value)

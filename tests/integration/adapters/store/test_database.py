@@ -174,7 +174,7 @@ async def test_a_connection_serves_the_driver_and_statements_sent_together_in_tu
 
 
 async def test_a_read_that_brings_nothing_can_bring_rows_the_next_time(platform: Platform) -> None:
-    """How the rows of a kept statement are read is known after its first answer, whatever that was."""
+    """The row loaders of a kept statement are correct after any first answer."""
     kept = Compiled("SELECT number, number::text FROM generate_series(1, %(last)s::int) AS number", keep=0)
     for last in (0, 2, 1):
         rows = await platform.database.read(None, kept.bind(last=last))

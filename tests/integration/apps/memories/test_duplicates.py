@@ -75,7 +75,7 @@ async def test_a_duplicate_joins_the_memory_that_there_is(store: MemoryStore) ->
 
 
 async def test_memories_of_others_and_of_other_types_are_named_and_not_joined(store: MemoryStore) -> None:
-    """Whose memory it is, and of which type, would be lost; an expired one would take it along."""
+    """Merging would lose the user or the type, and an expired memory would be deleted with both."""
     await store.store_memory("p1", "note", FACT, memory_id="anns", user_id="ann")
     await store.store_memory("p1", "summary", FACT, memory_id="summary", duplicates="keep")
     await store.store_memory("p1", "note", FACT, memory_id="gone", duplicates="keep", expires_at=MAY)
@@ -160,7 +160,7 @@ async def test_what_others_have_and_what_expired_hides_nothing_to_join(store: Me
 async def test_two_that_may_not_join_each_others_find_do_not_wait_for_each_other(
     store: MemoryStore, platform: Platform
 ) -> None:
-    """Who merges holds what it joins alone: a memory that another one holds, and it may not join, is no obstacle."""
+    """A merge locks only the memory that it joins: other locked memories are no obstacle."""
     await store.store_memory("p1", "plan", FACT, memory_id="plan", duplicates="keep")
     number = (await (await platform.collection("memories")).refresh()).collection_id
     async with platform.database.transaction(platform.tenant_id) as connection, asyncio.timeout(20):

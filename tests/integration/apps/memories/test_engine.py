@@ -302,7 +302,7 @@ async def test_each_strategy_ranks_by_its_signal_alone(
 
 
 async def test_an_item_that_was_stored_as_such_is_a_memory(open_platform: Platform) -> None:
-    """What it has not counts as for a new one; it can be rated, superseded and listed."""
+    """Missing fields have the values of a new memory; it can be rated, superseded and listed."""
     store, engine = MemoryStore(open_platform), RetrievalEngine(open_platform)
     await store.store_memory("p", "note", "the pump leaks", memory_id="m")
     collection = await open_platform.collection("memories")

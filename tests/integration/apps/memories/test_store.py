@@ -32,7 +32,7 @@ def store(platform: Platform) -> MemoryStore:
 
 
 async def _ids(platform: Platform, words: str) -> list[str]:
-    """What a search by words finds."""
+    """The ids that a search by words finds."""
     collection = await platform.collection("memories")
     found = await collection.search(words, profile=Profile(legs={"lexical": 1.0}))
     return [hit.item_id for hit in found]
@@ -171,7 +171,7 @@ async def test_a_new_memory_that_cannot_be_stored_supersedes_nothing(store: Memo
 
 
 async def test_what_cannot_be_stored_is_refused_before_anything_is(store: MemoryStore) -> None:
-    """Of one call nothing is stored, and of many none."""
+    """Neither a single memory nor any of many is stored."""
     good: dict[str, Any] = {"project_id": "p1", "interaction_type": "t", "content": "words"}
     with pytest.raises(InvalidRequestError, match="report, merge, keep"):
         await store.store_memory(**good, duplicates="drop")

@@ -50,7 +50,7 @@ async def test_what_is_like_the_failed_one_sinks(retriever: MetaphorRetriever, h
 
 
 def lead(pairs: list[tuple[Metaphor, float]]) -> float:
-    """How much better the river is than the market."""
+    """The lead of the river over the market."""
     scores = {metaphor.id: score for metaphor, score in pairs}
     return scores["river"] - scores["market"]
 
@@ -133,7 +133,7 @@ async def test_what_is_preferred_does_not_hide_that_little_fits(
 
 
 async def test_the_best_of_the_corpus_are_told_before_what_is_excluded(house: Platform, corpus: MetaphorCorpus) -> None:
-    """Of names only some are told."""
+    """Only some of the names are in the prompt."""
     llm = ScriptedLLM([suggestion("", "")])
     retriever = MetaphorRetriever(corpus, llm, platform=house)
     asked = Problem(id="order", description="plants grow where pieces threaten")

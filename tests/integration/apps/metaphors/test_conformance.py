@@ -68,7 +68,7 @@ async def test_interface_pairs_are_sorted_by_score_descending(retriever: Metapho
 
 
 def test_the_methods_have_the_stated_names_and_parameters() -> None:
-    """What a model and a corpus are asked for is held by the retriever."""
+    """The retriever has the methods that a model and a corpus need."""
     stated = {
         "retrieve_by_embedding": ["problem"],
         "retrieve_by_learning": ["problem"],

@@ -1,4 +1,4 @@
-"""What happens at the edges: embedders that are down, verdicts from elsewhere, answers of another corpus."""
+"""Edge cases: embedders that are down, verdicts by other ways, answers of another corpus."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ async def test_what_waits_for_its_vector_is_said(
 async def test_an_outcome_of_another_corpus_is_refused_before_it_counts(
     house: Platform, corpus: MetaphorCorpus, new_corpus: NewCorpus
 ) -> None:
-    """What was deleted meanwhile has its verdict all the same."""
+    """A metaphor that was deleted meanwhile still gets its verdict."""
     other = await new_corpus()
     found = await MetaphorRetriever(other, platform=house).retrieve(FLOW)
     with pytest.raises(InvalidRequestError, match="is of corpus"):

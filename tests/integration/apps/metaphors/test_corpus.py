@@ -212,7 +212,7 @@ async def test_a_candidate_is_kept_outside_the_corpus(corpus: MetaphorCorpus) ->
 
 
 async def test_an_invalid_candidate_is_refused_with_its_issues(corpus: MetaphorCorpus) -> None:
-    """What only warns does not keep it out."""
+    """Warnings alone do not refuse a candidate."""
     with pytest.raises(InvalidRequestError, match=r"cannot be used: Too few operations \(need at least 2\)"):
         await corpus.add_candidate(replace(BEEHIVE, operations=()))
     await corpus.add_candidate(replace(BEEHIVE, examples=()))

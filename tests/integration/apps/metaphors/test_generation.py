@@ -36,7 +36,7 @@ NewCorpus = Callable[..., Awaitable[MetaphorCorpus]]
 
 
 def names(found: Retrieved | list[Metaphor]) -> list[str]:
-    """What was found, by name."""
+    """The names of the found metaphors."""
     return [one[0].name if isinstance(one, tuple) else one.name for one in found]
 
 
@@ -151,7 +151,7 @@ async def test_suggestions_are_kept_as_candidates_with_where_they_come_from(
 async def test_a_problem_is_asked_about_once_as_long_as_something_is_left_to_try(
     house: Platform, new_corpus: NewCorpus
 ) -> None:
-    """What was suggested joins again; with all of it excluded the model is asked anew."""
+    """Earlier suggestions join again; once all are excluded the model is called again."""
     corpus, llm = await new_corpus(), ScriptedLLM(GOOD)
     retriever = retriever_of(house, corpus, llm)
     first = await retriever.retrieve(ODD, limit=9)
@@ -200,7 +200,7 @@ async def test_what_cannot_be_used_is_refused_and_named(
 
 
 async def test_near_duplicates_of_one_another_are_refused(house: Platform, new_corpus: NewCorpus) -> None:
-    """Of an answer, and of what was kept before."""
+    """Near-duplicates within an answer, and of stored metaphors, are refused."""
     corpus = await new_corpus()
     twin = {**GOOD[0], "name": "The night-watch"}
     await retriever_of(house, corpus, ScriptedLLM([GOOD[0], twin])).retrieve(ODD)
@@ -243,7 +243,7 @@ async def test_two_problems_asked_at_once_keep_one_of_what_is_alike(house: Platf
 
 
 async def test_a_person_may_accept_one_or_reject_it(house: Platform, new_corpus: NewCorpus) -> None:
-    """What is rejected does not come back, nor is it suggested again."""
+    """A rejected metaphor is neither found nor suggested again."""
     corpus, llm = await new_corpus(), ScriptedLLM(GOOD)
     retriever = retriever_of(house, corpus, llm)
     by_name = {one.name: one.id for one in await retriever.retrieve_by_generation(ODD, [])}

@@ -1,4 +1,4 @@
-"""What was learned, in retrieval: its share of the score, what it is learned by, and how it meets candidates."""
+"""The learned reward in retrieval: its share of the score, its context, and its effect on candidates."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ CASES: list[tuple[str, Context, Metaphor, float]] = [
 
 
 async def verdict(corpus: MetaphorCorpus, number: int, case: tuple[str, Context, Metaphor, float]) -> Feedback:
-    """How a metaphor did that was shown for a problem."""
+    """A verdict on a metaphor that was shown for a problem."""
     description, context, shown, reward = case
     question = f"{description} {number}"
     answer = await corpus.collection.record_answer(
@@ -102,7 +102,7 @@ async def test_once_trained_learning_weighs_more_than_similarity(retriever: Meta
 async def test_each_feature_of_the_problem_moves_the_prediction(
     retriever: MetaphorRetriever, where: dict[str, Any], elsewhere: dict[str, Any], judged: Metaphor
 ) -> None:
-    """What helped there is expected to help there again, and not where it failed."""
+    """A metaphor is expected to help where it helped before, and not where it failed."""
     bare = Problem(id="new", description=WATER)
     helped, failed = (replace(bare, **said) for said in (where, elsewhere))
     there, here = [await retriever.model.predict(problem, judged) for problem in (helped, failed)]
@@ -155,7 +155,7 @@ async def test_a_candidate_counts_nine_tenths_of_its_cosine_whatever_was_learned
 async def test_after_a_backtrack_the_problem_is_of_the_kind_that_it_was(
     house: Platform, trained: MetaphorCorpus
 ) -> None:
-    """What was learned goes by the cluster of the problem, not of the question that was moved away from a failure."""
+    """The learned reward uses the cluster of the problem, not of the moved question."""
     retriever = MetaphorRetriever(trained, platform=house, away=1.0)
     problem = Problem(id="kind", description=PLANTS)
     found = await retriever.retrieve_after_backtrack(problem, CORPUS[4], "it broke", limit=1000, backtracks=1)

@@ -97,7 +97,7 @@ async def test_2_each_matching_tag_adds_a_tenth(store: PrincipleStore) -> None:
 
 
 async def test_2_tags_of_the_last_sessions_that_went_well(store: PrincipleStore, db: Platform) -> None:
-    """Of the latest 20 traces of 7 days, the successful ones; the ten most frequent tags."""
+    """The ten most frequent tags of the successful traces among the latest 20 of 7 days."""
     parameters = inspect.signature(PrincipleStore.recent_tags).parameters
     assert (parameters["days"].default, parameters["most"].default) == (7, 10)
     assert inspect.signature(PrincipleStore.search_traces).parameters["limit"].default == 20
@@ -134,7 +134,7 @@ def test_3_few_uses_or_few_days() -> None:
 
 
 async def test_3_exploration_follows_thompson_sampling(store: PrincipleStore, db: Platform) -> None:
-    """What helped in its few uses is drawn more often than what did not, and each now and then."""
+    """Principles that helped in their few uses are drawn more often than others, and each is drawn sometimes."""
     for name, helpful in (("good", True), ("bad", False), ("new", None)):
         await store.add_principle(name, principle_id=name)
         if helpful is not None:

@@ -1,4 +1,4 @@
-"""What git knows is asked for in repositories of every kind, and never waited for too long."""
+"""The git history of repositories of every kind, read within a time limit."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def commit(git: Git, folder: Path, *messages: str) -> None:
 
 
 def history(folder: Path, seconds: float = 60) -> History:
-    """What git says of the folder."""
+    """The git history of the folder."""
     return GitHistory(folder).history(time.monotonic() + seconds)
 
 
@@ -137,7 +137,7 @@ def test_a_git_that_hangs_is_stopped(monkeypatch: pytest.MonkeyPatch, repository
 def test_a_git_that_has_said_all_and_lives_on_is_stopped(
     monkeypatch: pytest.MonkeyPatch, repository: Path, tmp_path: Path
 ) -> None:
-    """What it said counts; what it has started ends with it."""
+    """Its output counts; its child processes end with it."""
     tools = tmp_path / "tools"
     tools.mkdir()
     script = f"#!/bin/sh\nsleep 600 >&- & echo $! >> {tmp_path}/pids\necho a fix\nexec >&-\nwait\n"

@@ -244,7 +244,7 @@ async def test_an_answer_has_a_thousand_at_the_most(store: PrincipleStore, db: P
 
 
 async def test_a_profile_that_goes_by_use_alone_explores_by_words(store: PrincipleStore, db: Platform) -> None:
-    """What use says of those that are explored says nothing of the question."""
+    """The use of explored principles does not show whether they fit the question."""
     rated = Profile(legs={"rated": 1.0}, fusion=Fusion(kind=FusionKind.UNION), signals=(Rating(weight=1.0),))
     await judged(store, db, "good", 9, 9)
     await store.add_principle("rollback the release", principle_id="new", status=CANDIDATE)
@@ -428,7 +428,7 @@ async def test_what_cannot_be_is_refused(store: PrincipleStore) -> None:
 async def test_only_of_those_that_are_picked_is_read_what_they_say(
     store: PrincipleStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of all others the counts are enough, without a question too."""
+    """For all others only the counts are read, also without a question."""
     for number in range(6):
         await store.add_principle(f"lesson {number}", f"body {number}", status=CANDIDATE)
     read: set[object] = set()
@@ -450,7 +450,7 @@ async def test_only_of_those_that_are_picked_is_read_what_they_say(
 
 
 async def test_the_cap_of_a_key_holds_for_ratings(platform: Platform, store: PrincipleStore) -> None:
-    """What a key brings beyond it is recorded, and does not count."""
+    """Ratings beyond the cap are recorded, and do not count."""
     key = (await platform.create_key("agent", scopes=["feedback", "read"], feedback_cap=1)).key
     added = await store.add_principle("Write the test first")
     uses = [

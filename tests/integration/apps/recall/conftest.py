@@ -1,4 +1,4 @@
-"""What an assistant remembers, for the tests of recall."""
+"""An assistant's memories, for the tests of recall."""
 
 from __future__ import annotations
 

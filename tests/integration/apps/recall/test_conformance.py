@@ -29,7 +29,7 @@ def retriever(memories: Collection) -> DualRetriever:
 
 
 class TestContext:
-    """What simple matching cannot find."""
+    """Answers that simple matching cannot find."""
 
     async def test_vocabulary_mismatch(self, retriever: DualRetriever) -> None:
         """A question for colleagues finds coworkers by its words."""
@@ -38,11 +38,11 @@ class TestContext:
         assert any(part.leg.startswith("lexical:") for part in ben.explanation.contributions)
 
     async def test_implicit_relationships(self, retriever: DualRetriever) -> None:
-        """Whom one knows at Acme is who works there."""
+        """The question for acquaintances at Acme finds the people who work there."""
         assert (await retriever.search("Who do I know at Acme?", where=MINE))[0].id == "ann"
 
     async def test_temporal_queries(self, retriever: DualRetriever) -> None:
-        """What happened last week is what was told since it began."""
+        """Events of last week are found in messages since its beginning."""
         found = await retriever.search("What happened last week?", where=MINE, limit=5)
         assert {one.id for one in found} == {"cleo", "launch", "lunch", "retro", "trap"}
 
@@ -109,7 +109,7 @@ class TestRRF:
     """score(doc) = Σ 1 / (k + rank_in_list), k = 60."""
 
     async def test_the_formula(self, retriever: DualRetriever) -> None:
-        """What stands in several lists gets more."""
+        """Items in several lists score higher."""
         first = await retriever.search("Acme", where=MINE, limit=3)
         merged = retriever.merge_rrf(list(first), list(first)[:1])
         assert merged[0].id == first[0].id
@@ -217,7 +217,7 @@ class TestPreconditionsAndPostconditions:
 
 
 class TestConsequences:
-    """What follows."""
+    """Consequences of the design."""
 
     async def test_deep_search_can_be_switched_off(self, memories: Collection) -> None:
         """Then no model is asked, whatever the question."""

@@ -28,7 +28,7 @@ def rewrites(*texts: object) -> Fault:
 
 
 async def fast(make: Make, question: str = QUESTION) -> Recalled:
-    """What is found without a model."""
+    """The result without a model."""
     return await make().search(question, where=MINE, deep_search=False)
 
 
@@ -124,7 +124,7 @@ async def test_a_slow_model_is_not_waited_for_beyond_the_deadline(make: Make, se
 
 
 async def test_the_same_question_at_the_same_time_is_one_call(make: Make, server: OpenAIServer) -> None:
-    """Of several retrievers too; who stops waiting takes nothing from the others."""
+    """Several retrievers share the call; a caller that stops waiting does not end it for the others."""
     server.open_gate.clear()
     asked = [asyncio.create_task(make(rewrite_timeout_seconds=60).search(QUESTION, where=MINE)) for _ in range(8)]
     await server.arrived(1)
@@ -182,7 +182,7 @@ async def test_a_question_cannot_break_out_of_its_marks(make: Make, server: Open
 
 
 async def test_being_cancelled_is_no_degradation(make: Make, server: OpenAIServer) -> None:
-    """Who gives up a search gets no answer, and the model's request is given up too."""
+    """A cancelled search gives no answer, and cancels the model's request."""
     server.faults.append(hanging)
     search = asyncio.create_task(make(rewrite_timeout_seconds=60).search(QUESTION))
     await server.arrived(1)

@@ -106,7 +106,7 @@ async def test_reset_restores_the_models_state(memories: Collection) -> None:
 
 
 async def test_another_seed_of_the_retriever_varies_the_rewrites(memories: Collection) -> None:
-    """Of the same simulated model."""
+    """The rewrites of the same simulated model differ."""
     question = "who are my colleagues at the company meeting"
     varied = [await DualRetriever(memories, SimLLM(9), seed=seed).rewrite_query(question) for seed in range(6)]
     assert len({tuple(one) for one in varied}) > 1
@@ -143,7 +143,7 @@ async def test_a_time_range_is_half_open_and_knows_zones(
 
 
 async def test_a_time_range_holds_for_rewrites_and_goes_before_the_words(make: Make) -> None:
-    """What the question says of time counts for nothing then."""
+    """The time in the question is then ignored."""
     day = (datetime(2026, 11, 5, tzinfo=UTC), datetime(2026, 11, 6, tzinfo=UTC))
     found = await make().search("who met last week", where=MINE, time_range=day)
     assert found.queries
@@ -169,7 +169,7 @@ async def test_a_time_range_that_cannot_be_is_refused(make: Make, time_range: An
 
 
 async def test_a_time_in_the_question_is_preferred(make: Make) -> None:
-    """What was told in that time and the day after ranks higher; nothing is left out."""
+    """Memories of that time and the day after rank higher; none is left out."""
     plain = await make(time_expressions="off").search("the launch on 17 November", where=MINE, deep_search=False)
     found = await make().search("the launch on 17 November", where=MINE, deep_search=False)
     assert ids(plain)[0] == "launch"
@@ -182,13 +182,13 @@ async def test_a_time_in_the_question_is_preferred(make: Make) -> None:
 
 
 async def test_what_is_counted_back_from_now_is_preferred_until_now(make: Make) -> None:
-    """What happened last week comes first, and may have been told since."""
+    """Memories of last week come first, and those told since follow."""
     found = await make().search("team last week", where=MINE, deep_search=False)
     assert found.time_range == (datetime(2026, 11, 9, tzinfo=UTC), NOW + timedelta(days=1))
 
 
 async def test_vague_words_are_told_and_do_not_rank(make: Make) -> None:
-    """What "recently" means is the application's to say."""
+    """The application decides the meaning of "recently"."""
     found = await make().search("team recently", where=MINE, deep_search=False)
     assert found.time is not None
     assert found.time.is_soft

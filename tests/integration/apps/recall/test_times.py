@@ -62,7 +62,7 @@ async def painted(house: Platform) -> Collection:
 
 
 async def firsts(retriever: DualRetriever, questions: dict[str, tuple[str, str]]) -> list[str]:
-    """What comes first for each question among the memories of its case."""
+    """The first hit of each question among the memories of its case."""
     found = []
     for question in questions:
         answer = await retriever.search(question, where={"n": list(CASES).index(question)}, limit=3)
@@ -89,7 +89,7 @@ async def test_dates_in_words_and_in_numbers_do(painted: Collection) -> None:
 
 
 async def test_what_may_have_been_told_since_comes_before_the_rest(house: Platform) -> None:
-    """Of "last week": that week's, then what was told since, then the rest, of which nothing is left out."""
+    """The phrase "last week" ranks that week's memories first, then those told since, then all others."""
     memory = Memory(await house.collection("recall told"), None, clock=lambda: NOW)
     for key, moment in [("a older", "2026-11-01"), ("b later", "2026-11-18"), ("c then", "2026-11-11")]:
         await memory.store(memory_of(0, key, "Ann painted a boat.", f"{moment}T10:00"))

@@ -1,4 +1,4 @@
-"""What the service does with gaps, times and its own things left out."""
+"""The service with missing fields, times, and the ticket itself left out."""
 
 from __future__ import annotations
 
@@ -186,7 +186,7 @@ async def test_as_many_of_the_nearest_are_scored_as_are_wanted(service: Retrieva
 
 
 async def test_fewer_candidates_than_results_are_refused(service: RetrievalService, history: Platform) -> None:
-    """Of a request, and of one beside the configuration's number of results; the message says what to give."""
+    """Both in a request and relative to the configuration's number of results; the message names the remedy."""
     with pytest.raises(ProcessingError, match=r"candidates is 3 and top_k 5: .*; give at least 5"):
         await asked(service, top_k=5, candidates=3)
     with pytest.raises(ProcessingError, match="give at least 20"):

@@ -29,7 +29,7 @@ async def docs(client: AsyncClient) -> None:
 
 
 async def send(client: AsyncClient, body: bytes | AsyncIterator[bytes]) -> list[dict[str, Any]]:
-    """What is answered to a stream, line by line."""
+    """The lines of the answer to a stream."""
     answer = await client.post(f"{ITEMS}/bulk", content=body, headers={"Content-Type": "application/x-ndjson"})
     assert (answer.status_code, answer.headers["Content-Type"]) == (200, "application/x-ndjson")
     return [json.loads(line) for line in answer.content.splitlines()]
@@ -100,7 +100,7 @@ async def test_the_rows_may_come_after_the_header(client: AsyncClient) -> None:
 
 
 async def test_a_search_right_after_it_knows_how_many_items_there_are(client: AsyncClient) -> None:
-    """What is told of relevance goes by that."""
+    """The relevance depends on that number."""
     await client.put("/v1/collections/fresh")
     body = lines({"id": str(number), "text": f"entry {number}"} for number in range(12))
     headers = {"Content-Type": "application/x-ndjson"}
@@ -224,7 +224,7 @@ async def test_a_line_is_answered_before_the_next_one_is_sent(client: AsyncClien
 async def test_a_client_that_reads_nothing_until_it_has_sent_all_is_served(
     client: AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What waits for it does not stop the reading."""
+    """Unsent answers do not stop the reading."""
     stored, store = asyncio.Event(), add_each
 
     async def noted(handle: CollectionHandle, items: Any, *, more: bool = False) -> Any:

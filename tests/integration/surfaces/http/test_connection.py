@@ -1,4 +1,4 @@
-"""What a connection may send before anybody knows who it is: bytes of a head, and how long they may take."""
+"""The limits of a connection before its client is known: bytes of the header block, and their time."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ async def service() -> AsyncIterator[Served]:
 
 
 async def answers(service: Served, *parts: bytes, ends: bool = True) -> bytes:
-    """What comes back until the service closes the connection, or the client has ended its part."""
+    """The received bytes until the service closes the connection, or the client has ended its part."""
     reader, writer = await asyncio.open_connection("127.0.0.1", service.port)
     try:
         for part in parts:

@@ -30,7 +30,7 @@ def _counts(answer: Response) -> tuple[int, int, int, int]:
 
 
 async def test_texts_are_stored_by_their_content(client: AsyncClient) -> None:
-    """What is unchanged costs nothing, and of a changed document the other chunks stay."""
+    """Unchanged texts cost nothing, and the other chunks of a changed document stay."""
     path = await _handbook(client, "by-content")
     again = await client.post(path, json={"documents": [{"id": "travel", "text": TRAVEL}]})
     longer = await client.post(
@@ -103,7 +103,7 @@ async def test_documents_are_listed_page_by_page(client: AsyncClient) -> None:
 
 
 async def test_a_document_is_read_with_its_text(client: AsyncClient) -> None:
-    """What chunks repeat of one another stands once; a document that is not there is a 404 that says where to look."""
+    """Overlaps of chunks appear once; a missing document is a 404 that says where to look."""
     path = await _handbook(client, "read")
     long = " ".join(
         f"Rule {number} is about matter {number * 7} and what follows of it in every case." for number in range(700)

@@ -1,4 +1,4 @@
-"""What happens around every request: over ASGI, on an application of three routes and no database."""
+"""The frame of every request: over ASGI, on an application of three routes and no database."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class World:
 
 
 def bare(path: str) -> dict[str, object]:
-    """What a server of ASGI tells of a request."""
+    """The ASGI scope of a request."""
     scope: dict[str, object] = {"type": "http", "http_version": "1.1", "method": "GET", "headers": [HOST]}
     return {**scope, "path": path, "raw_path": path.encode(), "query_string": b""}
 
@@ -200,7 +200,7 @@ class Keyed(Access):
 
 
 async def test_a_key_leaves_room_for_others() -> None:
-    """Who has as many requests being answered as there is room for others is told to come again."""
+    """A key with as many requests in flight as there are free slots is told to come again."""
     world = World(requests=2, access=lambda service: Keyed(service, insecure_local=True))
     world.client.headers["X-API-Key"] = "a"
     async with world.client as client:

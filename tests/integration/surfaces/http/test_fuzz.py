@@ -32,7 +32,7 @@ from tests.support.database import SCHEMA
 from tests.support.serving import description
 
 EXAMPLES = 3
-"""Of each operation and way of making them."""
+"""The number of examples for each operation and generation method."""
 
 CHECKS = [
     not_a_server_error,

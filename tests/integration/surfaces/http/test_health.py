@@ -1,4 +1,4 @@
-"""What tells an operator how the service is."""
+"""The routes that show an operator the state of the service."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ async def test_a_service_that_can_answer_is_ready(client: AsyncClient) -> None:
 
 
 async def test_the_front_names_what_there_is(client: AsyncClient) -> None:
-    """What it leads to answers, and none of it needs a network."""
+    """All its links work, without a network."""
     front = (await client.get("/", headers={"Authorization": ""})).json()
     assert front["service"] == "Retrieval"
     for name in ("docs", "openapi", "collections", "ready"):

@@ -1,4 +1,4 @@
-"""Who gets in, how often, and that a write is done once: on an application with two routes of the test's own."""
+"""Authentication, rate limits and idempotent writes, on an application with two routes for the test."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 @dataclass
 class Things:
-    """What the routes did, and how they go on."""
+    """The calls of the routes, and their next results."""
 
     done: list[bytes] = field(default_factory=list)
     entered: asyncio.Event = field(default_factory=asyncio.Event)
@@ -57,7 +57,7 @@ class Things:
         return router
 
     async def who(self, caller: CurrentCaller, platform: CurrentPlatform) -> dict[str, object]:
-        """Who asks, as the routes know it."""
+        """The caller as the routes see it."""
         return {"tenant": caller.tenant, "key_id": caller.key_id, "same": platform.settings.tenant == caller.tenant}
 
     async def write(self, request: Request, platform: CurrentPlatform) -> Answer:
@@ -201,7 +201,7 @@ async def test_a_revoked_key_is_refused_like_one_that_never_was(world: World) ->
 
 
 async def test_a_revoked_key_stores_no_more_of_a_stream(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was stored before has its line, and the summary says why it ended."""
+    """Items stored before have their line, and the summary gives the reason for the end."""
     monkeypatch.setattr(authentication, "REMEMBERED_SECONDS", 0)
     key, store, stored = await world.key("write"), add_each, asyncio.Event()
     await world.mine.collection("streamed")
@@ -471,7 +471,7 @@ async def test_a_key_whose_time_is_over_is_free(world: World, change: str) -> No
 
 
 async def test_expired_answers_are_removed_by_the_job_that_prunes(world: World) -> None:
-    """Of every tenant, also of one that has no collection to prune; what has not expired stays."""
+    """Answers of every tenant, also of one without collections; unexpired answers stay."""
     collection = await world.mine.collection("docs")
     mine, theirs = await world.key("write"), await world.key("write", platform=world.other)
     for once in ("old", "new"):

@@ -1,4 +1,4 @@
-"""What Prometheus is told, and who may ask."""
+"""Metrics for Prometheus, and the token that they need."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Running:
 
     @property
     def service(self) -> Service:
-        """What all requests share."""
+        """The state that all requests share."""
         service: Service = self.app.state.service
         return service
 
@@ -93,7 +93,7 @@ async def test_the_page_lists_every_metric(running: Running) -> None:
 
 
 async def test_requests_are_counted_by_route_as_it_is_written(running: Running) -> None:
-    """What leads nowhere is one series, whatever was asked for, and so is a method that there is not."""
+    """All unknown paths are one series, and so are all unknown methods."""
     for path in ("/livez", "/nowhere/1", "/nowhere/2"):
         await running.client.get(path)
     await running.client.request("BREW", "/livez")

@@ -189,7 +189,7 @@ async def test_what_is_refused_is_told_in_plain_words(client: AsyncClient) -> No
     ],
 )
 async def test_what_is_wrong_in_a_batch_is_pointed_at(client: AsyncClient, body: dict[str, Any], pointer: str) -> None:
-    """Which query it is, where that is known."""
+    """The error names the query, if it is known."""
     answer = await client.post(f"{SEARCH}/batch", json=body)
     assert answer.status_code == 422
     assert [one["pointer"] for one in answer.json()["errors"]] == [pointer]
@@ -251,7 +251,7 @@ async def test_an_outcome_is_shared_by_what_was_used(client: AsyncClient) -> Non
 
 
 async def test_a_recorded_search_is_read_and_asked_again(client: AsyncClient, platform: Platform) -> None:
-    """What was shown is on record, follows from it, and is the same today."""
+    """The shown hits are on record, follow from it, and are the same today."""
     found = await _found(client, query="disk", limit=2, context={"session": "s-http"})
     path = f"/v1/retrievals/{found['retrieval_id']}"
     told = (await client.get(path)).json()

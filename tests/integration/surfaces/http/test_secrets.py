@@ -1,4 +1,4 @@
-"""What opens something stays inside: not in answers, not in the log, not in traces, whatever goes wrong."""
+"""Secrets are neither in answers nor in the log nor in traces, whatever fails."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ def is_open(platform: Platform) -> bool:
 
 
 async def test_the_first_requests_of_a_tenant_open_one_view(platform: Platform) -> None:
-    """Of its own data, on the host's connections."""
+    """The view has the tenant's data, on the host's connections."""
     tenants = Tenants(platform)
     name = f"{platform.settings.tenant}-other"
     first, *others = await asyncio.gather(*(tenants.platform(name, {}) for _ in range(5)))
@@ -51,7 +51,7 @@ async def test_of_too_many_views_the_one_unused_for_longest_is_closed(platform: 
 async def test_a_client_that_hangs_up_does_not_end_the_closing_of_anothers_view(
     platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What the other has recorded is being stored."""
+    """The other view's records are stored."""
     tenants = Tenants(platform, most_open=1)
     a, b = (f"{platform.settings.tenant}-{letter}" for letter in "ab")
     first = await _used(tenants, a)

@@ -79,14 +79,14 @@ class Lines(logging.Handler):
         self.lines.append(self.format(record))
 
     def of(self, logger: str) -> list[dict[str, object]]:
-        """What that logger said."""
+        """The lines of that logger."""
         found = [json.loads(line) for line in self.lines]
         return [one for one in found if one["logger"] == logger]
 
 
 @pytest.fixture
 def said() -> Iterator[Lines]:
-    """What is logged from here on."""
+    """The lines that are logged from here on."""
     root, lines = logging.getLogger("retrieval"), Lines()
     before = root.level
     root.addHandler(lines)

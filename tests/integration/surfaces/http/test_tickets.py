@@ -115,7 +115,7 @@ async def test_a_preview_answers_as_the_service_does(
 async def test_health_tells_nothing_of_the_inside(
     client: AsyncClient, app: FastAPI, platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What the database said stays in the log."""
+    """The database's message is only in the log."""
 
     async def broken() -> dict[str, Any]:
         raise DatabaseUnreachableError("cannot reach PostgreSQL at secret-host:5432")

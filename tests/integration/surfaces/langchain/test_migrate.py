@@ -76,7 +76,7 @@ class Source:
         )
 
     def store(self, **options: Any) -> LangChainStore:
-        """Which store to read."""
+        """The store to read."""
         return LangChainStore(schema=self.schema, **options)
 
 
@@ -107,7 +107,7 @@ def copied(source: Source, store: LangChainStore, target: SyncCollection, **opti
 
 
 def test_ids_texts_metadata_and_vectors_are_as_they_were(docs: Source, sync_collection: SyncCollection) -> None:
-    """Of the collection named, and none embedded anew."""
+    """Only the named collection is copied, without new embeddings."""
     report = copied(docs, docs.store(name="docs"), sync_collection)
 
     assert report == CopyReport(read=5, copied=5)

@@ -49,12 +49,12 @@ class TestRetriever(RetrieversIntegrationTests):
 
     @property
     def retriever_constructor(self) -> type[BaseRetriever]:
-        """What is tested."""
+        """The class under test."""
         return RetrievalRetriever
 
     @property
     def retriever_constructor_params(self) -> dict[str, Any]:
-        """How it is made."""
+        """The arguments of its constructor."""
         return {"collection": self.collection}
 
     @property

@@ -70,7 +70,7 @@ def new_store(opened: Platform) -> NewStore:
 
 
 def told(found: Any) -> list[tuple[tuple[str, ...], str]]:
-    """Which items were found, in order."""
+    """The found items, in order."""
     return [(one.namespace, one.key) for one in found]
 
 
@@ -297,7 +297,7 @@ async def test_writes_sweep_in_time(new_store: NewStore, opened: Platform) -> No
 
 
 async def test_puts_at_once_lose_nothing_and_raise_nothing(new_store: NewStore) -> None:
-    """Of one key from many tasks, of many, and from two stores that know nothing of each other, beside deletions."""
+    """One key and many keys, from many tasks and two independent stores, beside deletions."""
     one = await new_store("busy")
     other = await new_store("busy")
     both = itertools.cycle([one, other])

@@ -17,7 +17,7 @@ from retrieval.surfaces.langchain import RetrievalStore
 
 
 class State(TypedDict, total=False):
-    """What goes through the graph."""
+    """The state of the graph."""
 
     said: str
     remembered: list[str]

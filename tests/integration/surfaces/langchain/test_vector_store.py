@@ -1,4 +1,4 @@
-"""What the vector store and the retriever do beyond LangChain's standard suites."""
+"""The vector store and the retriever, beyond LangChain's standard suites."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def test_maximal_marginal_relevance_leaves_the_alike_out(store: RetrievalVectorS
 
 
 async def test_every_search_is_the_same_awaited(store: RetrievalVectorStore) -> None:
-    """What begins with ``a`` gives what its twin gives."""
+    """Methods that begin with ``a`` give the same results as their twins."""
     question, vector = "login", [0.1, -0.4, 0.2, 0.9, 0.3, 0.1]
     calls: list[tuple[str, tuple[Any, ...]]] = [
         ("similarity_search", (question,)),
@@ -346,7 +346,7 @@ def test_searches_are_recorded_with_their_context(
 
 
 def test_langchains_index_keeps_a_source_in_step(sync_collection: SyncCollection) -> None:
-    """What is the same is skipped, what is gone is deleted."""
+    """Unchanged documents are skipped, missing ones are deleted."""
     store, records = RetrievalVectorStore(sync_collection), InMemoryRecordManager("docs")
     records.create_schema()
     documents = [Document(page_content=text, metadata={"source": "a"}) for text in TEXTS]

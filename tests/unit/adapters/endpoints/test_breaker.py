@@ -82,7 +82,7 @@ def test_waits_grow_up_to_a_bound() -> None:
 
 
 def test_a_probe_of_which_nothing_is_known_makes_place_for_another() -> None:
-    """Who gave up waiting neither closes it nor keeps it open."""
+    """A caller that stops waiting neither closes nor opens the breaker."""
     breaker = opened()
     breaker.dropped(permitted(breaker, 1))
     assert breaker.is_open
@@ -286,7 +286,7 @@ async def test_each_service_has_one_guard() -> None:
 
 
 async def test_work_that_may_take_long_ends_before_the_deadline() -> None:
-    """What was stored can be told then; without a deadline it takes as long as it takes."""
+    """The answer can then report the stored items; without a deadline the work is not limited."""
     service = Service()
     assert await before_deadline(service.ask, EmbedderUnavailableError) == "answer"
     service.gate.clear()

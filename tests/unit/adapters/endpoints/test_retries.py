@@ -125,7 +125,7 @@ def test_no_retry_after_is_none() -> None:
 
 
 async def test_no_attempt_begins_after_the_time_is_over() -> None:
-    """What went wrong is told while there is time for something else."""
+    """The error is raised while there is time for an alternative."""
     script = Script(*[TryAgainError("answered 500") for _ in range(5)])
     left = iter([10.0, 1.0, 0.3])
     with pytest.raises(EmbedderUnavailableError, match=r"^answered 500 \(tried 3 times\); try again later$"):

@@ -63,7 +63,7 @@ async def test_the_query_is_found_in_the_prompt(prompt: str) -> None:
 
 
 async def test_synonyms_and_names_are_used() -> None:
-    """What another would write, and whom it is about."""
+    """Rewrites use synonyms and the names in the question."""
     assert {"coworkers", "teammates"} <= set(await rewrites("colleagues"))
     variations = {one for seed in range(8) for one in await rewrites("What did Melanie's colleagues buy?", seed)}
     assert {"Melanie colleagues buy", "Melanie"} < variations

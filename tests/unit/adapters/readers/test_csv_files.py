@@ -45,7 +45,7 @@ def test_a_fields_own_column_is_an_attribute_when_the_field_is_mapped_elsewhere(
 
 
 def test_a_mapping_can_rename_an_attribute() -> None:
-    """What stands behind ``attributes.`` is its name."""
+    """The part after ``attributes.`` is its name."""
     item = item_of("_id resolution_hours", "1", "2.5", columns={"attributes.hours": "resolution_hours"})
 
     assert item.attributes == {"hours": 2.5}
@@ -129,7 +129,7 @@ def test_a_repeated_column_keeps_all_that_it_says() -> None:
 
 @pytest.mark.parametrize("field", ["_id", "title", "text", "kind", "status", "source", "occurred_at"])
 def test_a_row_that_says_two_things_in_the_columns_of_one_field_is_refused(field: str) -> None:
-    """Which of the two is meant nobody knows; saying the same twice does no harm."""
+    """Different values are ambiguous; the same value twice is accepted."""
     plan = plan_columns("tickets.csv", ["_id", field, field])
     one, other = ("2024-05-31", "2024-06-01") if field == "occurred_at" else ("1", "2")
     with pytest.raises(InvalidItemError, match=r"the header names the column of '\w+' [23] times, and this row says '"):

@@ -22,7 +22,7 @@ CELL = st.text(st.characters(exclude_categories=["Cc", "Cf", "Cn", "Cs", "Mn", "
 
 
 def read(tmp_path: Path, data: bytes, max_line_bytes: int = MAX_LINE_BYTES) -> list[InputLine]:
-    """What becomes of a file with these bytes."""
+    """The result of reading a file with these bytes."""
     file = tmp_path / "items.csv"
     file.write_bytes(data)
     return list(read_csv_rows(str(file), max_line_bytes=max_line_bytes))
@@ -72,7 +72,7 @@ def test_the_header_tells_what_separates_the_fields(tmp_path: Path, delimiter: s
 
 
 def test_a_byte_order_mark_is_no_part_of_the_first_name(tmp_path: Path) -> None:
-    """What table programs put in front is left out."""
+    """The mark that spreadsheet programs write is removed."""
     assert read(tmp_path, b"\xef\xbb\xbf_id\n1\n")[0].item == Item(item_id="1")
 
 

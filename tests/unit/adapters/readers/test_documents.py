@@ -54,7 +54,7 @@ def test_the_front_matter_of_markdown_names_the_title() -> None:
 
 
 def test_markdown_loses_no_line() -> None:
-    """What is no block, such as the definition of a link, is kept; so is what is nested without end."""
+    """Lines outside of blocks, such as definitions of links, are kept; so are deeply nested blocks."""
     text = f"[a]: http://x\n\ntext\n\n{'>' * 300} deep\n\n[b]: http://y"
 
     assert [word for block in read(text, "markdown").blocks for word in block.text.split()] == text.split()
@@ -80,7 +80,7 @@ def test_html_is_read_without_what_is_no_text() -> None:
 
 
 def test_of_a_page_that_names_its_main_part_that_is_read() -> None:
-    """What stands around is the same on every page."""
+    """The surrounding parts are the same on every page."""
     assert told(read("<body><p>around</p><main><p>main</p></main>", "html")) == [("main", ())]
 
 

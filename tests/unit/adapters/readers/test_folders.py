@@ -1,4 +1,4 @@
-"""Which files of a folder are documents, and what is never read."""
+"""The files of a folder that are documents, and the files that are never read."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_a_file_that_is_gone_meanwhile_is_told(handbook: Path) -> None:
 
 
 def test_a_file_that_is_named_may_be_a_link(handbook: Path, tmp_path: Path) -> None:
-    """Who names it means what it leads to; its id is its name."""
+    """A named link stands for its target; its id is its name."""
     (tmp_path / "named.md").symlink_to(handbook / "backups.md")
     [file] = find_documents([tmp_path / "named.md"]).files
 

@@ -53,14 +53,14 @@ def as_beir(item: Item) -> dict[str, Any]:
 
 
 def read(tmp_path: Path, data: bytes, **options: Any) -> list[InputLine]:
-    """What becomes of a file with these bytes."""
+    """The result of reading a file with these bytes."""
     file = tmp_path / "items.jsonl"
     file.write_bytes(data)
     return list(read_json_lines(str(file), **options))
 
 
 def reason(tmp_path: Path, data: bytes) -> str:
-    """Why the only line of a file is bad; the lines around it are not."""
+    """The reason why the only line of a file is bad."""
     before, bad, after = read(tmp_path, b'{"_id": "a"}\n' + data + b'\n{"_id": "z"}\n', clean=False)
     assert before.item == Item(item_id="a")
     assert after.item == Item(item_id="z")

@@ -96,7 +96,7 @@ def test_a_last_line_that_is_too_long_ends_the_file(file: Path) -> None:
 
 
 def test_a_packed_file_that_was_cut_off_says_so_after_its_lines(file: Path) -> None:
-    """What stands before the break is given; then the error names the file."""
+    """Lines before the break are returned; then the error names the file."""
     data = b"".join(os.urandom(60).hex().encode() + b"\n" for _ in range(5000))
     file.write_bytes(gzip.compress(data)[:-2000])
 

@@ -111,7 +111,7 @@ def test_reserved_names_fill_their_own_fields(where: str) -> None:
 
 
 def test_the_top_goes_before_the_metadata() -> None:
-    """Of two values for one name the top's is used; a field's name in the metadata is then an attribute."""
+    """If a name has two values, the top level's is used; a field's name in the metadata is then an attribute."""
     item = item_from_record(
         {"_id": "d1", "kind": "top", "a": "top", "metadata": {"kind": "below", "a": "below", "b": "below"}}
     )

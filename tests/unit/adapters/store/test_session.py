@@ -1,4 +1,4 @@
-"""What a connection has set and keeps: nothing is taken for known that may not be so."""
+"""The settings of a connection: a setting that may have changed is not taken as known."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def test_only_the_first_line_of_what_the_server_said_is_told() -> None:
 
 
 def test_other_errors_pass_untouched() -> None:
-    """What is no error of the database is none of its business."""
+    """Errors that are not the database's are not translated."""
     with pytest.raises(KeyError), translated(URL):
         raise KeyError
 

@@ -1,4 +1,4 @@
-"""What can be asked of the memories, and what is refused."""
+"""Requests for memories, and refused ones."""
 
 from __future__ import annotations
 

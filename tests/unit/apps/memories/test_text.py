@@ -54,5 +54,5 @@ def test_control_characters_and_turned_text_are_left_out() -> None:
 
 
 def test_words_are_lower_case_and_without_stop_words() -> None:
-    """What the keyword signal matches."""
+    """These are the words that the keyword signal matches."""
     assert tokenize("The Folding of a Protein, the protein") == {"folding", "protein"}

@@ -1,4 +1,4 @@
-"""What a retriever is asked, checked."""
+"""Checks of a retriever's arguments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a language model is asked for metaphors, and what is taken of its answer."""
+"""The prompt for metaphors, and the accepted parts of a language model's answer."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def test_whatever_comes_is_bounded(answer: list[dict[str, Any]]) -> None:
 
 
 def data(prompt: str, tag: str) -> Any:
-    """What stands in the prompt between the tags, read."""
+    """The parsed content of the prompt between the tags."""
     (text,) = re.findall(rf"<{tag}>(.*?)</{tag}>", prompt, re.DOTALL)
     return json.loads(text)
 

@@ -1,4 +1,4 @@
-"""How scores come together, when candidates are generated, and what follows from a metaphor that failed."""
+"""The fusion of scores, the triggers of generation, and the consequences of a failed metaphor."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ def newcomers(fitting: int, others: int) -> list[Principle]:
 
 
 def explored(new: list[Principle], slots: int, seed: int) -> list[str]:
-    """Who is explored in a session about SQL."""
+    """The principles that are explored in a session about SQL."""
     chosen = choose([*MANY, *new], {"sql"}, random.Random(seed), now=NOW, slots=slots, rows=1)
     return [one.principle.id for one in chosen if one.is_exploratory]
 
@@ -112,7 +112,7 @@ def test_where_none_fits_all_compete() -> None:
 
 
 def test_those_that_compete_are_known_little_and_not_shown_anyway() -> None:
-    """What the score shows is no rival, nor what is known."""
+    """Principles that the score shows, and well-known ones, do not compete."""
     top = Principle(id="top", title="x", created_at=NOW, use_count=4, success_count=4)
     failed = Principle(id="failed", title="x", created_at=NOW, use_count=9, success_count=0)
 
@@ -145,7 +145,7 @@ FEW = [Tried("new"), Tried("good", 4, 4), Tried("fair", 6, 3), Tried("bad", 4, 0
 def test_little_is_known_below_five_uses_or_seven_days(
     uses: int, successes: int, days: float, *, eligible: bool
 ) -> None:
-    """What has failed is explored no more, however young."""
+    """Failed principles are not explored, at any age."""
     assert is_eligible(uses, successes, NOW - timedelta(days=days), NOW) is eligible
 
 
@@ -170,7 +170,7 @@ def test_picks_are_as_frequent_as_those_of_direct_sampling(count: int) -> None:
 
 
 def test_the_order_of_the_list_does_not_count() -> None:
-    """Of two untested ones each is picked half of the time."""
+    """Each of two untested principles is picked half of the time."""
     rng = random.Random(3)
     firsts = Counter(thompson([Tried("a"), Tried("b")], 1, rng, rows=1)[0].id for _ in range(2000))
 

@@ -1,4 +1,4 @@
-"""What a retriever is made with and asked."""
+"""The arguments of a retriever and of its searches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a language model is asked, and what is taken of its answer."""
+"""The prompt for a language model, and the accepted parts of its answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which questions are worth other wordings."""
+"""The questions that get other wordings."""
 
 from __future__ import annotations
 

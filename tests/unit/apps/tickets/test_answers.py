@@ -1,4 +1,4 @@
-"""What is told of a ticket that was found."""
+"""The description of a found ticket."""
 
 from __future__ import annotations
 

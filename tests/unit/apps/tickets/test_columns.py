@@ -1,4 +1,4 @@
-"""Which files hold tickets, and which column is what."""
+"""The recognition of files with tickets, and of their columns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a preview may be asked."""
+"""The arguments of a preview."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What priorities are worth, by whatever name."""
+"""The weights of priorities, under any of their names."""
 
 from __future__ import annotations
 

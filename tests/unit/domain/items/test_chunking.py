@@ -230,7 +230,7 @@ def test_an_id_that_no_document_can_have_is_refused(key: Any) -> None:
 
 
 def test_items_are_named_by_their_text() -> None:
-    """What stays as it is keeps its id where something is put before it, and what stands twice has two."""
+    """Unchanged chunks keep their id if text is inserted before them; repeated chunks have different ids."""
     document = Document(document_id="a.md", title="A", attributes={"team": "ops", "chunk": "mine"})
     parts = [Chunk(number=at, title="A", body=body) for at, body in enumerate(["new", "old", "old"])]
     before = chunk_items(document, [replace(parts[1], number=0)], "f1")

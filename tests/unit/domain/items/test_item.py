@@ -120,7 +120,7 @@ def test_the_content_hash_is_the_same_for_the_same_content() -> None:
 
 
 def test_text_is_title_and_body() -> None:
-    """What is embedded and indexed is both, and neither when they are empty."""
+    """Both are embedded and indexed, and neither if they are empty."""
     assert Item(item_id="a", title="T", body="B").indexed_text == "T\nB"
     assert Item(item_id="a", body="B").indexed_text == "B"
     assert Item(item_id="a").indexed_text == ""
@@ -179,7 +179,7 @@ def test_an_item_is_read_by_the_names_by_which_it_is_given() -> None:
 
 
 def test_plain_values_are_those_of_the_item_and_its_version() -> None:
-    """What is given out as JSON."""
+    """These values are the JSON output."""
     item = Item(item_id="a", title="t", tags=("x",), attributes={"n": 1}, occurred_at=THEN)
     stored = StoredItem(item=item, version="v", created_at=THEN, updated_at=THEN + timedelta(days=1))
 
@@ -251,7 +251,7 @@ def test_a_bottomless_patch_is_refused() -> None:
     ],
 )
 def test_changes_name_fields_of_an_item(changes: Any, said: str) -> None:
-    """What is none, or would make it another item, is refused with the item's id."""
+    """Unknown fields, and the id, are refused; the error has the item's id."""
     with pytest.raises(InvalidItemError, match=said) as raised:
         checked_changes("a", changes)
     assert raised.value.item_id == "a"

@@ -1,4 +1,4 @@
-"""What a memory can be, its text, and what becomes of it when it changes or is joined."""
+"""The fields of a memory, its text, and its changes and merges."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def test_links_that_are_no_list_are_refused_though_there_is_nothing_in_them(ids:
 
 
 def test_links_of_both_ways_come_together() -> None:
-    """Of one type they are joined; a type without any is none; another keyword is refused."""
+    """Links of one type are merged; a type without links is dropped; another keyword is refused."""
     assert links_of({"papers": ["a"], "labs": []}, {"linked_paper_ids": ["b", "a"]}) == {"papers": ("a", "b")}
     assert united({"papers": ["a"]}, {"labs": ["l"], "papers": ["b"]}) == {"papers": ("a", "b"), "labs": ("l",)}
     for keyword in ("papers", "linked_paper", "linked__ids"[:7]):
@@ -186,7 +186,7 @@ def test_of_two_that_are_joined_the_greater_counts() -> None:
     [{"user_id": "ann"}, {"interaction_type": "u"}, {"status": "archived"}, {"expires_at": MAY}, {"project_id": "q"}],
 )
 def test_only_alike_memories_that_are_found_may_be_joined(difference: dict[str, Any]) -> None:
-    """Of the same project, user and type; neither superseded nor expired."""
+    """Both have the same project, user and type; neither is superseded or expired."""
     assert may_join(stored(), new(), MAY)
     assert not may_join(stored(**difference), new(), MAY)
 
@@ -246,7 +246,7 @@ def test_every_text_of_a_content_is_in_its_text(content: Any) -> None:
 
 
 def test_keys_are_made_readable() -> None:
-    """Of several spellings one."""
+    """Several spellings of a key become one."""
     assert {readable(key) for key in ("nextSteps", "next_steps", "next-steps", "Next Steps")} == {"next steps"}
 
 

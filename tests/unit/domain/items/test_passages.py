@@ -39,7 +39,7 @@ def always(_page: str) -> bool:
 
 
 def test_chunks_that_follow_one_another_are_one_passage() -> None:
-    """What two share stands there once; another heading is told."""
+    """Shared text appears once; a new heading is shown."""
     [passage], text, left_out = passages_of([hit(1, 1), hit(2, 0)], {}, [], fits=always)
 
     assert passage.text == "One is here.\n\n**1**\n\nTwo follows it."

@@ -1,4 +1,4 @@
-"""What plain counts say of an item."""
+"""The expected reward by plain counts."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from retrieval.domain.learning.context import checked_context, complexity_range
 
 
 def test_every_context_is_in_the_bucket_of_all_and_in_one_of_each_kind() -> None:
-    """What is not said has no bucket."""
+    """Missing values have no bucket."""
     assert Context().buckets() == ("",)
     assert Context(domain="db", complexity=0.5).buckets(3) == ("", "domain=db", "complexity=medium", "cluster=3")
 

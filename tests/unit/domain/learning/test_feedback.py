@@ -71,7 +71,7 @@ def test_helpful_is_a_reward_of_one_or_none_at_all() -> None:
 
 
 def test_a_retry_has_the_same_key_and_another_verdict_has_not() -> None:
-    """Of a hit: what it is about, whose it is, its reward, and its time if given, in any zone."""
+    """The key of a hit's event has its subject, its actor, its reward, and its time if given, in any zone."""
     assert shown().own_key == shown(retrieval_id=str(SHOWN), note="again").own_key
     others = [
         shown(helpful=False),
@@ -88,7 +88,7 @@ def test_a_retry_has_the_same_key_and_another_verdict_has_not() -> None:
 
 
 def test_a_subject_is_what_a_later_verdict_replaces() -> None:
-    """Of a hit: retrieval, item, actor, kind. Of an item: its context too, if an actor or a session is named."""
+    """A hit's subject is retrieval, item, actor, kind; an item's also has a context, if it names an actor."""
     assert shown().subject == shown(helpful=False, at=AT, note="n", session="s").subject
     assert len({one.subject for one in (shown(), shown(actor="u"), shown(kind="click"), shown(item_id="b"))}) == 4
     named = direct(actor="u")

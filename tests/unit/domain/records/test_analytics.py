@@ -1,4 +1,4 @@
-"""What of a view of figures is asked for."""
+"""The question to a view of figures."""
 
 from __future__ import annotations
 

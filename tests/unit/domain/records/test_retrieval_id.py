@@ -28,7 +28,7 @@ def test_it_tells_its_time_to_the_millisecond() -> None:
 
 
 def test_any_uuid_has_a_time() -> None:
-    """What somebody else made up is looked for, and not found."""
+    """A made-up identifier is looked up, and not found."""
     assert time_of(UUID(int=2**128 - 1)) == datetime(9999, 12, 31, 23, 59, 59, 999000, tzinfo=UTC)
 
 

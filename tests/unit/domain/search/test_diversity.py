@@ -132,7 +132,7 @@ def vectors(**each: Any) -> PoolVectors:
 
 
 def alike(*each: list[float], pool: list[bool] | None = None) -> list[float]:
-    """How like the first they are, all of the pool unless it says otherwise."""
+    """The likeness of candidates to the first, by default of the whole pool."""
     places = [place for place in range(len(each)) if pool is None or pool[place]]
     return likenesses(np.array(each, dtype=np.float32), places, 0)
 

@@ -1,4 +1,4 @@
-"""What moves between the pages of two profiles, and how it is told."""
+"""The moves between the pages of two profiles, and their descriptions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def hit(item_id: str, rank: int, **values: float) -> Hit:
 
 
 def result(*hits: Hit) -> SearchResult:
-    """What a search found."""
+    """The result of a search."""
     return SearchResult(hits=hits, path=Path.EXACT, why="few", profile_version=None, notes=("a note",))
 
 

@@ -103,7 +103,7 @@ def test_parts_are_read_wherever_they_stand(parts: list[str]) -> None:
 
 
 def test_a_long_run_of_signs_is_read_in_one_go() -> None:
-    """What anybody may type must not keep the loop busy: a pattern that starts anew at each sign never ends here."""
+    """A query must not block the event loop: a pattern that restarts at each sign would not end here."""
     signs = "!" * 300_000
     assert parse_query(f"x -a{signs}b").words.startswith("x")
 

@@ -1,4 +1,4 @@
-"""How sure a hit is: evidence that means the same everywhere, and coefficients that are checked."""
+"""The relevance of a hit: its evidence, and checks of the coefficients."""
 
 import json
 import math

@@ -40,7 +40,7 @@ ASKED = Question(now=NOW)
 
 @pytest.mark.parametrize(("days", "value"), [(0, 1.0), (14, math.exp(-1)), (7, math.exp(-0.5)), (-3, 1.0)])
 def test_recency_decays_by_e_in_its_days(days: float, value: float) -> None:
-    """What is still to come is as recent as what is now."""
+    """A future time counts as now."""
     facts = Facts(happened_at=NOW - timedelta(days=days))
     assert Recency(weight=1).value(facts, ASKED) == pytest.approx(value)
 
@@ -132,7 +132,7 @@ def test_hours_that_are_not_known_may_count_as_some() -> None:
 
 @pytest.mark.parametrize(("resolved", "value"), [("2026-02-01", 0.9), (" 2026-04-01T00:00:00Z ", 0.0), ("x", 0.9)])
 def test_a_resolution_that_was_still_to_come_is_not_known(resolved: str, value: float) -> None:
-    """Of a question as of a past moment, only what was known then counts."""
+    """A question as of a past moment uses only facts known then."""
     facts = Facts(attributes={"resolution_time_hours": 10, "resolved_at": resolved})
     assert ResolutionTime(weight=1).value(facts, ASKED) == pytest.approx(value)
 
@@ -181,7 +181,7 @@ def test_a_rating_is_the_rate_of_good_verdicts_with_one_of_each_added(good: int,
     + [(none, 0.5) for none in (None, True, "0.9", [0.9], math.nan)],
 )  # fmt: skip
 def test_an_attribute_value_is_its_number_between_0_and_1(given: object, value: float) -> None:
-    """What is missing, or no number, is the middle."""
+    """A missing value, or one that is no number, counts as the middle."""
     facts = Facts(attributes={"concreteness": given})
     assert AttributeValue(weight=1).value(facts, ASKED) == value
     assert AttributeValue(weight=1, attribute="other", missing=0.2).value(facts, ASKED) == 0.2

@@ -43,7 +43,7 @@ def test_without_syntax_every_word_counts() -> None:
 
 
 def test_of_a_pasted_text_the_first_words_are_compared() -> None:
-    """What a query costs is bounded."""
+    """The cost of a query is limited."""
     assert len(checkable("words " * 1000, syntax=True)) == MAX_CHECKED
 
 

@@ -1,4 +1,4 @@
-"""What a query says of time, read from a moment and in its zone."""
+"""Time expressions in a query, relative to a moment and in its time zone."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ USELESS = AnnIndex(rows=20_000, index_bytes=40 << 20, is_quantised=True, effort_
 
 
 def findings(index: IndexState | None, *, has_worker: bool = False, **changes: Any) -> list[Finding]:
-    """What is said of the collection with those changes."""
+    """The findings about the collection with those changes."""
     return list(check_collection(collection(**changes), index, NOW, has_worker=has_worker))
 
 
@@ -111,7 +111,7 @@ def test_an_index_that_is_being_built_is_waited_for() -> None:
 
 
 def test_searches_that_were_not_recorded_are_counted_by_reason() -> None:
-    """Of the last week."""
+    """The searches of the last week count."""
     (finding,) = findings(hnsw(), lost={"full": 12, "closed": 3})
     assert (finding.check, finding.severity) == ("recording", Severity.WARNING)
     assert "15 answers" in finding.found

@@ -119,7 +119,7 @@ def test_a_role_that_may_log_in_is_an_error() -> None:
 
 
 def test_a_table_of_tenants_without_forced_security_is_an_error() -> None:
-    """What no tenant owns needs none."""
+    """Tables without a tenant need none."""
     (finding,) = check_isolation([table(is_forced=False), table(is_private=False, is_forced=False)], NAMES)
     assert (finding.severity, finding.about) == (Severity.ERROR, "items")
     assert 'ALTER TABLE "retrieval"."items" FORCE ROW LEVEL SECURITY;' in finding.mend

@@ -40,7 +40,7 @@ def does_something(path: str) -> bool:
 
 @pytest.mark.parametrize("group", [path.removesuffix(" remove") for path in ALL if path.endswith(" remove")])
 def test_delete_is_another_name_of_remove(group: str) -> None:
-    """Of every group that has it."""
+    """Every group with `remove` has `delete`."""
     commands = ALL[group].commands
 
     assert commands["delete"].hidden
@@ -48,7 +48,7 @@ def test_delete_is_another_name_of_remove(group: str) -> None:
 
 
 def test_every_command_is_there() -> None:
-    """What the help of the whole lists."""
+    """The main help lists every command."""
     assert set(ALL) == {
         "retrieval",
         "retrieval ingest",

@@ -76,7 +76,7 @@ def test_settings_that_cannot_work_are_a_hint(
 
 
 def test_closed_streams_are_opened_on_nothing() -> None:
-    """What is opened later would take their place, and be written to."""
+    """Otherwise a file that is opened later would get their number, and be written to."""
     code = "import os\nfrom retrieval.surfaces.cli import open_closed_streams as go\nos.closerange(0, 3)\n"
     code += "go()\nos._exit(0 if os.open(os.devnull, os.O_RDONLY) > 2 else 1)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,4 +1,4 @@
-"""How the texts of options are read, and what the shell completes without a database."""
+"""Parsing of options, and completion by the shell without a database."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_an_unknown_leg_is_refused_with_those_there_are() -> None:
 
 @pytest.fixture
 def context() -> typer.Context:
-    """Of the program, called with no options."""
+    """The context of the program, called without options."""
     return typer.Context(typer.main.get_command(app))
 
 

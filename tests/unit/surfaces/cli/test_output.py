@@ -1,4 +1,4 @@
-"""What the commands print with."""
+"""The functions that commands print with."""
 
 from __future__ import annotations
 

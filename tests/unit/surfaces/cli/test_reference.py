@@ -16,7 +16,7 @@ def test_the_page_is_what_the_program_says() -> None:
 
 
 def test_it_tells_every_exit_code() -> None:
-    """What a script has to know."""
+    """A script needs them."""
     page = reference()
     assert all(f"| {code} | {meaning} |" in page for code, meaning in EXIT_MEANINGS.items())
 

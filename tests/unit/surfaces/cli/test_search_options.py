@@ -43,7 +43,7 @@ def test_a_condition_is_read(typed: str, means: dict[str, Any]) -> None:
     ("value", "typed"), [("26", 26), ("0", 0), ("-1.5", -1.5), ("1e3", 1000.0), ("true", True), ("false", False)]
 )
 def test_equality_finds_a_number_or_boolean_and_the_same_text(value: str, typed: Any) -> None:
-    """What looks like a JSON value may be stored as that or as a text: both are found, both are left out."""
+    """A JSON value may be stored as that value or as a text: both are found, and both are excluded."""
     assert condition_of(f"x={value}") == {"x": {"in": [typed, value]}}
     assert condition_of(f"x!={value}") == {"x": {"nin": [typed, value]}}
 

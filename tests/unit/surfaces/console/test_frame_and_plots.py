@@ -1,4 +1,4 @@
-"""What the console's frame and plots make of values, without a browser."""
+"""The HTML of the console's frame and plots, without a browser."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_a_bar_is_as_wide_as_its_parts() -> None:
 
 
 def test_a_part_below_zero_takes_its_width_from_the_others() -> None:
-    """What is not faded is as wide as the sum."""
+    """The unfaded parts are as wide as the sum."""
     drawn = str(plots.stacked_bar({"learned": -0.1, "dense": 0.4}, ["learned", "dense"], whole=0.4))
 
     bars = re.findall(r'x="([\d.]+)"[^>]*width="([\d.]+)"[^>]*class="(\w+)"', drawn)

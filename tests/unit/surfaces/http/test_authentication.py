@@ -1,4 +1,4 @@
-"""Which key a request bears, with keys that a test has at hand and a clock of its own."""
+"""The key of a request, with stored keys and a clock of the test."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def text_of(number: int) -> str:
 
 @dataclass
 class Keys:
-    """What is in the database, how often it was asked, and what time it is."""
+    """The stored keys, the number of look-ups, and the time."""
 
     stored: dict[str, StoredKey] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)

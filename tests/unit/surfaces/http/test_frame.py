@@ -22,7 +22,7 @@ async def local(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 async def status(url: str = "http://127.0.0.1:8000", **headers: str) -> int:
-    """Of a request for that URL."""
+    """The status of the answer to a request for that URL."""
     async with AsyncClient(transport=ASGITransport(app=local), base_url=url) as client:
         return (await client.get("/", headers=headers)).status_code
 

@@ -1,4 +1,4 @@
-"""How the routes of health answer."""
+"""The answers of the health routes."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ Message = dict[str, Any]
 
 
 def sender(*messages: Message) -> tuple[Callable[[], Awaitable[Message]], list[Message]]:
-    """What receives these messages, then waits for ever; and those that are left."""
+    """A receiver of these messages, which then waits for ever; and the remaining messages."""
     left = list(messages)
 
     async def receive() -> Message:

@@ -1,4 +1,4 @@
-"""What a request may take, by its headers and the settings."""
+"""The limits of a request, by its headers and the settings."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_a_small_limit_of_all_bodies_holds_for_searches() -> None:
 
 
 def test_a_length_that_is_told_is_checked_before_anything_is_read() -> None:
-    """What is no length is left to the server, which reads what comes."""
+    """An invalid length is left to the server, which reads the body."""
     check_length(b"10", 10)
     check_length(None, 10)
     check_length(b"ten", 10)

@@ -1,4 +1,4 @@
-"""How many requests a process answers at once, and how many of them for one key."""
+"""The limits on a process's concurrent requests, in all and for one key."""
 
 from __future__ import annotations
 

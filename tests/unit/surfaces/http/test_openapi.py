@@ -26,7 +26,7 @@ WITH_KEY = [one for one in OPERATIONS if str(one.values[0]).startswith(("/v1/", 
 
 
 def resolved(part: dict[str, Any]) -> dict[str, Any]:
-    """What a reference leads to."""
+    """The target of a reference."""
     while "$ref" in part:
         found: Any = DESCRIBED
         for step in part["$ref"].removeprefix("#/").split("/"):
@@ -53,7 +53,7 @@ def test_every_operation_says_what_it_is(path: str, method: str, operation: dict
 
 @pytest.mark.parametrize(("path", "method", "operation"), WITH_KEY)
 def test_every_operation_shows_an_example_and_its_errors(path: str, method: str, operation: dict[str, Any]) -> None:
-    """Of what is sent, where something is, and of what is answered; errors are problem documents."""
+    """Each request body and each answer has an example; errors are problem documents."""
     if "requestBody" in operation:
         assert has_example(operation["requestBody"]["content"]), (path, method)
     answers = {status: resolved(answer) for status, answer in operation["responses"].items()}

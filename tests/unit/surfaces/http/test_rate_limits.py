@@ -18,7 +18,7 @@ class Clock:
 
 
 def taken(limits: RateLimits, key_id: str, per_minute: int) -> int:
-    """How many requests get through before the first that has to wait."""
+    """The number of admitted requests before the first that has to wait."""
     number = 0
     while not limits.take(key_id, per_minute).wait_seconds:
         number += 1

@@ -1,4 +1,4 @@
-"""What waits to be sent, in memory or beyond it."""
+"""The queue of unsent data, in memory or in a file."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ def test_the_databases_password_is_known_as_it_stands_in_the_url_and_as_it_is(ur
 
 @pytest.mark.parametrize("debug", [False, True])
 def test_an_error_is_told_by_its_class_and_place(*, debug: bool) -> None:
-    """What it says may quote the query, and is told only when debugging."""
+    """Its message may quote the query, and is shown only when debugging."""
     with pytest.raises(ValueError, match="zweistromland") as raised:
         raise ValueError("zweistromland") from KeyError("mesopotamia")
     told = (raised.type, raised.value, raised.tb)
@@ -121,7 +121,7 @@ def test_an_error_is_told_by_its_class_and_place(*, debug: bool) -> None:
 
 
 def test_libraries_are_heard_from_warnings_on(capsys: pytest.CaptureFixture[str]) -> None:
-    """Of our own parts each record counts from INFO on."""
+    """Records of the platform itself are logged from INFO on."""
     handler = ServiceHandler()
     handler.setFormatter(TEXT)
     for one in (

@@ -1,4 +1,4 @@
-"""What errors advise over HTTP, and what is told of unknown methods and members."""
+"""The advice of errors over HTTP, and the errors of unknown methods and members."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ async def test_threads_call_the_loop_that_runs_and_the_loop_itself_must_not_wait
 
 
 def awaited_elsewhere(bridge: Bridge[Any], call: Callable[[], Any]) -> Any:
-    """What the call gives in a loop of its own."""
+    """The result of the call in another loop."""
     return asyncio.run(bridge.arun(call))
 
 

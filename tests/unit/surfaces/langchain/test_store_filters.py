@@ -43,7 +43,7 @@ def lets_through(wanted: Mapping[str, Any], value: Mapping[str, Any]) -> bool:
 
 @given(FILTERS, st.dictionaries(NAMES, VALUES, max_size=3))
 def test_equality_means_what_it_means_in_langgraph(wanted: dict[str, Any], value: dict[str, Any]) -> None:
-    """Of plain values, lists, objects and what is missing, at any level."""
+    """For plain values, lists, objects and missing values, at any level."""
     expected = all(_compare_values(value.get(name), one) for name, one in wanted.items())
     assert lets_through(wanted, value) == expected
 

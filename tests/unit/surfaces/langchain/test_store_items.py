@@ -1,4 +1,4 @@
-"""What is put, as an item: its text, its tags and its time to live."""
+"""The item of a put: its text, its tags and its time to live."""
 
 from __future__ import annotations
 

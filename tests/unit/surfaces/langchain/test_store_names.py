@@ -56,5 +56,5 @@ def test_a_namespace_has_texts_that_are_not_empty(namespace: object) -> None:
 
 
 def test_labels_with_dots_are_labels() -> None:
-    """What LangGraph's own methods refuse, batches may bring."""
+    """Batches may contain labels that LangGraph's own methods refuse."""
     assert checked_namespace(["a.b", "%"]) == ("a.b", "%")

@@ -12,7 +12,7 @@ TOKEN = "0123456789abcdef"  # noqa: S105 - of this test
 
 
 async def application(scope: Scope, receive: Receive, send: Send) -> None:
-    """What is protected."""
+    """The protected application."""
     await PlainTextResponse("in")(scope, receive, send)
 
 

@@ -1,4 +1,4 @@
-"""What the tools say of themselves, before anything is called."""
+"""The descriptions of the tools, before any call."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ async def test_every_answer_has_a_schema(server: RetrievalServer) -> None:
 async def test_wrong_arguments_are_one_line_that_a_model_can_act_on(
     server: RetrievalServer, name: str, arguments: dict[str, object], line: str
 ) -> None:
-    """Which argument, and what it should be; without a call of the store."""
+    """It names the argument and its allowed values; the store is not called."""
     said = await refusal(server, name, **arguments)
     assert said.startswith(f"{name}: wrong arguments: {line}")
     assert "\n" not in said

@@ -1,1 +1,1 @@
-"""The embedded PostgreSQL: a server of one's own where none is configured."""
+"""The embedded PostgreSQL: the platform's own server if none is configured."""

@@ -49,7 +49,7 @@ from retrieval.domain.errors import EmbeddedServerError
 _log = logging.getLogger(__name__)
 
 HUNG_SECONDS = 30.0
-"""A server that has been stopping for so long hangs: it is ended at once, and what was committed is recovered."""
+"""A server that has been stopping for longer hangs: it is ended at once, and its next start recovers committed data."""
 
 _POLL_SECONDS = 0.05
 _ANSWER_SECONDS = 2.0
@@ -222,7 +222,7 @@ class Cluster:
         self._pg_ctl("stop", "-m", "immediate", "-w", "-t", _whole(timeout_seconds))
 
     def _not_ready(self) -> EmbeddedServerError:
-        """The error for a running server that does not answer in time, with what to do."""
+        """The error for a running server that does not answer in time, with its remedy."""
         pid, stopping = self.pid(), _stopping_seconds(self.data)
         if pid is not None and (hanging_seconds(self.data) is not None or not self._may_answer()):
             return EmbeddedServerError(f"PostgreSQL (process {pid}) runs and does not answer; {_kill(pid)}")
@@ -237,7 +237,7 @@ class Cluster:
         )
 
     def _is_recovering(self) -> bool:
-        """Whether the running server turns connections away, and not because it stops."""
+        """Whether the running server refuses connections because it is recovering, not because it stops."""
         return self.pid() is not None and self._ping() == Ping.REJECT and _stopping_seconds(self.data) is None
 
     def _pg_ctl(self, *arguments: str) -> int:

@@ -106,7 +106,7 @@ def default_home() -> Path:
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """A user of the operating system; ``switch`` says whether programs must be started as somebody else."""
+    """A user of the operating system; ``switch`` says whether programs must be started as another user."""
 
     name: str
     uid: int
@@ -170,7 +170,7 @@ PORT = 5432
 SUPERUSER = "postgres"
 DATABASE = "retrieval"
 
-# The shortest thing that a server answers: whether it speaks TLS, asked before any login.
+# The shortest request that a server answers before any login: whether it supports TLS.
 _ASK_FOR_TLS = (8).to_bytes(4) + (80877103).to_bytes(4)
 # Of the 108 bytes (104 on macOS) that the kernel gives a socket's path, the last is a zero byte.
 _LONGEST_SOCKET_PATH = 103
@@ -211,7 +211,7 @@ def make_socket_directory(directory: Path, account: Account) -> None:
 
 
 def may_answer(directory: Path, seconds: float) -> bool:
-    """Whether the server on the socket in ``directory`` says anything within so many seconds, or none listens there.
+    """Whether the server on the socket in ``directory`` answers within ``seconds``, or no server listens there.
 
     False is a server that was stopped or hangs: it takes a connection, and then nothing comes. Other threads run on.
     """

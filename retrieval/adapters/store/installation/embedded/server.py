@@ -1,4 +1,4 @@
-"""The embedded PostgreSQL: a server of one's own where none is configured, shared by the user's processes.
+"""The embedded PostgreSQL: the platform's own server if none is configured, shared by the user's processes.
 
 Whoever uses the server holds a lease: a shared lock on ``lease.lock`` in the home directory. Starting and
 stopping happen under the exclusive lock of ``guard.lock``. Who gives its lease back and can then lock the
@@ -157,7 +157,7 @@ def _machine_identity() -> str:
 
 
 def _make_home(home: Path) -> None:
-    """Make what is missing of the path: for this user alone, except that root's server is another user."""
+    """Create the missing folders of the path, for this user alone, and for the server's user if root runs it."""
     missing = [path for path in (home, *home.parents) if not path.exists()]
     for path in reversed(missing):
         # When another process has just made it, its permissions are not ours to set.
@@ -168,7 +168,7 @@ def _make_home(home: Path) -> None:
 
 @contextlib.contextmanager
 def guarded(home: Path, deadline: float) -> Iterator[None]:
-    """Nobody else starts or stops the server of ``home`` meanwhile. Raises EmbeddedServerError at the deadline."""
+    """Exclude other starts and stops of the server of ``home``. Raises EmbeddedServerError at the deadline."""
     guard = FileLock(home / "guard.lock")
     try:
         if not guard.hold_before(deadline):

@@ -1,4 +1,4 @@
-"""How a tenant's collections stand, read for all of them at once."""
+"""The state of a tenant's collections, read for all of them at once."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class CollectionState:
     pending: int = 0
     """Items that wait for their vector."""
     are_weights_off: bool = False
-    """Whether BM25 weights wait to be computed again."""
+    """Whether BM25 weights have to be computed again."""
     without_words: int = 0
     """Items that the index of words does not know."""
     recall: RecallState | None = None
@@ -101,7 +101,7 @@ async def read_tenant(
 
     ``drift``: how far the average length may move, as a share, before the weights count as off.
     """
-    ids = [one.collection_id for one in collections]
+    ids = [collection.collection_id for collection in collections]
     statements = [
         _REVISION,
         _MONTHS,
@@ -123,15 +123,15 @@ async def read_tenant(
         missing_months=tuple(row[0] for row in months),
         collections=tuple(
             CollectionState(
-                stored=one,
-                pending=waiting.get(one.collection_id, 0),
-                are_weights_off=one.collection_id in off,
-                without_words=unworded.get(one.collection_id, 0),
-                recall=measured.get(one.collection_id),
-                lost=losses.get(one.collection_id, {}),
-                failed=failures.get(one.collection_id, {}),
+                stored=collection,
+                pending=waiting.get(collection.collection_id, 0),
+                are_weights_off=collection.collection_id in off,
+                without_words=unworded.get(collection.collection_id, 0),
+                recall=measured.get(collection.collection_id),
+                lost=losses.get(collection.collection_id, {}),
+                failed=failures.get(collection.collection_id, {}),
             )
-            for one in collections
+            for collection in collections
         ),
     )
 
@@ -150,7 +150,7 @@ _DISAGREEMENTS = Compiled("""
 async def read_disagreements(
     database: Database, tenant_id: int, collection_id: int, *, tolerance: float
 ) -> list[tuple[str, int, list[str]]]:
-    """The kinds of rows that disagree with what they are made of: how many, and the first three.
+    """The kinds of derived rows that disagree with their source: their number, and the first three.
 
     Every row of the collection is read. ``tolerance``: the relative difference of an arm that is rounding.
     """

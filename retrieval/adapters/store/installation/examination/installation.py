@@ -36,11 +36,11 @@ class ServerState:
     is_superuser: bool
     """Whether the login is a superuser or bypasses row-level security."""
     may_act: bool
-    """Whether it may take on the application role."""
+    """Whether it may switch to the application role."""
     may_define: bool
-    """Whether it may take on the definer role, as workers and indexing need."""
+    """Whether it may switch to the definer role, as workers and indexing need."""
     sees_activity: bool
-    """Whether it sees what other logins do."""
+    """Whether it sees the activity of other logins."""
     unsafe_roles: tuple[str, ...]
     """Roles of the installation that may log in or bypass row-level security."""
     pgvector: str | None
@@ -53,7 +53,7 @@ class ServerState:
     is_standby: bool
     encoding: str
     is_collation_changed: bool
-    """Whether the operating system sorts text otherwise than when the database was made."""
+    """Whether the operating system sorts text differently from when the database was made."""
     checksum_failures: int
     database_bytes: int
     connections: int
@@ -177,7 +177,7 @@ class Holdup:
 
 
 LONG_SECONDS = 900
-"""A transaction that is open for longer is told of; one that only sits there after a third of it."""
+"""A transaction that is open for longer is reported; an idle one after a third of that time."""
 
 _HOLDUPS = """
     SELECT CASE WHEN a.state LIKE 'idle in transaction%%' THEN 'idle' ELSE 'transaction' END AS kind,
@@ -220,7 +220,7 @@ class QueueFacts:
 
     waiting: int
     oldest_seconds: float
-    """How long the oldest job has been waiting that may run by now."""
+    """The waiting time of the oldest job that is due."""
     failed: int
     """Jobs that ended with an error, as far back as they are kept."""
     last_failed: str
@@ -232,7 +232,7 @@ class QueueFacts:
     silent_seconds: float | None
     """Since any worker's last sign of life; None: none is known."""
     due_seconds: float | None
-    """Since a worker last looked what is due; None: none ever did."""
+    """The time since a worker last looked for due jobs; None: no worker ever did."""
 
 
 _QUEUE = """
@@ -271,7 +271,7 @@ async def read_queue(connection: psycopg.AsyncConnection[Any], names: Names, sta
 
 
 async def has_queue(connection: psycopg.AsyncConnection[Any], names: Names) -> bool:
-    """Whether all tables of the queue are there that are read here; any login may ask."""
+    """Whether all tables of the queue that are read here exist; any login may ask."""
     statement = """
         SELECT count(*) = 4 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
         WHERE n.nspname = %s AND c.relname IN ('procrastinate_jobs', 'procrastinate_events', 'procrastinate_workers',

@@ -14,7 +14,7 @@ from retrieval.adapters.store.installed_sql import Names
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableState:
-    """One table with rows of its own; what is partitioned counts by its parts."""
+    """One table with its own rows; a partitioned table counts by its partitions."""
 
     name: str
     live: int
@@ -27,15 +27,15 @@ class TableState:
     vacuumed_at: datetime | None
     bytes: int
     is_private: bool
-    """Whether it holds tenants' rows, by its columns."""
+    """Whether it holds tenants' rows, judging by its columns."""
     is_forced: bool
     """Whether row-level security is on and forced."""
     is_granted: bool
-    """Whether the application role may read what a policy shows it; true where no policy names it."""
+    """Whether the application role may read the rows that a policy shows it; true if no policy names it."""
     is_logged: bool
     """Whether it survives a crash."""
     is_vacuumed: bool
-    """Whether autovacuum looks after it."""
+    """Whether autovacuum is on for it."""
     dead_share: float | None
     """The share of dead rows from which autovacuum cleans it; None: the server's setting."""
     is_shown: bool = True
@@ -140,8 +140,6 @@ class IndexState:
     is_valid: bool
     """Whether searches may use it and writers keep it."""
     is_being_built: bool
-    is_constraint: bool
-    """Whether it stands for a primary key or a unique constraint."""
     bytes: int
 
 
@@ -153,7 +151,6 @@ _INDEXES = """
         i.indisvalid AND i.indisready AND i.indislive AS is_valid,
         EXISTS (SELECT FROM pg_stat_progress_create_index p
                 WHERE p.index_relid = i.indexrelid OR (p.relid = i.indrelid AND p.index_relid = 0)) AS is_being_built,
-        EXISTS (SELECT FROM pg_constraint o WHERE o.conindid = i.indexrelid) AS is_constraint,
         CASE WHEN k.relkind = 'i' THEN pg_relation_size(k.oid) ELSE 0 END AS bytes
     FROM pg_index i
     JOIN pg_class k ON k.oid = i.indexrelid

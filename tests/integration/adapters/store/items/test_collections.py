@@ -120,7 +120,7 @@ async def test_an_order_between_values_of_two_types_is_told_also_without_a_decla
 
 
 async def test_changed_archived_and_deleted_items_leave_the_indexes(platform: Platform) -> None:
-    """What an item no longer holds is not found by it; an archived item comes back with its values."""
+    """An item is not found by values that it no longer has; a revived item is found by its values."""
     collection = await platform.collection("docs", filterable=ALL)
     await collection.add([_one("1"), _one("2"), _one("3")])
     await collection.add([_item("1", priority=["Low", "High"], hours=1), Item(item_id="2", status="archived")])

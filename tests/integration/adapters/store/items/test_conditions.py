@@ -1,4 +1,4 @@
-"""What an index answers is what the items themselves would: declared, undeclared and in Python."""
+"""Index look-ups give the same items as the conditions themselves: declared, undeclared, and in Python."""
 
 from __future__ import annotations
 

@@ -38,12 +38,12 @@ WORDS = "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu x
 
 @dataclass(frozen=True)
 class Indexed:
-    """What the index has of a collection, by item id."""
+    """The index rows of a collection, by item id."""
 
     terms: Mapping[str, dict[str, int]]
     vectors: Mapping[str, Any]
     versions: Mapping[str, tuple[str, str]]
-    """What changes whenever an item's row in either index is written."""
+    """Values that change whenever an item's row in either index is written."""
 
 
 async def _number(collection: Collection) -> int:
@@ -96,7 +96,7 @@ def windows(items: Mapping[str, Item], setting: Neighbours | None) -> dict[str, 
 
 
 async def expected(items: Mapping[str, Item], setting: Neighbours | None) -> Indexed:
-    """What the indexes should have: words that no dictionary changes, and vectors of the hashing embedder."""
+    """The expected index rows: words that no dictionary changes, and vectors of the hashing embedder."""
     weight = setting.own_weight if setting else 1
     around = windows(items, setting)
     terms, vectors = {}, {}
@@ -252,7 +252,7 @@ async def test_a_setting_that_comes_later_changes_or_goes_reindexes_what_is_stor
 async def test_an_interrupted_change_is_finished_by_the_same_call_or_the_job(
     platform: Platform, connection: Connection
 ) -> None:
-    """How far the walk came is kept; what was written meanwhile is right at once."""
+    """The position of the walk is kept; items written meanwhile are correct at once."""
     collection = await platform.collection("talks")
     items = {f"a{number}": turn(number, f"{WORDS[number]} omega") for number in range(6)}
     await collection.add(list(items.values()))

@@ -8,12 +8,12 @@ from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pytest
+from off_policy_numpy import Traffic, differences, estimates, weigh
 
 from retrieval import Platform
 from retrieval.adapters.store.installation.opening import ensure_tenant
 from retrieval.adapters.store.learning.off_policy import RecordedTraffic, read_comparison, read_weighing
 from retrieval.domain.learning.off_policy import CLIP, Estimate, Estimator, TargetPolicy, Weighing
-from retrieval.learning.off_policy import Traffic, differences, estimates, weigh
 from tests.support.recorded import Feedback, Recorded, Shown, record
 
 SINCE = datetime(2026, 3, 1, tzinfo=UTC)
@@ -27,7 +27,7 @@ class Simulated:
     targets: tuple[TargetPolicy, TargetPolicy] = field(default_factory=lambda: (TargetPolicy(), TargetPolicy()))
 
     def traffic(self, which: int) -> Traffic:
-        """What NumPy estimates from, by a reading of the rows that shares nothing with the SQL."""
+        """The input of the NumPy estimators, read from the rows without the SQL under test."""
         target = self.targets[which]
         entries = zip(target.retrieval_ids, target.item_ids, target.probabilities, target.modelled, strict=True)
         slates: dict[uuid.UUID, dict[str, tuple[float, float]]] = {one.retrieval_id: {} for one in self.recorded}

@@ -1,4 +1,4 @@
-"""What a session was answered is found by its index, however much was recorded since."""
+"""The answers of a session are found by an index, with any number of later records."""
 
 from __future__ import annotations
 

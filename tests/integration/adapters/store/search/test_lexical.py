@@ -267,7 +267,7 @@ async def test_text_of_every_script_is_found_by_its_words(platform: Platform, te
     ],
 )
 async def test_an_odd_query_is_no_error(platform: Platform, query: str) -> None:
-    """What holds no word that the collection knows finds nothing by words, and raises nothing."""
+    """A query without any known word finds nothing by words, and raises no error."""
     collection = await platform.collection("docs")
     await collection.add([{"_id": "1", "text": "ordinary words"}])
     assert list(await collection.search(query, legs=["lexical"])) == []
@@ -339,7 +339,7 @@ async def test_an_item_without_words_is_stored_and_not_found_by_words(platform: 
 
 
 async def _waiting(platform: Platform, number: int) -> int:
-    """How many writes left differences that nobody has added up."""
+    """The number of writes whose differences are not added up."""
     statement = Compiled("SELECT count(*) FROM statistics_changes WHERE collection_id = %(n)s", {"n": number})
     return int((await platform.database.read(platform.tenant_id, statement))[0][0])
 

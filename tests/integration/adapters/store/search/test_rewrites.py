@@ -48,13 +48,13 @@ async def test_rewrites_come_back_as_they_were_kept(platform: Platform) -> None:
 
 @pytest.mark.parametrize("query", ["a\x00b", "\ud800", "x" * 100_000])
 async def test_any_query_has_a_place(platform: Platform, query: str) -> None:
-    """What PostgreSQL's text cannot hold, and what no index takes, is a query all the same."""
+    """A query may have characters that PostgreSQL's text cannot hold, and lengths that no index takes."""
     await keep(platform, query, "one")
     assert await kept(platform, query) == ["one"]
 
 
 async def test_another_model_or_other_instructions_start_afresh(platform: Platform) -> None:
-    """What one model made of a query, by one text of instructions, says nothing of another."""
+    """Rewrites are kept separately for each model and each text of instructions."""
     await keep(platform, "query", "first", instructions="1")
     assert await kept(platform, "query", model="n", instructions="1") is None
     assert await kept(platform, "query", instructions="2") is None

@@ -28,7 +28,7 @@ def compare(database_url: str, settings: Settings, monkeypatch: pytest.MonkeyPat
 
 
 def asked(compare: CliRunner, *arguments: str) -> Result:
-    """What the command did."""
+    """The result of the command."""
     return compare.invoke(app, ["compare", "docs", *arguments])
 
 

@@ -21,12 +21,12 @@ from retrieval.sync import connect
 
 
 def call(*words: str, given: str | None = None) -> Result:
-    """What the program does with these words, and with that on its standard input."""
+    """The result of the program with these arguments and that standard input."""
     return CliRunner().invoke(app, words, input=given)
 
 
 def said(*words: str, given: str | None = None) -> Any:
-    """What it prints as JSON."""
+    """The JSON output of the program."""
     result = call(*words, "--json", given=given)
     assert result.exception is None
     return json.loads(result.output)

@@ -32,19 +32,19 @@ def searched(database_url: str, settings: Settings, monkeypatch: pytest.MonkeyPa
 
 
 def printed(*arguments: str) -> str:
-    """What the program prints."""
+    """The output of the program."""
     done = CliRunner().invoke(app, arguments)
     assert done.exit_code == 0, done.output
     return done.output
 
 
 def read(*arguments: str) -> Any:
-    """What the program prints with ``--json``."""
+    """The output of the program with ``--json``."""
     return json.loads(printed(*arguments, "--json"))
 
 
 def test_a_profile_is_set_listed_shown_and_left_again(searched: str, tmp_path: Path) -> None:
-    """What is shown can be set; an earlier version is used again by its number."""
+    """The shown profile can be set; an earlier version is activated by its number."""
     assert searched
     path = tmp_path / "latest.json"
     path.write_text(json.dumps(Profile(legs={"recent": 1.0}).as_dict()))
@@ -83,7 +83,7 @@ def test_a_preview_shows_what_moves(searched: str, tmp_path: Path) -> None:
 
 
 def test_a_recorded_search_is_listed_and_shown(searched: str) -> None:
-    """Who asked, and what was shown with which propensity."""
+    """The actor, and the shown items with their propensities."""
     [listed] = read("retrievals", "list", "docs", "--session", "s-1")
     assert (listed["retrieval_id"], listed["query"], listed["hits"]) == (searched, "cat", 2)
     assert "none of that session" in printed("retrievals", "list", "docs", "--session", "s-2")

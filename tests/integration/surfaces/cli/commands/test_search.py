@@ -32,14 +32,14 @@ def platform(database_url: str, settings: Settings, monkeypatch: pytest.MonkeyPa
 
 
 def said(*words: str) -> Any:
-    """What the program prints as JSON."""
+    """The JSON output of the program."""
     done = CliRunner().invoke(app, [*words, "--json"])
     assert done.exception is None, done.exception
     return json.loads(done.output)
 
 
 def test_every_option_reaches_the_search(platform: SyncPlatform, tmp_path: Path) -> None:
-    """What is on record is what was typed."""
+    """The record has the typed values."""
     path = tmp_path / "words.json"
     path.write_text(json.dumps(Profile(legs={"lexical": 1.0}).as_dict()))
     found = said(

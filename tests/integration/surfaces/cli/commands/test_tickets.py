@@ -26,12 +26,12 @@ TICKETS: list[dict[str, Any]] = [
 
 
 def call(*words: str) -> Result:
-    """What ``retrieval tickets`` does with these words."""
+    """The result of ``retrieval tickets`` with these arguments."""
     return CliRunner().invoke(app, ["tickets", *words])
 
 
 def said(*words: str) -> Any:
-    """What it prints as JSON."""
+    """The JSON output of the program."""
     result = call(*words, "--json")
     assert result.exception is None, result.exception
     return json.loads(result.output)

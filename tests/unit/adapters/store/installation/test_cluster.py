@@ -1,4 +1,4 @@
-"""What a function says on a cluster, where every parameter that leads to a node has to be a value."""
+"""The text of a function on a cluster, where every parameter that selects a node has to be a value."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ REQUEST = CandidateRequest(collection_id=42, legs=BOTH, depth=100, space_id=7, d
 
 
 def values_of(where: dict[str, Any]) -> list[str]:
-    """How the values of a filter's statement are spelled."""
+    """The spelling of the values in a filter's statement."""
     statement = candidates_statement(replace(REQUEST, condition=parse_where(where)))
     return [repr(one) for value in statement.parameters.values() if isinstance(value, Jsonb) for one in value.obj]
 
@@ -48,7 +48,7 @@ def test_a_walk_of_bits_brings_as_many_rows_as_its_effort_and_ranks_them_all() -
 
 
 def test_a_walk_of_parts_is_one_of_each_with_the_effort_that_each_needs() -> None:
-    """Of each part that it brings the same of, if they are alike; exact searches know of no parts."""
+    """Each part contributes equally if the parts are similar; exact searches do not depend on parts."""
     whole = replace(REQUEST, legs=(LegName.DENSE,), path=Path.APPROXIMATE, depth=100, effort=30)
     parts = replace(whole, parts=4)
     text = candidates_statement(parts).text

@@ -1,4 +1,4 @@
-"""What a folder tells of its project: manifests, headings, keywords, languages, whatever lies there."""
+"""The tags of a project from its folder: manifests, headings, keywords, languages, with any other files."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_within_a_repository_those_above_count_too(tmp_path: Path) -> None:
 
 
 def test_outside_of_one_the_folder_alone_counts(tmp_path: Path) -> None:
-    """What lies above it is somebody else's."""
+    """Folders above it do not belong to the project."""
     (tmp_path / "go.mod").write_text("")
     (tmp_path / "inner").mkdir()
     assert project_tags(tmp_path / "inner") == ()
@@ -328,7 +328,7 @@ def test_words_of_most_texts_come_first() -> None:
 
 
 def test_stop_words_and_those_of_commits_are_left_out() -> None:
-    """What every subject says is no keyword."""
+    """Words of every commit message are no keywords."""
     assert keywords(["fix: update the pagination and merge branch 'main' into it"]) == ("pagination",)
 
 

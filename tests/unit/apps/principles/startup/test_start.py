@@ -1,4 +1,4 @@
-"""What a session was started with, as it is shown and recorded."""
+"""The principles at the start of a session, as they are shown and recorded."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_the_text_is_a_short_list() -> None:
 
 
 def test_without_principles_there_is_no_text() -> None:
-    """What is printed becomes part of the session."""
+    """The output becomes part of the session."""
     nothing = Started(session="s", surroundings=surroundings(History(), ()), recent_tags=(), principles=())
     assert nothing.as_text() == ""
     assert json.loads(nothing.as_json())["principles"] == []

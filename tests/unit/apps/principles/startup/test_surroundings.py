@@ -39,7 +39,7 @@ def pipe() -> Iterator[tuple[int, int]]:
 
 
 def test_the_object_is_read_though_the_pipe_stays_open(pipe: tuple[int, int]) -> None:
-    """Who writes may never close it; the end of the object is enough."""
+    """The writer may never close the pipe; the end of the object is enough."""
     os.write(pipe[1], SAID + b"\n")
     assert read_hook_input(pipe[0], wait_seconds=60) == HookInput(session="s-1", folder="/shop")
 

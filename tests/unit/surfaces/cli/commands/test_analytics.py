@@ -20,7 +20,7 @@ TABLE = AnalyticsTable(
 
 
 def test_only_a_table_is_cut_where_no_limit_is_given() -> None:
-    """What is printed for another program, and perhaps into a file, is whole."""
+    """The output for other programs and for files is complete."""
     wanted = [rows_wanted(limit, is_whole=is_whole) for limit in (None, 3) for is_whole in (False, True)]
     assert wanted == [SHOWN, None, 3, 3]
 

@@ -51,7 +51,7 @@ FOUND = ProfileComparison(
 
 
 def printed(found: ProfileComparison | InterleavedComparison) -> str:
-    """What a terminal of 140 columns shows, blanks run together."""
+    """The output on a terminal of 140 columns, with single blanks."""
     out = Console(file=io.StringIO(), width=140)
     if isinstance(found, ProfileComparison):
         print_comparison(out, found)
@@ -62,7 +62,7 @@ def printed(found: ProfileComparison | InterleavedComparison) -> str:
 
 
 def test_a_comparison_says_what_it_rests_on() -> None:
-    """What was looked at and left out, estimates with intervals, weights, and the verdict last."""
+    """The searches that count and those left out, estimates with intervals, weights, and the verdict last."""
     shown = printed(FOUND)
     assert shown.startswith(
         "profile 3 against profile 2: 900 searches since 2026-03-01 00:00 UTC, 300 with another answer; "
@@ -86,7 +86,7 @@ def test_nothing_to_compare_is_said_without_figures() -> None:
 
 
 def test_interleaved_searches_are_counted() -> None:
-    """Who won how many, and the verdict."""
+    """The number of wins of each, and the verdict."""
     won = preference([(1.0, 0.0)] * 20 + [(0.0, 1.0)] * 4 + [(1.0, 1.0)])
     found = InterleavedComparison(
         collection="docs", names=NAMES, since=SINCE, searches=31, preference=won, verdict=by_preference(NAMES, won)

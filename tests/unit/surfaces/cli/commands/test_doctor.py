@@ -1,4 +1,4 @@
-"""How findings are shown."""
+"""The display of findings."""
 
 from __future__ import annotations
 
@@ -49,5 +49,5 @@ def test_the_end_counts_what_was_found() -> None:
 def test_one_command_that_makes_again_what_follows_from_the_data_may_be_run(
     mend: str, words: tuple[str, ...] | None
 ) -> None:
-    """What destroys, serves, or is left to a person is not."""
+    """Commands that destroy, serve, or need a decision are not run."""
     assert mending(Finding(check="any", severity=Severity.WARNING, found="something", mend=mend)) == words

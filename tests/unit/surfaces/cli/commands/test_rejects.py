@@ -20,7 +20,7 @@ def bad(raw: str, *, file: str = "items.jsonl", line: int = 1) -> InputLine:
 
 @pytest.fixture
 def said() -> io.StringIO:
-    """What is shown while lines are put aside."""
+    """The messages while lines are put aside."""
     return io.StringIO()
 
 

@@ -29,7 +29,7 @@ GONE = Difference(
 
 
 def test_a_replay_without_differences_says_so() -> None:
-    """What was asked, that its ranking holds, and that today's answer is the same."""
+    """The query, that its ranking holds, and that today's answer is the same."""
     assert list(lines(SAME)) == [
         "docs: 'some words', 2026-02-03 04:05:06 UTC",
         "the ranking follows from its record",

@@ -34,7 +34,7 @@ def hit(rank: int = 1, *, body: str = "", values: tuple[float, ...] = (0.016393,
 
 
 def result(*hits: Hit, notes: tuple[str, ...] = ()) -> SearchResult:
-    """What a search of these hits gives."""
+    """The result of a search with these hits."""
     return SearchResult(
         hits=hits, path=Path.EXACT, why=WHY, profile_version=3, notes=notes, timings_ms={"embed": 1.25, "total": 9.0}
     )

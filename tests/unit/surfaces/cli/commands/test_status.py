@@ -1,4 +1,4 @@
-"""How everything stands, as it is printed."""
+"""The printed status."""
 
 from __future__ import annotations
 
