@@ -48,6 +48,19 @@ def settings_of_nodes(settings: Mapping[str, str]) -> list[Compiled]:
     return statements
 
 
+def stored_bytes(relation: str, table: str, *, is_distributed: bool) -> str:
+    """The SQL expression of the bytes that a relation takes, on all nodes of a cluster.
+
+    ``relation`` and ``table`` are expressions of the numbers (``oid``) of a table or index, and of the table that it is
+    or belongs to. The tables of a cluster are empty where they are not on the nodes.
+    """
+    here = f"pg_table_size({relation})"
+    if not is_distributed:
+        return here
+    on_nodes = f"EXISTS (SELECT FROM pg_dist_partition AS placed WHERE placed.logicalrelid = {table})"
+    return f"CASE WHEN {on_nodes} THEN citus_table_size({relation}) ELSE {here} END"
+
+
 async def run_on_nodes(
     connection: SessionConnection, settings: Mapping[str, str], statements: Sequence[Compiled]
 ) -> list[Answer]:
