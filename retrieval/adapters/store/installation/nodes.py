@@ -48,17 +48,26 @@ def settings_of_nodes(settings: Mapping[str, str]) -> list[Compiled]:
     return statements
 
 
-def stored_bytes(relation: str, table: str, *, is_distributed: bool) -> str:
-    """The SQL expression of the bytes that a relation takes, on all nodes of a cluster.
+_IS_ON_NODES = """
+    EXISTS (
+        SELECT FROM pg_dist_partition AS placed
+        LEFT JOIN pg_index AS built ON built.indrelid = placed.logicalrelid AND built.indexrelid = {relation}
+        WHERE placed.logicalrelid = {relation} OR built.indisvalid
+    )
+"""
+"""Of an index that is not valid, some nodes may have no part."""
 
-    ``relation`` and ``table`` are expressions of the numbers (``oid``) of a table or index, and of the table that it is
-    or belongs to. The tables of a cluster are empty where they are not on the nodes.
+
+def stored_bytes(relation: str, *, is_distributed: bool) -> str:
+    """The SQL expression of the bytes that a table or index takes, on all nodes of a cluster.
+
+    ``relation``: the expression of its number (``oid``).
     """
     here = f"pg_table_size({relation})"
     if not is_distributed:
         return here
-    on_nodes = f"EXISTS (SELECT FROM pg_dist_partition AS placed WHERE placed.logicalrelid = {table})"
-    return f"CASE WHEN {on_nodes} THEN citus_table_size({relation}) ELSE {here} END"
+    is_on_nodes = _IS_ON_NODES.format(relation=relation)
+    return f"CASE WHEN {is_on_nodes} THEN citus_table_size({relation}) ELSE {here} END"
 
 
 async def run_on_nodes(

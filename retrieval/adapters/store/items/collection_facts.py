@@ -210,7 +210,7 @@ async def read_facts(
     ``drift``: how far the average length may move, as a share, before the weights count as off.
     """
     ids = [collection.collection_id for collection in collections]
-    sizes = stored_bytes("k.oid", "i.indrelid", is_distributed=database.facts.is_distributed)
+    sizes = stored_bytes("k.oid", is_distributed=database.facts.is_distributed)
     indexes_of = Compiled(_INDEXES.format(bytes=sizes))
     several = [statement.bind(ids=ids) for statement in (indexes_of, _RUNS, _RECALL, _LOSSES)]
     statements = [_WEIGHTS.bind(ids=ids, drift=drift), *several, *pending_statements(collections)]

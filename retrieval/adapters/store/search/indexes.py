@@ -215,7 +215,7 @@ class IndexIs(NamedTuple):
 async def hnsw_indexes(database: Database, space_id: int, collection_id: int) -> dict[str, IndexIs]:
     """A collection's HNSW indexes in a space, of every form, by name, as they are now."""
     known = {"schema": database.names.schema, "name": hnsw_name(space_id, collection_id)}
-    text = _THERE.format(bytes=stored_bytes("c.oid", "i.indrelid", is_distributed=database.facts.is_distributed))
+    text = _THERE.format(bytes=stored_bytes("c.oid", is_distributed=database.facts.is_distributed))
     return {row[0]: IndexIs(*row[1:]) for row in await database.read(None, Compiled(text, known))}
 
 
@@ -257,6 +257,6 @@ _FIND = """
 
 async def collection_indexes(database: Database, tenant_id: int, collection_id: int) -> list[IndexStatus]:
     """The HNSW indexes of a collection, in whichever space, by name."""
-    text = _FIND.format(bytes=stored_bytes("k.oid", "i.indrelid", is_distributed=database.facts.is_distributed))
+    text = _FIND.format(bytes=stored_bytes("k.oid", is_distributed=database.facts.is_distributed))
     rows = await database.read(tenant_id, Compiled(text, {"id": str(collection_id)}))
     return [IndexStatus(name=row[0], valid=row[1], bytes=row[2], rows=row[3]) for row in rows]

@@ -113,7 +113,7 @@ async def read_tables(
     connection: psycopg.AsyncConnection[Any], names: Names, *, is_distributed: bool = False
 ) -> list[TableState]:
     """The tables of the schema, by name."""
-    text = _TABLES.format(bytes=stored_bytes("c.oid", "c.oid", is_distributed=is_distributed))
+    text = _TABLES.format(bytes=stored_bytes("c.oid", is_distributed=is_distributed))
     values = {"schema": names.schema, "app": names.app_role, "analyst": names.analyst_role}
     async with connection.cursor(row_factory=kwargs_row(_state)) as cursor:
         await cursor.execute(text.encode(), values)
@@ -174,7 +174,7 @@ async def read_indexes(
     connection: psycopg.AsyncConnection[Any], names: Names, *, is_distributed: bool = False
 ) -> list[IndexState]:
     """The indexes of the schema, by name."""
-    text = _INDEXES.format(bytes=stored_bytes("k.oid", "i.indrelid", is_distributed=is_distributed))
+    text = _INDEXES.format(bytes=stored_bytes("k.oid", is_distributed=is_distributed))
     async with connection.cursor(row_factory=class_row(IndexState)) as cursor:
         await cursor.execute(text.encode(), {"schema": names.schema})
         return await cursor.fetchall()
