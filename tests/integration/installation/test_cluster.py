@@ -13,7 +13,12 @@ from retrieval import Platform, Settings, connect
 from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.adapters.store.installation.backup import back_up
 from retrieval.adapters.store.installation.cluster import distribute, rebalance
+from retrieval.adapters.store.installation.examination.installation import connected
+from retrieval.adapters.store.installation.examination.table_state import read_indexes, read_tables
+from retrieval.adapters.store.items.collection_facts import read_facts
+from retrieval.adapters.store.search.indexes import collection_indexes, hnsw_indexes
 from retrieval.domain.errors import UnsupportedDatabaseError
+from retrieval.services.indexes import keep_index
 from tests.support.cluster import VARIABLE, cluster_url
 from tests.support.database import SCHEMA
 
@@ -92,6 +97,34 @@ async def test_a_node_shows_nobody_the_rows_of_another_tenant(platform: Platform
             [found] = node.execute(count).fetchone() or (0,)
             rows += found
     assert rows == 20 * COLLECTIONS
+
+
+@on_a_cluster
+async def test_the_sizes_of_tables_and_indexes_are_those_on_the_nodes(platform: Platform) -> None:
+    """Whoever tells them: a search's index, the figures of a collection, the doctor."""
+    names = platform.database.names
+    collection = await platform.collection("sized")
+    await collection.add([{"_id": f"i-{place}", "text": f"thing {place}"} for place in range(40)])
+    await keep_index(platform.database, platform.tenant_id, await collection.refresh(), rows=40)
+    stored = await collection.refresh()
+    assert stored.space is not None
+    there = await hnsw_indexes(platform.database, stored.space.space_id, stored.collection_id)
+    listed = await collection_indexes(platform.database, platform.tenant_id, stored.collection_id)
+    facts = await read_facts(platform.database, platform.tenant_id, [stored], drift=1)
+    async with connected(platform.database.url) as connection:
+        indexes = {index.name: index.bytes for index in await read_indexes(connection, names, is_distributed=True)}
+        tables = {table.name: table.bytes for table in await read_tables(connection, names, is_distributed=True)}
+        query = "SELECT sum(result::bigint) FROM run_command_on_shards(%s, %s)"
+        table = f"{SCHEMA}.{stored.space.table_name}"
+        size = await (await connection.execute(query, (table, "SELECT pg_table_size('%s')"))).fetchone()
+    assert size == (tables[stored.space.table_name],)
+    assert size[0] > 40 * 2 * stored.space.space.dimensions
+    sizes = {name: index.bytes for name, index in there.items()}
+    assert sizes
+    assert min(sizes.values()) > 40 * 2 * stored.space.space.dimensions
+    assert {index.name: index.bytes for index in listed} == sizes
+    assert {index.name: index.bytes for index in facts.indexes[stored.collection_id]} == sizes
+    assert {name: indexes[name] for name in sizes} == sizes
 
 
 @on_a_cluster

@@ -48,6 +48,28 @@ def settings_of_nodes(settings: Mapping[str, str]) -> list[Compiled]:
     return statements
 
 
+_IS_ON_NODES = """
+    EXISTS (
+        SELECT FROM pg_dist_partition AS placed
+        LEFT JOIN pg_index AS built ON built.indrelid = placed.logicalrelid AND built.indexrelid = {relation}
+        WHERE placed.logicalrelid = {relation} OR built.indisvalid
+    )
+"""
+"""Of an index that is not valid, some nodes may have no part."""
+
+
+def stored_bytes(relation: str, *, is_distributed: bool) -> str:
+    """The SQL expression of the bytes that a table or index takes, on all nodes of a cluster.
+
+    ``relation``: the expression of its number (``oid``).
+    """
+    here = f"pg_table_size({relation})"
+    if not is_distributed:
+        return here
+    is_on_nodes = _IS_ON_NODES.format(relation=relation)
+    return f"CASE WHEN {is_on_nodes} THEN citus_table_size({relation}) ELSE {here} END"
+
+
 async def run_on_nodes(
     connection: SessionConnection, settings: Mapping[str, str], statements: Sequence[Compiled]
 ) -> list[Answer]:

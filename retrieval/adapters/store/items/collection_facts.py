@@ -12,6 +12,7 @@ from psycopg import sql
 
 from retrieval.adapters.store.compiled import Compiled, compiled
 from retrieval.adapters.store.database import Database
+from retrieval.adapters.store.installation.nodes import stored_bytes
 from retrieval.adapters.store.installation.queue import JobRun
 from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.items.conditions import any_matching
@@ -169,15 +170,15 @@ _WEIGHTS = Compiled("""
         AND abs(t.total_length::real / t.documents - coalesce(t.weighed_length, 0))
             > %(drift)s * coalesce(t.weighed_length, 0))
 """)
-_INDEXES = Compiled("""
-    SELECT named.id, k.relname::text, i.indisvalid, pg_relation_size(k.oid), k.reltuples::bigint
+_INDEXES = """
+    SELECT named.id, k.relname::text, i.indisvalid, {bytes}, k.reltuples::bigint
     FROM pg_index i JOIN pg_class k ON k.oid = i.indexrelid JOIN pg_namespace n ON n.oid = k.relnamespace
     CROSS JOIN LATERAL (
         SELECT (regexp_match(k.relname::text, '^embeddings_[0-9]+_([0-9]+)_hnsw'))[1]::bigint
     ) AS named (id)
     WHERE n.nspname = current_schema() AND named.id = ANY(%(ids)s)
     ORDER BY named.id, k.relname
-""")
+"""
 _RUNS = Compiled("""
     SELECT DISTINCT ON (r.collection_id, r.job)
         r.collection_id, r.job, r.started_at, r.finished_at, r.outcome, r.details
@@ -209,7 +210,9 @@ async def read_facts(
     ``drift``: how far the average length may move, as a share, before the weights count as off.
     """
     ids = [collection.collection_id for collection in collections]
-    several = [statement.bind(ids=ids) for statement in (_INDEXES, _RUNS, _RECALL, _LOSSES)]
+    sizes = stored_bytes("k.oid", is_distributed=database.facts.is_distributed)
+    indexes_of = Compiled(_INDEXES.format(bytes=sizes))
+    several = [statement.bind(ids=ids) for statement in (indexes_of, _RUNS, _RECALL, _LOSSES)]
     statements = [_WEIGHTS.bind(ids=ids, drift=drift), *several, *pending_statements(collections)]
     weights, indexes, runs, recall, losses, *pending = await database.read_each(tenant_id, statements)
     return CollectionFacts(

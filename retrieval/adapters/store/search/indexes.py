@@ -12,6 +12,7 @@ from psycopg import sql
 
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Connection, Database
+from retrieval.adapters.store.installation.nodes import stored_bytes
 from retrieval.adapters.store.installed_sql import quote_identifier
 from retrieval.adapters.store.search.dense_leg import MAX_EFFORT, is_of_part
 
@@ -163,7 +164,7 @@ def hnsw_definition(
 
 
 _THERE = """
-    SELECT c.relname::text, pg_relation_size(c.oid), i.indisvalid
+    SELECT c.relname::text, {bytes}, i.indisvalid
     FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_namespace n ON n.oid = c.relnamespace
     WHERE n.nspname = %(schema)s AND c.relname ~ ('^' || %(name)s::text || '(_bits)?(_[0-9]+_of_[0-9]+)?$')
     ORDER BY c.relname
@@ -214,7 +215,8 @@ class IndexIs(NamedTuple):
 async def hnsw_indexes(database: Database, space_id: int, collection_id: int) -> dict[str, IndexIs]:
     """A collection's HNSW indexes in a space, of every form, by name, as they are now."""
     known = {"schema": database.names.schema, "name": hnsw_name(space_id, collection_id)}
-    return {row[0]: IndexIs(*row[1:]) for row in await database.read(None, Compiled(_THERE, known))}
+    text = _THERE.format(bytes=stored_bytes("c.oid", is_distributed=database.facts.is_distributed))
+    return {row[0]: IndexIs(*row[1:]) for row in await database.read(None, Compiled(text, known))}
 
 
 async def keep_measured(connection: Connection, collection_id: int, space_id: int, index: AnnIndex) -> None:
@@ -245,15 +247,16 @@ class IndexStatus:
     """Rows when PostgreSQL last counted them; -1: it has not yet."""
 
 
-_FIND = Compiled("""
-    SELECT k.relname::text, i.indisvalid, pg_relation_size(k.oid), k.reltuples::bigint
+_FIND = """
+    SELECT k.relname::text, i.indisvalid, {bytes}, k.reltuples::bigint
     FROM pg_index i JOIN pg_class k ON k.oid = i.indexrelid JOIN pg_namespace n ON n.oid = k.relnamespace
     WHERE n.nspname = current_schema() AND k.relname ~ ('^embeddings_[0-9]+_' || %(id)s || '_hnsw')
     ORDER BY k.relname
-""")
+"""
 
 
 async def collection_indexes(database: Database, tenant_id: int, collection_id: int) -> list[IndexStatus]:
     """The HNSW indexes of a collection, in whichever space, by name."""
-    rows = await database.read(tenant_id, _FIND.bind(id=str(collection_id)))
+    text = _FIND.format(bytes=stored_bytes("k.oid", is_distributed=database.facts.is_distributed))
+    rows = await database.read(tenant_id, Compiled(text, {"id": str(collection_id)}))
     return [IndexStatus(name=row[0], valid=row[1], bytes=row[2], rows=row[3]) for row in rows]

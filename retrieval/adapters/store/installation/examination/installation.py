@@ -309,14 +309,16 @@ async def read_installation(connection: _Connection, names: Names, *, stalled_se
     """
     holdups = await _allowed(read_holdups(connection))
     server = await read_server(connection, names)
+    functions = await read_functions(connection, names)
+    is_distributed = "own_collections" in functions
     return Installation(
         server=server,
         settings=await read_settings(connection),
-        tables=tuple(await read_tables(connection, names)),
-        indexes=tuple(await read_indexes(connection, names)),
+        tables=tuple(await read_tables(connection, names, is_distributed=is_distributed)),
+        indexes=tuple(await read_indexes(connection, names, is_distributed=is_distributed)),
         holdups=None if holdups is None else tuple(holdups),
         queue=await _allowed(read_queue(connection, names, stalled_seconds)),
-        functions=await read_functions(connection, names),
+        functions=functions,
         has_queue=not server.has_schema or await has_queue(connection, names),
     )
 

@@ -9,6 +9,7 @@ from typing import Any
 import psycopg
 from psycopg.rows import class_row, kwargs_row
 
+from retrieval.adapters.store.installation.nodes import stored_bytes
 from retrieval.adapters.store.installed_sql import Names
 
 
@@ -75,7 +76,7 @@ _TABLES = r"""
         greatest(coalesce(pg_stat_get_mod_since_analyze(c.oid), 0), 0) AS changed,
         greatest(pg_stat_get_last_analyze_time(c.oid), pg_stat_get_last_autoanalyze_time(c.oid)) AS analyzed_at,
         greatest(pg_stat_get_last_vacuum_time(c.oid), pg_stat_get_last_autovacuum_time(c.oid)) AS vacuumed_at,
-        pg_table_size(c.oid) AS bytes,
+        {bytes} AS bytes,
         EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND NOT a.attisdropped
                 AND a.attname IN ('collection_id', 'tenant_id')) AS is_private,
         c.relrowsecurity AND c.relforcerowsecurity AS is_forced,
@@ -108,10 +109,14 @@ _TABLES = r"""
 """
 
 
-async def read_tables(connection: psycopg.AsyncConnection[Any], names: Names) -> list[TableState]:
+async def read_tables(
+    connection: psycopg.AsyncConnection[Any], names: Names, *, is_distributed: bool = False
+) -> list[TableState]:
     """The tables of the schema, by name."""
+    text = _TABLES.format(bytes=stored_bytes("c.oid", is_distributed=is_distributed))
+    values = {"schema": names.schema, "app": names.app_role, "analyst": names.analyst_role}
     async with connection.cursor(row_factory=kwargs_row(_state)) as cursor:
-        await cursor.execute(_TABLES, {"schema": names.schema, "app": names.app_role, "analyst": names.analyst_role})
+        await cursor.execute(text.encode(), values)
         return await cursor.fetchall()
 
 
@@ -151,7 +156,7 @@ _INDEXES = """
         i.indisvalid AND i.indisready AND i.indislive AS is_valid,
         EXISTS (SELECT FROM pg_stat_progress_create_index p
                 WHERE p.index_relid = i.indexrelid OR (p.relid = i.indrelid AND p.index_relid = 0)) AS is_being_built,
-        CASE WHEN k.relkind = 'i' THEN pg_relation_size(k.oid) ELSE 0 END AS bytes
+        {bytes} AS bytes
     FROM pg_index i
     JOIN pg_class k ON k.oid = i.indexrelid
     JOIN pg_class t ON t.oid = i.indrelid
@@ -162,8 +167,11 @@ _INDEXES = """
 """
 
 
-async def read_indexes(connection: psycopg.AsyncConnection[Any], names: Names) -> list[IndexState]:
+async def read_indexes(
+    connection: psycopg.AsyncConnection[Any], names: Names, *, is_distributed: bool = False
+) -> list[IndexState]:
     """The indexes of the schema, by name."""
+    text = _INDEXES.format(bytes=stored_bytes("k.oid", is_distributed=is_distributed))
     async with connection.cursor(row_factory=class_row(IndexState)) as cursor:
-        await cursor.execute(_INDEXES, {"schema": names.schema})
+        await cursor.execute(text.encode(), {"schema": names.schema})
         return await cursor.fetchall()

@@ -9,7 +9,7 @@ from psycopg.adapt import AdaptersMap, PyFormat
 from psycopg.types import TypeInfo
 
 from retrieval.adapters.store.arrays import blobs, half_vector, half_vectors, jsonbs, texts
-from retrieval.adapters.store.installation.nodes import register_literals, settings_of_nodes
+from retrieval.adapters.store.installation.nodes import register_literals, settings_of_nodes, stored_bytes
 
 VECTOR = np.array([1.0, -0.5], dtype=np.float32)
 
@@ -41,6 +41,14 @@ def test_a_value_stays_a_value() -> None:
     """Whatever it is of, neither a quote nor a percent sign says more than itself."""
     [_, said] = settings_of_nodes({"a.b": "it's 5 %"})
     assert said.text == "SET LOCAL a.b = 'it''s 5 %%'"
+
+
+def test_one_server_is_asked_for_a_size_without_citus() -> None:
+    """Its functions and catalog are on a cluster alone, where a table that is on the nodes is empty here."""
+    assert stored_bytes("k.oid", is_distributed=False) == "pg_table_size(k.oid)"
+    said = stored_bytes("k.oid", is_distributed=True)
+    assert "placed.logicalrelid = k.oid OR built.indisvalid" in said
+    assert "citus_table_size(k.oid) ELSE pg_table_size(k.oid)" in said
 
 
 @pytest.mark.parametrize(
