@@ -103,32 +103,33 @@ class Collection:
 
         - ``query``: ``"a phrase"`` must stand in every hit, ``-word`` in none, and ``begin*`` stands for every word
           that begins so; ``syntax=False`` takes the words as they stand (see ``retrieval.domain.search.query``). It may
-          be missing where a vector is given, or the profile has a leg that needs no words.
+          be missing if a vector is given, or if the profile has a leg that needs no words.
         - ``vector``: a precomputed query vector, shape (dimensions,), instead of the one of the words.
         - ``where``: a filter such as ``{"priority": "High"}`` (see ``retrieval.domain.search.filters``).
         - ``limit``: the number of hits, 1 to 1000.
         - ``legs``: the names of the legs to use; ``profile``: replaces the collection's profile for this call.
-        - ``group_by``: a field; of the items with the same value the best hit alone is shown.
+        - ``group_by``: a field; only the best hit of the items with the same value is shown.
         - ``rewrites``: other wordings of the query, at most 10; every leg runs once more for each.
         - ``prefer``: a filter; items that pass it rank higher, and no item is left out. Every leg runs once more within
           it. In a list of up to 4 the first weighs most: the second's rankings weigh a half, the third's a third.
-        - ``entities``: what the question is about, by type, at most 100; ``tags``: the same by tag, at most 100.
-        - ``as_of``: the moment that signals take as now.
-        - ``about``: a vector, shape (dimensions,), that tells the question's cluster in place of ``vector``.
+        - ``entities``: the entities that the question is about, by type, at most 100; ``tags``: its tags, at most 100.
+        - ``as_of``: the reference time of signals.
+        - ``about``: a vector, shape (dimensions,), that determines the question's cluster instead of ``vector``.
         - ``min_score``: hits of a lower score are left out; scores are comparable within one search only.
-        - ``min_relevance``: hits that are relevant with a lower probability are left out, 0 to 1; needs a calibration,
-          which the local model has (see ``calibrate``). An answer left without hits says so in ``why_no_hits``.
-        - ``typos``: whether words of four letters or more that no item holds are taken for the words of items that they
-          are nearest to, or begin; ``notes`` tells which, and what is searched and recorded is the corrected query.
+        - ``min_relevance``: hits with a lower probability of relevance are left out, 0 to 1; needs a calibration, which
+          the local model has (see ``calibrate``). If no hit is left, ``why_no_hits`` says so.
+        - ``typos``: whether words of four letters or more that no item holds are replaced by the nearest words of
+          items, or by words that begin with them; ``notes`` list them, and the corrected query is searched and
+          recorded.
         - ``snippet``: the characters, 20 to 2000, of a part of each hit's text with the query's words marked
           (``hit.snippet``); None: none is made.
-        - ``facets``: fields, at most 10, whose values are counted among all items that the filter and the query's
-          phrases and exclusions let through: the 50 most frequent, of 100,000 items at most (``result.facets``).
-        - ``after``: asks for the hits page by page of ``limit``: ``""`` for the first, then ``result.next`` of the page
-          before, with the same question; 1000 hits of all pages at most.
+        - ``facets``: fields, at most 10, whose values are counted among all items that pass the filter and the query's
+          phrases and exclusions: the 50 most frequent, of 100,000 items at most (``result.facets``).
+        - ``after``: requests pages of ``limit`` hits: ``""`` for the first, then ``result.next`` of the previous page,
+          with the same question; at most 1000 hits on all pages together.
         - ``context``: the situation that the search is recorded with.
-        - ``after_write``: a token of ``report.token`` or ``platform.write_token()``; the search reads at least the
-          state that it stands for, also where it reads from a replica.
+        - ``after_write``: a token, ``report.token`` or ``platform.write_token()``; the search reads at least the state
+          of the token, also from a replica.
 
         Raises ``EmptyQueryError``, ``InvalidLimitError``, ``InvalidFilterError``, ``UnknownFieldError``,
         ``InvalidVectorError``, ``WrongDimensionError``, ``InvalidRequestError``.
@@ -328,12 +329,12 @@ class Collection:
     ) -> AddReport:
         """Store items, given as ``Item`` values or as dictionaries in the ingest format; unchanged ones cost nothing.
 
-        Of items with the same key the last counts. ``embeddings``: precomputed vectors, shape (number of items,
-        dimensions), used instead of the embedder. Nothing is stored when an item or a given vector is refused:
-        ``InvalidItemError`` or ``InvalidVectorError`` with its key is raised. Many items are stored part by part:
-        what interrupts the call leaves some of them stored, and the same call again stores the others. If the embedder
-        fails or its vector for an item cannot be used, the items are stored, ``report.pending`` counts those that wait,
-        and ``report.notes`` names what was refused, and tells of items without title and text.
+        If several items have the same key, the last counts. ``embeddings``: precomputed vectors, shape (number of
+        items, dimensions), used instead of the embedder. If an item or a given vector is refused, nothing is stored:
+        ``InvalidItemError`` or ``InvalidVectorError`` with its key is raised. Many items are stored in parts: after an
+        interruption some of them are stored, and the same call stores the others. If the embedder fails or its vector
+        for an item cannot be used, the items are stored, ``report.pending`` counts the items without a vector, and
+        ``report.notes`` names refused vectors, and items without title and text.
         """
         from retrieval.services.items import add
 
@@ -351,8 +352,8 @@ class Collection:
         """Store a stream of lines, which ``retrieval.read_items`` makes of a file; see ``retrieval.services.ingest``.
 
         ``rejected`` is called with each line that holds no item; without it such a line raises ``BadLineError``.
-        ``prune`` archives the items that the stream does not have. ``progress`` is called at first, after each
-        batch, and while vectors are made.
+        ``prune`` archives the items that are not in the stream. ``progress`` is called at the start, after each batch,
+        and while texts are embedded.
         """
         from retrieval.services.items import ingest
 
@@ -371,11 +372,11 @@ class Collection:
         """Store the documents of files and folders as chunks; unchanged documents cost nothing.
 
         Markdown, HTML, PDF, DOCX, source code and plain text, by their endings. Of a changed document only new chunks
-        are embedded. A document that cannot be read is told in ``report.failed``, and stops no other. ``name`` is what
-        the one folder is called in the collection, wherever it lies, in place of its own name. ``prune`` removes the
-        documents that the folders no longer hold, which ``report.vanished`` names; not where a folder could not be
-        listed, and not those of a folder that holds none. Raises ``InvalidRequestError`` for a path that is not there
-        or whose name tells no format, and for a folder whose name is that of another one's documents.
+        are embedded. A document that cannot be read is listed in ``report.failed``, and does not stop the others.
+        ``name`` replaces the folder's own name in the collection, for one folder. ``prune`` removes the documents that
+        the folders no longer have, which ``report.vanished`` lists; it removes nothing of a folder that is empty or
+        could not be listed. Raises ``InvalidRequestError`` for a missing path, a file whose name shows no format, and a
+        folder whose name another folder's documents have.
         """
         from retrieval.services.documents import ingest_documents
 
@@ -390,8 +391,8 @@ class Collection:
     ) -> DocumentsReport:
         """Store documents as chunks: ``{"id": "faq", "text": "# Questions ..."}``; unchanged documents cost nothing.
 
-        ``format`` is ``markdown`` (the default), ``html``, ``text`` or ``code``; ``title`` and ``metadata`` may be
-        there. Of a changed document only new chunks are embedded. A document that cannot be read is told in
+        ``format`` is ``markdown`` (the default), ``html``, ``text`` or ``code``; ``title`` and ``metadata`` are
+        optional. Of a changed document only new chunks are embedded. A document that cannot be read is listed in
         ``report.failed``. Raises ``InvalidItemError`` for a value that is no document, before anything is stored.
         """
         from retrieval.services.documents import add_documents
@@ -402,9 +403,9 @@ class Collection:
 
     @names_told
     async def put(self, item: Item | Mapping[str, Any], *, version: str | None = None) -> StoredItem:
-        """Store one item, new or in place of the one with its id, and embed it; ``became`` tells which it was.
+        """Store one item, new or instead of the one with its id, and embed it; ``became`` says which.
 
-        ``version``: store it only if the stored item is in that version (``stored`` gives it), if there is one
+        ``version``: store it only if the stored item has that version (``stored`` returns it), if there is one
         (``"*"``), or if there is none (``""``). Otherwise ``VersionConflictError`` is raised and nothing changes; of
         several callers that put the same version at once, one succeeds. Raises ``InvalidItemError``. An embedder that
         fails leaves the item pending.
@@ -415,10 +416,10 @@ class Collection:
 
     @names_told
     async def patch(self, item_id: str, changes: Mapping[str, Any], *, version: str | None = None) -> StoredItem:
-        """Change parts of an item, by a JSON merge patch (RFC 7396) on what ``Item.as_dict`` gives; else as ``put``.
+        """Change parts of an item, by a JSON merge patch (RFC 7396) on the result of ``Item.as_dict``; else as ``put``.
 
-        ``{"title": "new", "metadata": {"level": None}}`` sets the title and takes an attribute away. Whatever others
-        write meanwhile, no change is lost. Raises ``UnknownItemError`` where there is none of that id.
+        ``{"title": "new", "metadata": {"level": None}}`` sets the title and removes an attribute. No concurrent change
+        of another caller is lost. Raises ``UnknownItemError`` if no item has that id.
         """
         from retrieval.services.items import patch
 
@@ -428,11 +429,11 @@ class Collection:
     async def change(self, item_ids: Sequence[str], decide: Decide, *, keeps_time: bool = False) -> ChangeReport:
         """Change each of the items to the result of ``decide``, all or none, safely beside other writers.
 
-        ``decide`` is called with an id and the item that is stored under it, or None; it gives the item as it shall be,
-        the same object to leave it, or None for no item. It may be called again, so it only decides. With
-        ``keeps_time`` attributes alone can change, and ``updated_at`` stays: attributes that are put back have the
-        item's former version again. Of those who make the same new item at once, the last counts. Raises
-        ``InvalidItemError`` and what ``decide`` raises. An embedder that fails leaves items pending.
+        ``decide`` is called with an id and the stored item, or None; it returns the wanted item, the same object to
+        leave it unchanged, or None to remove it. It may be called again, so it must have no other effects. With
+        ``keeps_time`` only attributes can change, and ``updated_at`` stays: restored attributes restore the item's
+        former version. If several callers create the same item at once, the last counts. Raises ``InvalidItemError``
+        and what ``decide`` raises. An embedder that fails leaves items pending.
         """
         from retrieval.services.items import change
 
@@ -440,10 +441,10 @@ class Collection:
 
     @names_told
     async def delete(self, item_ids: str | Sequence[str], *, version: str | None = None) -> int:
-        """Delete one item, or several, with their terms and vectors; gives the number of items deleted.
+        """Delete one item, or several, with their terms and vectors; return the number of deleted items.
 
         ``version``, with one item alone, is as for ``put``. Searches of this platform that wait to be recorded are
-        recorded first, because a record cannot name an item that is gone.
+        recorded first, because a record cannot name a deleted item.
         """
         from retrieval.services.items import delete
 
@@ -455,7 +456,7 @@ class Collection:
 
     @names_told
     async def delete_documents(self, document_ids: Sequence[str]) -> int:
-        """Remove documents with all of their chunks; gives how many there were. Else as ``delete``."""
+        """Remove documents with all of their chunks; return their number. Else as ``delete``."""
         from retrieval.services.documents import delete_documents
 
         return await delete_documents(self._handle, document_ids)
@@ -489,8 +490,8 @@ class Collection:
     def scan(self, where: Where | Filter | None = None, *, batch: int = 500) -> AsyncIterator[Item]:
         """Every item that passes the filter, in order of item id, read in pages of ``batch`` items.
 
-        Archived items are among them only where the filter names their status, as ``{"status": "archived"}`` does.
-        Items that are added or removed meanwhile may or may not be. Raises ``InvalidFilterError``,
+        Archived items are included only if the filter names their status, as ``{"status": "archived"}`` does. Items
+        that are added or removed meanwhile may be included or not. Raises ``InvalidFilterError``,
         ``UnknownFieldError``, and ``InvalidRequestError`` for a batch outside 1 to 10,000.
         """
         from retrieval.engine.reading import scan
@@ -501,15 +502,15 @@ class Collection:
         """Count the items of each value of the field, the most frequent first; archived items do not count.
 
         ``field`` is an attribute, named as in a filter, ``tags`` (each tag of an item counts), ``kind``, ``status`` or
-        ``source``; ``where`` says of which items. Raises ``InvalidRequestError`` for another field,
-        ``UnknownFieldError`` for an attribute that no item has, and the errors of filters.
+        ``source``; ``where`` filters the items. Raises ``InvalidRequestError`` for another field, ``UnknownFieldError``
+        for an attribute that no item has, and the errors of filters.
         """
         from retrieval.engine.reading import value_counts
 
         return await value_counts(self._handle, field, where=where)
 
     async def info(self) -> CollectionInfo:
-        """The collection at a glance, read now."""
+        """An overview of the collection, read now."""
         from retrieval.engine.reading import info
 
         return await info(self._handle)
@@ -522,20 +523,20 @@ class Collection:
     async def embeddings(self, item_ids: Sequence[str]) -> dict[str, Vector]:
         """The items' vectors as searches compare them, by item id: shape (dimensions,), float32, unit length.
 
-        Those that have none, because they wait for it or are archived, are missing; without a space all are.
+        Items without a vector, because it is pending or they are archived, are missing; without a space all items are.
         """
         from retrieval.engine.reading import embeddings
 
         return await embeddings(self._handle, item_ids)
 
     async def vectors_of(self, queries: Sequence[str], *, role: TextRole = TextRole.QUERY) -> Vectors:
-        """The vectors that searches for these words look for, shape (len(queries), dimensions), float32, unit length.
+        """The query vectors of these words, shape (len(queries), dimensions), float32, unit length.
 
-        With ``role=TextRole.DOCUMENT`` those that items of these texts have, which some models embed otherwise.
+        With ``role=TextRole.DOCUMENT`` the vectors of items with these texts, which some models embed differently.
 
-        The words are taken as they stand. Those that were not embedded before are embedded in one call. Raises the
-        embedder's errors, ``EmptyQueryError`` for a query without words, and ``InvalidRequestError`` for a collection
-        without an embedding space, or whose embedder is not configured.
+        The words are embedded unchanged, those without a cached vector in one call. Raises the embedder's errors,
+        ``EmptyQueryError`` for a query without words, and ``InvalidRequestError`` for a collection without an embedding
+        space, or whose embedder is not configured.
         """
         from retrieval.engine.reading import vectors_of
 
@@ -555,23 +556,23 @@ class Collection:
         return await profiles(self._handle, limit)
 
     async def stored_profile(self, version: int | None = None) -> StoredProfile:
-        """Read a version of the profile, or the active one. Raises ``NotFoundError`` for one that is not there."""
+        """Read a version of the profile, or the active one. Raises ``NotFoundError`` for a missing version."""
         from retrieval.engine.profiles import stored_profile
 
         return await stored_profile(self._handle, version)
 
     async def set_profile(self, profile: Profile, *, note: str = "", use: bool = True) -> int:
-        """Store the profile as a new version and search with it from now on; gives the version.
+        """Store the profile as a new version, and activate it; return the version.
 
-        ``use=False``: only store it, to be compared with the active one first; ``use_profile`` activates it.
-        Raises ``InvalidRequestError`` for a note of more than 10,000 characters, or that cannot be stored.
+        ``use=False``: only store it, for a comparison with the active one first; ``use_profile`` activates it. Raises
+        ``InvalidRequestError`` for a note of more than 10,000 characters, or that cannot be stored.
         """
         from retrieval.engine.profiles import set_profile
 
         return await set_profile(self._handle, profile, note, use=use)
 
     async def use_profile(self, version: int) -> None:
-        """Search with that version from now on. Raises ``NotFoundError`` for one that is not there."""
+        """Activate that version. Raises ``NotFoundError`` for a missing version."""
         from retrieval.engine.profiles import use_profile
 
         await use_profile(self._handle, version)
@@ -580,13 +581,13 @@ class Collection:
     async def calibrate(
         self, relevant: Mapping[str, Sequence[str]] | None = None, *, apply: bool = True
     ) -> CalibrationReport:
-        """Fit how sure hits are (``Hit.relevance``) on judged queries, or on the feedback to recorded searches (None).
+        """Fit the calibration of ``Hit.relevance`` to judged queries, or to the feedback on recorded searches (None).
 
-        ``relevant``: by the words of each query the ids of the items that answer it; an empty list says that none does.
-        Items that are not named count as not relevant. ``apply``: store it in a new version of the profile and tell by
-        it from now on. Where a calibration is shipped, as for the local model, the fit starts from it, and a few
-        queries help. Raises ``InvalidRequestError`` for fewer than 10 hits that are relevant, or that are not; from a
-        start 3 of each are enough.
+        ``relevant``: the ids of the items that answer each query, by its words; an empty list: none does. Other items
+        count as not relevant. ``apply``: store the calibration in a new version of the profile, and use it. If a
+        calibration is shipped, as for the local model, the fit starts from it, and a few queries help. Raises
+        ``InvalidRequestError`` for fewer than 10 relevant or 10 irrelevant hits; with a shipped calibration 3 of each
+        are enough.
         """
         from retrieval.services.calibrate import calibrate, calibrate_by_feedback, judged_of
 
@@ -600,11 +601,11 @@ class Collection:
     async def retrievals(
         self, *, limit: int = 20, before: UUID | str | None = None, session: str = ""
     ) -> list[RetrievalSummary]:
-        """The recorded searches, the newest first; ``platform.retrieval`` has all about one.
+        """The recorded searches, the newest first; ``platform.retrieval`` reads one completely.
 
-        ``before``: the identifier of the last one of the page before; ``session``: of that session alone. Searches of
+        ``before``: the last identifier of the previous page; ``session``: only searches of that session. Searches of
         this platform that wait to be recorded are recorded first. Raises ``InvalidLimitError`` for a limit outside 1 to
-        1000, ``InvalidRequestError`` for what is no identifier and no session's name.
+        1000, ``InvalidRequestError`` for an invalid identifier or session name.
         """
         from retrieval.engine.reading import retrievals
 
@@ -622,16 +623,16 @@ class Collection:
         about: object = None,
         notes: Sequence[str] = (),
     ) -> UUID | None:
-        """Record an answer that an application composed itself; gives the identifier for feedback on it.
+        """Record an answer that an application composed itself; return the identifier for feedback on it.
 
-        - ``shown``: the items shown, in their order; ``origin``: the name of what composed the answer.
-        - ``vector``: what the answer was looked for by, shape (dimensions,), if that was not the words' own vector.
+        - ``shown``: the shown items, in order; ``origin``: the name of the part that composed the answer.
+        - ``vector``: the query vector, shape (dimensions,), if it is not the vector of the words.
         - ``about``: a vector that tells the question's cluster in place of ``vector``.
 
         Feedback counts in the buckets of ``context``, and of the question's cluster if a vector was given or this
         process has the words' vector in memory; nothing is embedded. As for a search, the record is stored after the
-        call, and waits while the database is away. Gives None where nothing is recorded: by the profile, when the queue
-        is full, and for ``unrecorded`` collections. Raises ``InvalidRequestError`` and ``InvalidVectorError``.
+        call, and waits during an outage of the database. Returns None if nothing is recorded: by the profile, if the
+        queue is full, and for ``unrecorded`` collections. Raises ``InvalidRequestError`` and ``InvalidVectorError``.
         """
         from retrieval.engine.answers import record_answer
 
@@ -662,13 +663,13 @@ class Collection:
 
     @names_told
     async def set_learning(self, *, half_life_days: float | None = None, daily_cap: int | None = None) -> None:
-        """Set how fast feedback fades, and how many events of one actor count in a day (UTC).
+        """Set the half-life of feedback, and the number of one actor's events that count in a day (UTC).
 
-        - ``half_life_days``: feedback loses half its weight in so many days, 1/24 to 36500. The statistics are computed
-          again.
+        - ``half_life_days``: the days in which feedback loses half its weight, 1/24 to 36500. The statistics are
+          computed again.
         - ``daily_cap``: 1 to 1,000,000 events; stored events stay as they are.
 
-        What is left out stays. Raises ``InvalidRequestError`` for a number outside its range.
+        A missing argument leaves its setting unchanged. Raises ``InvalidRequestError`` for a number outside its range.
         """
         from retrieval.engine.learning import set_learning
 
@@ -690,12 +691,12 @@ class Collection:
         query: str | None = None,
         relevance: Mapping[str, float] | None = None,
     ) -> dict[str, Expectation]:
-        """The reward that each item is expected to earn in the context, by item id; also without any feedback on it.
+        """The expected reward of each item in the context, by item id; also without any feedback on it.
 
-        With a model in use it is the model's prediction, in the cluster of the question too where its
-        ``vector``, shape (dimensions,), or its words are given; ``relevance``, 0 to 1 by item id, is used by logistic
-        models. Without a model it is Beta(successes + 1, failures + 1) of the item's raw counts in all contexts.
-        Raises the embedder's errors for words, ``InvalidVectorError``, and ``InvalidRequestError``.
+        It is the prediction of the model in use, also for the cluster of the question if its ``vector``, shape
+        (dimensions,), or its words are given; logistic models use ``relevance``, 0 to 1 by item id. Without a model it
+        is Beta(successes + 1, failures + 1) of the item's raw counts in all contexts. Raises the embedder's errors for
+        words, ``InvalidVectorError``, and ``InvalidRequestError``.
         """
         from retrieval.engine.learning import expectations
 
@@ -706,8 +707,8 @@ class Collection:
     async def learn(self) -> dict[str, Any]:
         """Run the jobs ``clusters`` and ``learn`` for this collection now; return the details of ``learn``.
 
-        ``published`` says whether the model that was fitted is in use from now on, ``reason`` why, ``verdicts`` from
-        how many it was, ``clusters`` how many clusters there are. Raises ``RetrievalError`` where a job failed.
+        ``published`` says whether the fitted model is now in use, and ``reason`` why; ``verdicts`` and ``clusters`` are
+        numbers. Raises ``RetrievalError`` if a job fails.
         """
         # All jobs come with it, and a process that only searches should not wait for them.
         from retrieval.jobs.run import learn_now
@@ -717,15 +718,15 @@ class Collection:
         return done
 
     async def models(self) -> list[StoredModel]:
-        """The models of the learned reward that were fitted, the newest first; the latest twenty."""
+        """The latest twenty models of the learned reward, the newest first."""
         from retrieval.adapters.store.learning.models import latest_models
 
         return await latest_models(*await self._handle.place())
 
     async def use_model(self, version: int | None) -> None:
-        """Search with that model alone; 0: without a model. None: with the latest, and with each better one later.
+        """Search only with that model; 0: without a model. None: with the latest, and with each better one later.
 
-        Raises ``InvalidRequestError`` for a version that is not there, or that was never good enough to be used.
+        Raises ``InvalidRequestError`` for a missing version, or one that did not pass its trial.
         """
         from retrieval.engine.learning import use_model
 
@@ -741,10 +742,10 @@ class Collection:
     async def make_filterable(self, attributes: Mapping[str, str], *, drop: Sequence[str] = ()) -> None:
         """Declare attributes as filterable, each with its type: ``text``, ``number``, ``boolean`` or ``time``.
 
-        They get an index, the stored items too, while writers wait; filters then compare them by that type. What is
-        declared so already costs nothing. ``drop``: declared attributes whose indexes are dropped before that; the
-        items keep them, and filters on them work more slowly. Raises ``InvalidRequestError`` for a name or a type that
-        cannot be, and for an attribute that is declared with another type.
+        They get an index, also for stored items, while writers wait; filters then compare them by that type. Existing
+        declarations cost nothing. ``drop``: declared attributes whose indexes are dropped before that; the items keep
+        them, and filters on them become slower. Raises ``InvalidRequestError`` for an invalid name or type, and for an
+        attribute that is declared with another type.
         """
         from retrieval.services.collections import make_filterable
 
@@ -753,19 +754,19 @@ class Collection:
     async def set_neighbours(self, neighbours: Neighbours | None) -> int:
         """Index the items together with their neighbours in a sequence from now on, or each alone (None).
 
-        The stored items are indexed anew, by their words and by the vectors that they have, while searches and writes
-        go on; gives how many. Interrupted, the same call, or the job ``neighbours``, goes on from there. What is set
-        already costs nothing. Raises ``InvalidRequestError`` for anything else than ``Neighbours`` or None.
+        The stored items are indexed again, by their words and their existing vectors, while searches and writes
+        continue; returns their number. After an interruption the same call, or the job ``neighbours``, continues. An
+        unchanged setting costs nothing. Raises ``InvalidRequestError`` for anything but ``Neighbours`` or None.
         """
         from retrieval.services.collections import set_neighbours
 
         return await set_neighbours(self._handle, neighbours)
 
     async def refresh(self, *, older_than_seconds: float = 0.0) -> StoredCollection:
-        """Read the collection's profile, space and size again, if they were read longer ago than that.
+        """Read the collection's profile, space and size again if they are older than ``older_than_seconds``.
 
-        A collection of the same name that was made anew, or that has another embedding space, is used from then on.
-        Raises ``UnknownCollectionError`` where there is none.
+        A recreated collection of the same name, or another embedding space, is used from then on. Raises
+        ``UnknownCollectionError`` if there is no such collection.
         """
         return await self._handle.refresh(older_than_seconds=older_than_seconds)
 

@@ -100,7 +100,7 @@ _AWAITED = (
 class Platform:
     """One tenant's view of one installation. Use ``connect`` as an async context manager, or ``retrieval.open``.
 
-    The parts can be given instead of made from the settings: that is how tests and applications bring their own.
+    Tests and applications can pass their own parts; the others are created from the settings.
     """
 
     def __init__(
@@ -116,7 +116,7 @@ class Platform:
     ) -> None:
         self.settings = settings
         self.observer: Observer | None = None
-        """Is told of searches and feedback; to be set before the platform is opened."""
+        """Observes searches and feedback; to be set before the platform is opened."""
         self._host: Platform | None = None
         self._chance = chance or random.Random()  # noqa: S311 - it samples and explores, and keeps no secret
         self._parts: CollectionParts | None = None
@@ -142,12 +142,12 @@ class Platform:
         raise InvalidRequestError(_AWAITED)
 
     def __exit__(self, *_: object) -> None:
-        """Does nothing; ``with`` looks for it before it enters."""
+        """Does nothing, but ``with`` needs it before it calls ``__enter__``."""
 
     async def open(self) -> Self:
-        """Open the platform, as ``async with`` does, and give it back; ``close`` ends it.
+        """Open the platform, as ``async with`` does, and return it; ``close`` closes it.
 
-        Raises ``InvalidRequestError`` where it is open already, and what the database raises.
+        Raises ``InvalidRequestError`` if it is open already, and the database's errors.
         """
         if self._database is not None:
             raise InvalidRequestError("the platform is open already; call connect() for a second one")
@@ -174,7 +174,7 @@ class Platform:
     def of_tenant(self, tenant: str) -> Platform:
         """Another tenant's view of the same installation, on the same connections and models.
 
-        It is opened with ``async with``, after this one and closed before it.
+        Open it with ``async with``, after this platform, and close it before.
         """
         other = copy(self)
         try:
@@ -204,13 +204,13 @@ class Platform:
         """The tenant's collection of that name; made if missing, with its profile and embedding space.
 
         ``language`` (a text search configuration of PostgreSQL), ``profile``, ``space`` and ``neighbours`` (see
-        ``Collection.set_neighbours``) count when it is made; ``space`` is for vectors of your own, otherwise it is the
-        configured embedder's. ``schema``, a JSON Schema, is what the attributes of every item fit: an item that does
-        not is refused as an invalid one. It is given when the collection is made, and stays; ``ConflictError`` is
-        raised where the collection has another. ``filterable`` is as for ``Collection.make_filterable``, and adds what
-        is not declared yet. ``index`` is what an HNSW index keeps of each vector: ``full``, ``quantised`` (one bit a
-        dimension) or ``auto``, which new collections have; given for one that is there, the job ``indexes`` or the next
-        write replaces its index. With ``create=False`` a missing collection raises ``UnknownCollectionError``.
+        ``Collection.set_neighbours``) apply when it is created; ``space`` is for your own vectors, otherwise it is the
+        configured embedder's. ``schema`` is a JSON Schema of the attributes: an item that does not fit is invalid. It
+        is set when the collection is created, and stays; another one raises ``ConflictError``. ``filterable`` is as for
+        ``Collection.make_filterable``, and adds new declarations. ``index`` is the kind of the HNSW index: ``full``,
+        ``quantised`` (one bit a dimension) or ``auto``, the default of new collections; for an existing collection, the
+        job ``indexes`` or the next write replaces its index. With ``create=False`` a missing collection raises
+        ``UnknownCollectionError``.
         """
         check_collection_name(name)
         check_flags(create=create)
@@ -258,10 +258,11 @@ class Platform:
         return [self._collection(collection) for collection in stored]
 
     async def remove_collection(self, name: str) -> bool:
-        """Remove the tenant's collection of that name with all that is its own, and whether there was one.
+        """Remove the tenant's collection of that name with all its data; return whether there was one.
 
-        Its items with their vectors, terms and indexes go, its profiles, models, recorded searches and feedback; the
-        tenant's cache of vectors stays. Part by part: interrupted, the same call goes on. Nothing brings it back.
+        Its items with their vectors, terms and indexes are removed, and its profiles, models, recorded searches and
+        feedback; the tenant's cache of vectors stays. The removal is done in parts: after an interruption the same call
+        continues. It cannot be undone.
         """
         from retrieval.services.collections import remove_collection
 
@@ -279,11 +280,11 @@ class Platform:
     async def export_collection(
         self, name: str, file: str | Path, *, records: bool = True, advance: Advanced | None = None
     ) -> Moved:
-        """Write a collection, as it stands at one moment, into a new file that ``import_collection`` reads.
+        """Write a consistent state of a collection into a new file that ``import_collection`` reads.
 
-        Lines of JSON, packed where the name ends with ``.gz``: items with their vectors, memories, profiles, and with
-        ``records`` its searches, feedback and what was learned of them. ``advance`` is called with how many rows are
-        done, and of how many. Raises ``UnknownCollectionError``, ``ConflictError`` for a file that is there, and
+        The file has lines of JSON, compressed if its name ends with ``.gz``: items with their vectors, memories,
+        profiles, and with ``records`` its searches, feedback and learned models. ``advance`` is called with the number
+        of finished rows, and of all. Raises ``UnknownCollectionError``, ``ConflictError`` for an existing file, and
         ``InvalidRequestError`` for one that cannot be written.
         """
         from retrieval.services.transfer import checked_path, export_collection
@@ -308,12 +309,12 @@ class Platform:
         own_vectors: bool = False,
         advance: Advanced | None = None,
     ) -> Moved:
-        """Make a collection of an exported file, whichever tenant or machine it is of: all of it, or nothing.
+        """Create a collection from an exported file of any tenant or machine: all of it, or nothing.
 
-        Nothing is embedded: the vectors come along, ids, times and versions too. ``name``: else the one that it had.
-        ``own_vectors``: its vectors need no embedder here, for they are searched by vectors. Raises ``ConflictError``
-        for a collection that is there, or a search that the tenant has recorded already, and ``InvalidRequestError``
-        for a file that is not of this format, was cut off, or has vectors of an embedder that is not configured.
+        Nothing is embedded: the file has the vectors, ids, times and versions. ``name``: by default the exported name.
+        ``own_vectors``: its vectors need no embedder here, because it is searched by vectors. Raises ``ConflictError``
+        for an existing collection, or a search that the tenant has recorded already, and ``InvalidRequestError`` for a
+        file of another format, an incomplete file, or vectors of an embedder that is not configured.
         """
         from retrieval.adapters.store.items.items import Settled
         from retrieval.services.add import AddReport
@@ -355,10 +356,10 @@ class Platform:
         weight: float = 1.0,
         key: UUID | str | None = None,
     ) -> FeedbackReport:
-        """Say how good an item was: one that a search showed, or one of a ``collection`` in a ``context``.
+        """Record a verdict on an item that a search showed, or on an item of a ``collection`` in a ``context``.
 
-        Say ``helpful`` or ``reward`` (0 to 1); ``Feedback`` has the rest. A call that is repeated counts once, and a
-        later verdict of the same kind and actor replaces the earlier one, whichever arrives first. Raises
+        Give ``helpful`` or ``reward`` (0 to 1); ``Feedback`` describes the rest. A repeated call counts once, and a
+        later verdict of the same kind and actor replaces the earlier one, in any order of arrival. Raises
         ``UnknownRetrievalError``, ``UnknownCollectionError``, ``UnknownItemError`` and ``InvalidRequestError``.
         """
         event = Feedback(
@@ -369,10 +370,10 @@ class Platform:
         return await self.feedback_each([event])
 
     async def feedback_each(self, events: Iterable[Feedback], *, api_key: ApiKey | None = None) -> FeedbackReport:
-        """Store at most 10,000 events of feedback in one statement: all of them, or none where one is refused.
+        """Store at most 10,000 events of feedback in one statement: all of them, or none if one is refused.
 
-        ``api_key``: the key that the events came by, whose cap and whose rules about actors hold for them. Raises what
-        ``feedback`` raises, for the first event that is refused.
+        ``api_key``: the API key of the events, whose cap and rules about actors apply. Raises what ``feedback`` raises,
+        for the first refused event.
         """
         given = checked_events(events)
         if any(event.retrieval_id is not None for event in given):
@@ -391,16 +392,16 @@ class Platform:
         note: str = "",
         at: datetime | None = None,
     ) -> FeedbackReport:
-        """Say how a task went: the items it used share one event's weight, under the kind ``outcome``."""
+        """Record the outcome of a task: the items that it used share one event's weight, under the kind ``outcome``."""
         events = outcome_events(retrieval_id, used, reward=reward, actor=actor, note=note, at=at)
         return await self.feedback_each(events)
 
     async def quarantine(self, actor: str, *, reason: str = "") -> int:
-        """Keep an actor's feedback, past and future, from counting; gives the number of events that no more count."""
+        """Exclude an actor's past and future feedback; return the number of events that no longer count."""
         return await quarantine(self.database, self._tenant_id, actor, reason, is_held=True)
 
     async def release(self, actor: str) -> int:
-        """Let an actor's feedback count again, with its former weights; gives the number of events that count again."""
+        """Include an actor's feedback again, with its former weights; return the number of events that count again."""
         return await quarantine(self.database, self._tenant_id, actor, is_held=False)
 
     # Records and figures.
@@ -408,19 +409,19 @@ class Platform:
     async def recorded(self) -> None:
         """Return once every search that was answered so far is recorded, or counted as lost.
 
-        Raises ``DatabaseError`` when the database cannot be had; the searches then wait on.
+        Raises ``DatabaseError`` if the database is not available; the searches then continue to wait.
         """
         await self._open_parts.recorder.recorded()
 
     async def accesses_counted(self) -> None:
         """Return once every retrieval of memories so far is in their access counts.
 
-        Raises ``DatabaseError`` when the database cannot be had; the counts then wait on.
+        Raises ``DatabaseError`` if the database is not available; the counts then continue to wait.
         """
         await self._open_parts.accesses.counted()
 
     async def retrieval(self, retrieval_id: UUID | str, collection: str | None = None) -> RecordedRetrieval:
-        """A recorded search: what was asked, in what context, how it was answered, and what was shown.
+        """A recorded search: its request, its context, its answer, and the shown items.
 
         With a ``collection``, of its searches alone. Raises ``UnknownRetrievalError`` where there is no such record,
         and ``InvalidRequestError`` for what is no identifier.
@@ -454,14 +455,14 @@ class Platform:
         return await pseudonymise(self.database, self._tenant_id, actor, f"pseudonym-{secrets.token_hex(16)}")
 
     async def write_token(self) -> str:
-        """The token of all that was written so far, by whomever: a search that shows it (``after_write``) sees it all.
+        """The token of all writes so far, of all writers: a search with the token (``after_write``) sees them all.
 
         Only searches that read from replicas need it; see ``docs/how-to/replicas.md``.
         """
         return await token_of(self.database)
 
     async def analytics_views(self) -> list[AnalyticsView]:
-        """The figures that can be asked for, by name, each with its columns."""
+        """The available figures, by name, each with its columns."""
         from retrieval.adapters.store.records.analytics import analytics_views
 
         return await analytics_views(self.database, self._tenant_id)
@@ -475,9 +476,9 @@ class Platform:
         until: datetime | None = None,
         limit: int | None = None,
     ) -> AnalyticsTable:
-        """The rows of a view of figures, most telling first: of a collection or of all, of a period or of all time.
+        """The rows of a view of figures, the most important first: of one or all collections, of a period or all time.
 
-        ``since`` is a time, or how long before ``until`` or now; what sums up a period takes 28 days (``rising_items``
+        ``since`` is a time, or a duration before ``until`` or now; figures of a period use 28 days (``rising_items``
         14) without it. Raises ``NotFoundError`` for an unknown view or collection, and ``InvalidRequestError`` for a
         time without a time zone or a limit below 1.
         """
@@ -500,13 +501,13 @@ class Platform:
         feedback_cap: int | None = None,
         expires_at: datetime | None = None,
     ) -> NewApiKey:
-        """Make a key that lets a program in over HTTP, as this tenant; its ``text`` is told this once.
+        """Create a key for programs over HTTP, as this tenant; only this call returns its ``text``.
 
-        ``name`` says what it is for. ``scopes`` are of ``read``, ``write``, ``feedback``, ``admin`` (all of them).
-        ``requests_per_minute`` is 1 to 1,000,000, None as many as the service allows each key. ``feedback_cap``
-        is how many of its events of feedback on one item count in a day (UTC), 1 to 1,000,000; None: 100 of a key with
-        the scope ``feedback`` alone, 1,000 of any other. ``expires_at`` has a time zone; None: it is good until it is
-        revoked. Raises ``InvalidRequestError``.
+        ``name`` describes its purpose. ``scopes`` are of ``read``, ``write``, ``feedback``, ``admin`` (all of them).
+        ``requests_per_minute`` is 1 to 1,000,000; None: the service's limit for each key. ``feedback_cap`` is the
+        number of its events on one item that count in a day (UTC), 1 to 1,000,000; None: 100 for a key with only the
+        scope ``feedback``, 1,000 for any other. ``expires_at`` has a time zone; None: it is valid until it is revoked.
+        Raises ``InvalidRequestError``.
         """
         from retrieval.services.keys import create_key
 
@@ -529,7 +530,7 @@ class Platform:
         return await keys_of(self.database, self._tenant_id, self.settings.tenant)
 
     async def revoke_key(self, key_id: str) -> ApiKey:
-        """Let a key in no more, for good; a service takes up to 5 seconds to hear of it.
+        """Revoke a key permanently; a service notices it within 5 seconds.
 
         ``key_id`` is the key's id, or its whole text. Raises ``UnknownKeyError``, also for another tenant's.
         """
@@ -549,10 +550,9 @@ class Platform:
     async def doctor(self, collection: str | None = None, *, deep: bool = False) -> Diagnosis:
         """Examine the server, the installation and the tenant's collections, or that one alone; it changes nothing.
 
-        With ``deep`` every row of the collections is compared with what it is made of: words, weights, statistics,
-        what filters look at, vectors, records, arms.
-        Each finding says how bad it is and how to mend it. Raises ``UnknownCollectionError``, and
-        ``DatabaseUnreachableError`` where there is nothing to examine.
+        With ``deep`` every derived row of the collections is compared with its source: words, weights, statistics,
+        values of filters, vectors, records, arms. Each finding has a severity and a remedy. Raises
+        ``UnknownCollectionError``, and ``DatabaseUnreachableError`` if there is nothing to examine.
         """
         from retrieval.services.doctor import diagnose
 
@@ -562,14 +562,14 @@ class Platform:
         return await diagnose(self.workplace, self._tenant_id, collection, is_deep=deep)
 
     async def split(self, collection: str, parts: int) -> CollectionInfo:
-        """Divide the index of a collection's vectors among so many parts, 1 to 64; an item's part is a hash of its id.
+        """Divide the index of a collection's vectors into parts, 1 to 64; an item's part is a hash of its id.
 
-        Each part is built by itself, so that a large collection's build fits into memory; a search walks all of them
-        at once, and what it finds and how it scores stays as it is. Searches and writes go on, on the former index
-        until the new one is whole. Interrupted, the same call, or the job ``indexes``, goes on with the part that it
-        was at. A collection that is too small for an index is split once it has one. Gives what ``Collection.info``
-        tells then: where ``index_parts`` is not ``parts``, the login does not own the tables, and the owner's job does
-        it. Raises ``UnknownCollectionError`` and ``InvalidRequestError``, the latter also without vectors.
+        Each part is built separately, so that a large collection's build fits into memory; a search walks all parts at
+        once, with the same hits and scores. Searches and writes continue, with the former index until the new one is
+        complete. After an interruption the same call, or the job ``indexes``, continues with the unfinished part. A
+        collection that is too small for an index is split once it has one. Returns ``Collection.info`` afterwards: if
+        ``index_parts`` is not ``parts``, the login does not own the tables, and the owner's job builds them. Raises
+        ``UnknownCollectionError`` and ``InvalidRequestError``, the latter also without vectors.
         """
         from retrieval.services.collections import split
 
@@ -584,7 +584,7 @@ class Platform:
         tokens_a_minute: int | None = None,
         tokens_a_day: int | None = None,
     ) -> ReembeddingCost:
-        """The cost of moving a collection to another embedding space, told before it starts: it asks no embedder.
+        """The cost of moving a collection to another embedding space, before it starts; no embedder is called.
 
         ``price`` is that of a million tokens. The other arguments, and what is raised: see ``reembed``.
         """
@@ -607,11 +607,11 @@ class Platform:
         """Begin to move a collection to another embedding space; a worker does it, or ``reembedding(name, "run")``.
 
         ``to`` is a space, or an embedder as ``RETRIEVAL_EMBEDDER`` names it; None: that of new collections. Searches,
-        writes and removals go on. The job embeds every text once, ``batch_texts`` (1 to 128) at a time, at most so many
+        writes and removals continue. The job embeds every text once, ``batch_texts`` (1 to 128) at a time, at most
         ``tokens_a_minute`` and ``tokens_a_day``, builds the index, and compares the spaces on recorded questions. Then
-        it waits to be told ``"switch"``; with ``switch`` it switches by itself, if the target compares well. The former
-        space stays for ``keep_days``. Raises ``InvalidRequestError``, also where this process has no embedder for the
-        space, or a re-embedding is under way.
+        it waits for ``"switch"``; with ``switch`` it switches automatically if the target compares well. The former
+        space stays for ``keep_days``. Raises ``InvalidRequestError``, also if this process has no embedder for the
+        space, or another re-embedding is in progress.
         """
         from retrieval.services.reembed import Pace, begin
 
@@ -626,10 +626,11 @@ class Platform:
     async def reembedding(self, collection: str, do: str = "status", *, wait: bool = True) -> Reembedding:
         """Return the state of a collection's re-embedding, after carrying out ``do`` if it is given.
 
-        ``run`` does here what a worker would. ``pause`` and ``resume`` it; ``switch``: every process searches
-        the target space from then on; ``rollback`` to the former space, at once; ``finish``: remove the former space
-        now; ``abort`` before the switch. ``wait``: a switch is done here, or awaited; else a worker does it.
-        Raises ``InvalidRequestError`` where it is too early or too late, and for a collection without a re-embedding.
+        ``run`` does a worker's part in this process; ``pause`` and ``resume`` stop and continue it; ``switch`` makes
+        every process search the target space; ``rollback`` returns to the former space at once; ``finish`` removes the
+        former space now; ``abort`` ends it before the switch. ``wait``: a switch is done here, or awaited; else a
+        worker does it. Raises ``InvalidRequestError`` for an action that is too early or too late, and for a collection
+        without a re-embedding.
         """
         from retrieval.jobs.registry import job_named
         from retrieval.jobs.run import ELSEWHERE, FAILED, run_job
@@ -652,17 +653,17 @@ class Platform:
 
     @property
     def outages(self) -> list[Outage]:
-        """The embedders, language models and rerankers that searches do not ask now, because they do not answer.
+        """The embedders, language models and rerankers that searches skip now, because they do not answer.
 
-        All tenants of the platform share them. Each is asked again after a while: see ``docs/how-to/embedders.md``.
+        All tenants of the platform share them. Each is tried again after a while: see ``docs/how-to/embedders.md``.
         """
         services = (self._embedders, self._llm, self._reranker)
         return [outage for service in services for outage in service.guards.outages]
 
     async def try_embedder(self) -> bool:
-        """Ask the embedder of new collections for one vector, as a search does; False: there is none.
+        """Request one vector from the embedder of new collections, as a search does; False: there is no embedder.
 
-        Raises ``ConfigurationError``, and ``EmbedderError`` where it gives none within a search's budget.
+        Raises ``ConfigurationError``, and ``EmbedderError`` if it gives none within a search's budget.
         """
         return await self._embedders.try_out()
 
@@ -699,7 +700,7 @@ class Platform:
     def embedder(self) -> Embedder | None:
         """The embedder of new collections: given, else as configured, else None. Raises ``ConfigurationError``.
 
-        Also where the dimensions of its model are not known yet: ``try_embedder`` and a new collection ask for them.
+        Also if the dimensions of its model are not known yet: ``try_embedder`` and a new collection determine them.
         """
         return self._embedders.for_new()
 

@@ -203,7 +203,7 @@ def checked_expiry(expires_at: datetime | None, now: datetime) -> datetime | Non
     if not isinstance(expires_at, datetime) or expires_at.tzinfo is None:
         raise InvalidRequestError("the time when a key expires needs a time zone, such as 2027-01-31T00:00:00+00:00")
     if expires_at <= now:
-        raise InvalidRequestError("a key that has expired already lets nobody in; name a time to come")
+        raise InvalidRequestError("the key would be expired already; name a time in the future")
     return expires_at
 
 

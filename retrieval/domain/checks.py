@@ -293,7 +293,7 @@ def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) < len(pairs):
         twice = Counter(name for name, _ in pairs).most_common(1)[0][0]
-        raise JSONTextError(f"the member {twice!r:.80} stands twice in one object; write it once")
+        raise JSONTextError(f"the member {twice!r:.80} occurs twice in one object; write it once")
     return members
 
 

@@ -459,7 +459,8 @@ def _meaning(value: Scalar) -> tuple[str, Scalar]:
     return ("number", said) if isinstance(said, int | float) else ("text", value)
 
 
-def _listed(names: Sequence[str], most: int = 30) -> str:
+def _listed(names: Sequence[str]) -> str:
+    most = 30
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
 

@@ -235,7 +235,7 @@ async def work(workplace: Workplace, stop: asyncio.Event, *, report: Report) -> 
                 await _until(stop, _serve(app, workplace))
                 if not stop.is_set():
                     # The queue says in its own log that the worker stops.
-                    _log.warning("the worker goes on: it begins anew with the queue, whose loop has ended")
+                    _log.warning("the worker restarts its queue, whose loop has ended")
         except DatabaseError as error:
             if not started:
                 raise

@@ -433,10 +433,7 @@ async def evaluate_collection(
     legs: Sequence[str] | None = None,
     where_from: Sequence[WhereFrom] = (),
     drop_self: DropSelf | None = None,
-    concurrency: int = 1,
     progress: Progress | None = None,
-    clock: Clock = time.perf_counter,
-    rng: np.random.Generator | None = None,
 ) -> CollectionReport:
     """Ask the judged queries of each leg alone and, where there are several, of their fusion.
 
@@ -467,10 +464,7 @@ async def evaluate_collection(
         variants=chosen if len(chosen) == 1 else (*chosen, FUSED),
         where_from=where_from,
         drop_self=drop_self,
-        concurrency=concurrency,
         progress=progress,
-        clock=clock,
-        rng=rng,
     )
     return CollectionReport(report=report, notes=MappingProxyType(dict(notes)))
 

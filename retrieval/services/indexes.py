@@ -121,7 +121,6 @@ async def measure_index(
     database: Database,
     tenant_id: int,
     collection: StoredCollection,
-    chance: np.random.Generator | None = None,
     *,
     form: IndexForm | None = None,
     least: int = 0,
@@ -145,7 +144,7 @@ async def measure_index(
     # Approximate neighbours suffice, because only their distance is needed.
     near = await bench.nearest(vectors, bench.request(Path.APPROXIMATE, depth=2, effort=_NEAR_EFFORT))
     away = _away(near)
-    queries = _queries(vectors, away, chance or np.random.default_rng(0))
+    queries = _queries(vectors, away, np.random.default_rng(0))
     truth = await bench.nearest(queries, bench.request(Path.EXACT, depth=max(_QUERIES)))
     efforts, recalls = [0], []
     for depth, number in _QUERIES.items():

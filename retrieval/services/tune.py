@@ -27,7 +27,7 @@ from retrieval.domain.items.embedding import Vector
 from retrieval.domain.items.item import Item
 from retrieval.domain.search.diversity import NO_VECTORS, REFINING, PoolVectors, Refining
 from retrieval.domain.search.fusion import Candidate, fused_ids, refined
-from retrieval.domain.search.profile import DEPTH, MAX_DEPTH, RRF_K, Fusion, FusionKind, LegName, Profile, leg_name
+from retrieval.domain.search.profile import DEPTH, MAX_DEPTH, RRF_K, Fusion, FusionKind, LegName, Profile
 from retrieval.domain.told import Told
 from retrieval.engine.collection_handle import CollectionHandle
 from retrieval.engine.collection_search import leg_rankings
@@ -384,7 +384,6 @@ async def tune_collection(
     queries: Sequence[JudgedQuery],
     qrels: Qrels,
     *,
-    legs: Sequence[str] = TUNED_LEGS,
     where_from: Sequence[WhereFrom] = (),
     drop_self: DropSelf | None = None,
     cutoff: int = 10,
@@ -402,7 +401,6 @@ async def tune_collection(
     if profile.signals:
         raise InvalidRequestError("the profile scores by signals; tuning weighs legs: give it a profile of legs first")
     _check_cutoff(cutoff)
-    names = tuple(leg_name(name).value for name in legs)
     kept = judged(queries, qrels)
     await missing_items(collection, kept, qrels)
     if drop_self is not None:
@@ -414,7 +412,7 @@ async def tune_collection(
         excluded = None if drop_self is None else drop_self.exclude_for(query)
         where = without_item(where_for(query, where_from), excluded)
         with patiently():
-            rankings[query.query_id] = await _ask(collection, query, where, names, depth)
+            rankings[query.query_id] = await _ask(collection, query, where, TUNED_LEGS, depth)
         if progress is not None:
             progress(ASKING, done, len(kept))
     calculate = partial(

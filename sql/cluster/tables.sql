@@ -1,4 +1,4 @@
--- What an installation on a cluster has beside, or in place of, that of one server.
+-- Additions to, and replacements of, a single server's installation on a cluster.
 
 -- The collections that the current role sees. A policy of a distributed table can have no subquery of its own.
 -- In the leader alone: Citus plans a query of a parallel worker with a setting changed, which PostgreSQL forbids there.
@@ -44,7 +44,7 @@ DECLARE
     found_ids bigint[] := '{}';  -- of each event its collection,
     reasons text[] := '{}';  -- why it does not count,
     buckets jsonb := '[]';  -- and the contexts that it counts in
-    -- What is asked once for all events: who is quarantined, and which of the items are stored, after their collection.
+    -- Read once for all events: the quarantined actors, and the stored items, by collection.
     held text[];
     stored text[];
     cluster integer;
@@ -133,7 +133,7 @@ BEGIN
         own_id := found_ids[here];
         contexts := ARRAY(SELECT jsonb_array_elements_text(buckets -> (here - 1)));
         why := reasons[here];
-        -- Whoever adds to an item holds its arm of no context first: so writers wait for each other item by item.
+        -- A writer of an item locks its arm without context first, so writers wait for each other item by item.
         IF (own_id, item_ids[here]) IS DISTINCT FROM (arm_of, arm_item) THEN
             INSERT INTO arms AS arm (collection_id, item_id, context, successes, failures)
             VALUES (own_id, item_ids[here], '', 0, 0)

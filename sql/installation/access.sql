@@ -1,4 +1,4 @@
--- Functions that look across the policies for those who come in, and tell for whom they act.
+-- Functions that read across the policies to find the tenant of a login or a key.
 
 -- The tenant that this transaction acts for; NULL where none is set, and then no row is seen.
 CREATE OR REPLACE FUNCTION current_tenant() RETURNS bigint

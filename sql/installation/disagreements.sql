@@ -1,4 +1,4 @@
--- Whether what is derived from a collection's items agrees with them, row by row.
+-- Checks whether the rows derived from a collection's items agree with them, one by one.
 
 -- The rows of a collection that disagree with what they are made of, by kind:
 -- words: the terms of an active item are not those of its text, or an archived one has terms;

@@ -89,7 +89,7 @@ BEGIN
                        owned || '_app', owned, @app_literal@);
         EXECUTE format('GRANT SELECT, INSERT, UPDATE, DELETE ON %I TO %I', owned, @app_literal@);
     END LOOP;
-    -- What the definer role's functions read.
+    -- The rows that the definer role's functions read.
     FOREACH owned IN ARRAY ARRAY[
         'ann_indexes', 'arm_baselines', 'arms', 'cluster_centroids', 'feedback', 'item_clusters', 'job_runs',
         'learned_models', 'learning_states', 'memories', 'memory_links', 'quarantines', 'query_samples',
@@ -99,7 +99,7 @@ BEGIN
                        owned || '_definer', owned, @definer_literal@);
         EXECUTE format('GRANT SELECT ON %I TO %I', owned, @definer_literal@);
     END LOOP;
-    -- What its functions write: items, and everything that is derived from them.
+    -- The rows that its functions write: items, and everything that is derived from them.
     FOREACH owned IN ARRAY ARRAY[
         'attribute_numbers', 'attribute_texts', 'attribute_times', 'collection_attributes', 'collection_statistics',
         'item_places', 'item_tags', 'item_terms', 'items', 'own_vectors', 'statistics_changes', 'term_statistics'
@@ -122,5 +122,5 @@ $policies$;
 
 -- The tables of embedding spaces refer to items, and the months of recorded searches to collections.
 GRANT REFERENCES ON items TO @definer@;
--- A view over retrievals, whose policies hold for whoever reads it.
+-- A view over retrievals, with the policies of its reader.
 GRANT SELECT ON impressions TO @app@, @analyst@;

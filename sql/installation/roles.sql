@@ -29,7 +29,7 @@ BEGIN
                     'rename it, or set RETRIEVAL_SCHEMA to another name', wanted);
             END IF;
         END;
-        -- What a role was granted can only be taken back by who has its rights.
+        -- Only a login with the role's rights can revoke grants that the role received.
         IF NOT (SELECT rolsuper FROM pg_roles WHERE rolname = current_user) THEN
             EXECUTE format('GRANT %I TO CURRENT_USER WITH INHERIT TRUE, SET TRUE', wanted);
         END IF;

@@ -1,4 +1,4 @@
--- The tables of tenants, and of who comes in for them.
+-- The tables of tenants, and of their logins and keys.
 
 CREATE TABLE tenants (
     tenant_id bigint GENERATED ALWAYS AS IDENTITY,

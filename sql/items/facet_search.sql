@@ -25,7 +25,7 @@ RETURN (
     WHERE item.collection_id = collection AND item.item_id = id
 );
 
--- The active items with a value of the clause: at most so many (NULL: all).
+-- The active items with a value of the clause, at most a number of them (NULL: all).
 CREATE OR REPLACE FUNCTION items_with_facets(collection bigint, field text, wanted jsonb, most bigint)
 RETURNS TABLE (item_id text)
 LANGUAGE plpgsql STABLE SECURITY DEFINER

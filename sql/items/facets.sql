@@ -1,4 +1,4 @@
--- Filters without declaration: a facet stands for one value of one field.
+-- Filters on undeclared attributes: a facet represents one value of one field.
 
 -- The facet of a value: 128 bits of a hash of the collection, the value as JSON, and the field, which is kind, status,
 -- tags, or an attribute's name behind a dot. To find another value with the same facet takes 2^128 attempts, so
@@ -22,7 +22,7 @@ RETURN encode(
 
 -- An item's facets: of each field with its value, and with each element of a list of up to 64; of a longer list the field
 -- alone, with the empty list.
--- A body of SQL would be read and looked at anew by each statement that writes an item.
+-- An SQL function would be parsed and planned again by each statement that writes an item.
 CREATE FUNCTION facets_of(collection bigint, attributes jsonb, tags text[], kind text, status text)
 RETURNS uuid[]
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE SET search_path FROM CURRENT AS $$

@@ -11,7 +11,7 @@ DECLARE
     secret text := gen_random_uuid()::text;
     said text[] := ARRAY(SELECT to_jsonb(one)::text FROM unnest(ids) AS one);
 BEGIN
-    -- Each record at most once: what it found, what it showed, and filters by item, which name items too.
+    -- Each record at most once: its candidates, its shown items, and filters by item, which also name items.
     UPDATE retrievals AS past SET
         pool_items = renamed_items(past.pool_items, ids, pseudonyms),
         shown_items = renamed_items(past.shown_items, ids, pseudonyms),
@@ -57,10 +57,10 @@ BEGIN
     UPDATE memories AS memory SET superseded_by = alias.pseudonym
     FROM unnest(ids, pseudonyms) AS alias (item_id, pseudonym)
     WHERE memory.collection_id = collection AND memory.superseded_by = alias.item_id COLLATE "C";
-    -- What jobs said of single items, whose keys they shorten and put in quotes as they like.
+    -- Messages of jobs about single items, whose keys they shorten and quote in their own way.
     UPDATE job_runs AS run SET details = run.details - 'notes' - 'error'
     WHERE run.collection_id = collection AND run.details ?| ARRAY['notes', 'error'];
-    -- Words that no item holds any more, those that nobody has added up yet among them.
+    -- Words that no item holds any more, including words of differences that are not added up yet.
     PERFORM fold_statistics(collection);
     DELETE FROM term_statistics AS known WHERE known.collection_id = collection AND known.document_frequency = 0;
 END

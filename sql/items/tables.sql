@@ -1,4 +1,4 @@
--- The tables of collections and of the items in them, and what items are filtered by.
+-- The tables of collections, of their items, and of the values that items are filtered by.
 
 -- A model with the way in which it embeds texts. Vectors of two spaces are never compared. The vectors of a space lie in
 -- a table of their own, embeddings_<space_id>.
@@ -62,7 +62,7 @@ CREATE TABLE items (
     updated_at timestamptz DEFAULT now() NOT NULL,
     content_hash bytea NOT NULL,
     text_hash bytea NOT NULL,
-    -- An active item's facets, for filters on what nobody declared.
+    -- An active item's facets, for filters on undeclared attributes.
     facets uuid[] GENERATED ALWAYS AS (
         CASE WHEN status = 'archived' THEN '{}'
             ELSE facets_of(collection_id, attributes, tags, kind, status)
@@ -142,7 +142,7 @@ CREATE TABLE attribute_times (
 );
 CREATE INDEX attribute_times_collection_id_item_id_idx ON attribute_times (collection_id, item_id);
 
--- The columns of a memory beyond an item's. Its text, project, type and time stand in items.
+-- The columns of a memory beyond an item's. Its text, project, type and time are in items.
 CREATE TABLE memories (
     collection_id bigint NOT NULL,
     item_id text COLLATE "C" NOT NULL,

@@ -6,7 +6,7 @@ CREATE OR REPLACE FUNCTION writers_lock(collection bigint) RETURNS bigint
 LANGUAGE sql STABLE PARALLEL SAFE
 RETURN hashtextextended('retrieval writers ' || current_schema(), collection);
 
--- Holds a collection's totals, which are made if they are missing: those who do take turns.
+-- Locks a collection's totals, and creates them if they are missing; callers take turns.
 CREATE OR REPLACE FUNCTION hold_totals(collection bigint) RETURNS void
 LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 BEGIN
@@ -124,7 +124,7 @@ BEGIN
 
     IF coalesce(cardinality(written), 0) - coalesce(cardinality(changed), 0)
         <> cardinality(formers) - cardinality(array_remove(formers, NULL)) THEN
-        -- Another writer brought some of them after the look at what there was, the same or with another text.
+        -- Another writer stored some of them after the check, with the same or another text.
         formers := ARRAY(
             SELECT CASE
                 WHEN given.former IS NOT NULL OR (mine.item_id IS NOT NULL AND other.item_id IS NULL) THEN given.former
@@ -153,7 +153,7 @@ BEGIN
         stored := store_vectors(collection, space, ids, vectors, text_hashes);
     END IF;
     IF changed IS NOT NULL AND vectors IS NOT NULL AND spaces_of(collection) = ARRAY[space] THEN
-        -- With their vectors their facets were written; in windows, by who mixed them anew for index_terms.
+        -- Their facets were written with their vectors; in windows, by the mixing for index_terms.
         changed := ARRAY(
             SELECT given.item_id FROM unnest(ids, vectors) AS given (item_id, vector)
             WHERE given.vector IS NULL AND given.item_id = ANY (changed)
@@ -179,7 +179,7 @@ LANGUAGE plpgsql SET search_path FROM CURRENT SET enable_seqscan = off SET plan_
 DECLARE
     news bigint;
 BEGIN
-    -- What is known needs no lock, which all writers of a collection would wait for.
+    -- Known attributes need no lock, which all writers of a collection would wait for.
     PERFORM FROM items AS item CROSS JOIN LATERAL jsonb_each(item.attributes) AS entry
     WHERE item.collection_id = collection AND item.item_id = ANY (ids)
         AND NOT EXISTS (
@@ -241,7 +241,7 @@ DECLARE
     held text[];
 BEGIN
     PERFORM check_tenant(collection), pg_advisory_xact_lock_shared(writers_lock(collection));
-    -- Not FOR UPDATE: who mixes the vectors of a window refers to its items, and holds the totals that are waited for here.
+    -- Not FOR UPDATE: a writer that mixes a window's vectors references its items, and holds the totals awaited here.
     held := ARRAY(
         SELECT item.item_id FROM items AS item WHERE item.collection_id = collection AND item.item_id = ANY (ids)
         ORDER BY item.item_id FOR NO KEY UPDATE
@@ -251,7 +251,7 @@ BEGIN
     IF removed = 0 THEN
         RETURN;
     END IF;
-    -- First out of the statistics, which count what item_terms holds.
+    -- First out of the statistics, which count the rows of item_terms.
     PERFORM index_terms(collection, held, are_gone => true);
     DELETE FROM items AS item WHERE item.collection_id = collection AND item.item_id = ANY (held);
     drift := settle_statistics(collection, cardinality(held));

@@ -1,4 +1,4 @@
--- The arms of items: what counts in them, and their repair.
+-- The arms of items: their sums, and their repair.
 
 -- The context buckets of a retrieval, as retrieval.domain.learning.context.Context.buckets gives them; the first is the item
 -- by itself.

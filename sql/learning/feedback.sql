@@ -15,7 +15,7 @@ BEGIN
     END IF;
 
     WITH counted AS (
-        -- What came today is counted once for all events of an actor, or of a key on an item.
+        -- Today's events are counted once for all events of an actor, or of a key on an item.
         SELECT
             one.*, one.of_actor - one.all_of_actor + max((
                 SELECT count(*) FROM (
@@ -117,7 +117,7 @@ BEGIN
     -- Assigned, which costs less than a statement.
     held := pg_advisory_xact_lock_shared(feedback_lock())::text;
 
-    -- The collection and the context of an impression are those of its search.
+    -- The collection and the context of an impression come from its search.
     IF retrieved_from IS NOT NULL THEN
         SELECT
             array_agg(coalesce(past.owner, owners[place]) ORDER BY place),

@@ -1,4 +1,4 @@
--- The tables of feedback, and of what is learned from it.
+-- The tables of feedback, and of the models learned from it.
 
 -- Rewards for items. No month parts them: a key has to be unique for ever, so that no retry counts twice.
 CREATE TABLE feedback (
@@ -39,7 +39,7 @@ CREATE INDEX feedback_collection_id_item_id_subject_idx ON feedback (collection_
 CREATE INDEX feedback_received_at_idx ON feedback USING brin (received_at);
 CREATE INDEX feedback_collection_id_retrieval_id_idx ON feedback (collection_id, retrieval_id) WHERE retrieval_id IS NOT NULL;
 
--- What record_feedback needs of an event that it stored, with the weight that its time gives it.
+-- The columns of a stored event that record_feedback needs, with the weight by its time.
 CREATE TYPE added_feedback AS (
     row_id tid, collection_id bigint, item_id text, subject uuid, actor text, reward double precision,
     weight double precision, contexts text[], occurred_at timestamptz, discounted text, decay double precision
@@ -61,7 +61,7 @@ CREATE TABLE arms (
 -- The items with verdicts.
 CREATE INDEX arms_anywhere_idx ON arms (collection_id, item_id) WHERE context = '';
 
--- The share of the arms of events that were removed: what a recount of the events starts from.
+-- The part of the arms from removed events: a recount of the events starts from it.
 CREATE TABLE arm_baselines (
     collection_id bigint NOT NULL,
     item_id text COLLATE "C" NOT NULL,

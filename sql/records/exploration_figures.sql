@@ -1,4 +1,4 @@
--- Figures about what exploration and places do: how much is explored and what that costs, and what a rank is worth.
+-- Figures about exploration and ranks: the extent and the cost of exploration, and the value of a rank.
 -- Counts come from all impressions, rewards from the rated ones; the two are added up side by side.
 CREATE TYPE analytics_exploration_row AS (
     collection text, day date, shown bigint, explored bigint, swapped bigint, explored_share double precision,

@@ -1,4 +1,4 @@
--- Figures about items, and what all figures rest on.
+-- Figures about items, and the basis of all figures.
 
 -- The ends of Wilson's 95 % interval of a rate, from raw counts: it stays within 0 and 1 and is honest for few trials.
 -- E. B. Wilson, Probable inference, the law of succession, and statistical inference, JASA 22 (1927). NULL: no trial.
@@ -23,7 +23,7 @@ REVOKE ALL ON FUNCTION wilson_low(bigint, bigint), wilson_high(bigint, bigint),
 GRANT EXECUTE ON FUNCTION wilson_low(bigint, bigint), wilson_high(bigint, bigint),
     standard_error(bigint, double precision, double precision) TO @app@, @analyst@;
 
--- The impressions that were rated, each with its reward: what the figures about exploration, ranks and profiles rest on.
+-- The rated impressions, each with its reward: the basis of the figures about exploration, ranks and profiles.
 -- The period and the collection reach the tables below, because both are what it groups by.
 CREATE VIEW analytics_rated WITH (security_invoker = true) AS
 SELECT
@@ -47,7 +47,7 @@ COMMENT ON COLUMN analytics_rated.verdicts IS 'The number of verdicts that count
 COMMENT ON COLUMN analytics_rated.collection_id IS 'The collection''s key in the tables.';
 GRANT SELECT ON analytics_rated TO @app@, @analyst@;
 
--- Figures about items: how they fared, in which contexts and over time, which nobody uses, which rise and sink.
+-- Figures about items: their rewards, by context and over time; unused, rising and sinking items.
 -- Lists are views; what sums up a period is a function of it, so that the period reaches the indexes and the months.
 CREATE VIEW analytics_usage WITH (security_invoker = true) AS
 SELECT

@@ -24,7 +24,7 @@ LANGUAGE sql STABLE SET search_path FROM CURRENT AS $$
     SELECT m.month FROM known_months() AS m
 $$;
 
--- Make one month. What had fallen into no month meanwhile is moved there.
+-- Make one month. Rows of that month that were stored outside of any month are moved there.
 CREATE OR REPLACE FUNCTION make_month(month timestamptz) RETURNS void
 LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 DECLARE

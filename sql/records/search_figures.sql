@@ -1,6 +1,6 @@
--- Figures about searches, profiles and models, and what feedback came in.
+-- Figures about searches, profiles, models and received feedback.
 
--- Figures about searches: what was asked, what found little, how long it took, and what was not recorded.
+-- Figures about searches: queries, poor answers, durations, and unrecorded searches.
 CREATE VIEW analytics_queries WITH (security_invoker = true) AS
 SELECT
     c.name AS collection, r.retrieved_at, r.retrieval_id, r.query, r.condition, r.domain, r.complexity, r.actor, r.session,
@@ -112,7 +112,7 @@ GRANT EXECUTE ON FUNCTION analytics_poor_queries(text, timestamptz, timestamptz)
     analytics_latency(text, timestamptz, timestamptz) TO @app@, @analyst@;
 GRANT SELECT ON analytics_queries, analytics_losses, analytics_recall TO @app@, @analyst@;
 
--- Figures to compare profiles and models by, and what feedback came in.
+-- Figures to compare profiles and models by, and received feedback.
 CREATE TYPE analytics_profiles_row AS (
     collection text, profile_version integer, model_version integer, searches bigint, empty_searches bigint,
     top_score double precision, p50_ms double precision, p95_ms double precision, rated bigint,

@@ -125,7 +125,7 @@ CREATE TABLE recording_losses (
     CONSTRAINT recording_losses_collection_id_fkey FOREIGN KEY (collection_id) REFERENCES collections (collection_id) ON DELETE CASCADE
 );
 
--- Jobs of a collection that ran, and what became of them.
+-- The runs of a collection's jobs, and their outcomes.
 CREATE TABLE job_runs (
     collection_id bigint NOT NULL,
     run_id bigint GENERATED ALWAYS AS IDENTITY,

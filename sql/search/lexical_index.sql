@@ -166,7 +166,7 @@ BEGIN
     SELECT total.weighed_length INTO average FROM collection_statistics AS total WHERE total.collection_id = collection;
     is_first := average IS NULL;
     IF is_first THEN
-        -- Those who bring the first items take turns: all are weighed with what the first one sets.
+        -- Writers of the first items take turns: all items are weighed with the average that the first one sets.
         PERFORM hold_totals(collection);
         SELECT total.weighed_length INTO average
         FROM collection_statistics AS total WHERE total.collection_id = collection;
@@ -251,7 +251,7 @@ BEGIN
         PERFORM textsearch_index(collection, ids, are_gone);
     END IF;
     IF windowed THEN
-        -- A window is several items': their writers take turns, and who comes second sees what the first one wrote.
+        -- A window covers several items: their writers take turns, and the second one sees the first one's changes.
         PERFORM hold_totals(collection);
         IF are_gone THEN
             UPDATE items AS item SET status = 'archived' WHERE item.collection_id = collection AND item.item_id = ANY (ids);
@@ -260,7 +260,7 @@ BEGIN
         are_gone := false;
         are_new := false;
     ELSIF NOT are_gone AND NOT are_new THEN
-        -- What an item is indexed by is not made anew while its text is the same.
+        -- The terms of an item are not computed again while its text is the same.
         ids := ARRAY(
             SELECT one.item_id FROM unnest(ids) AS one (item_id)
             LEFT JOIN LATERAL (

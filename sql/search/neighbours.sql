@@ -26,7 +26,7 @@ LANGUAGE sql STABLE PARALLEL SAFE AS $$
         END, 'Infinity')
 $$;
 
--- The items that stand nearest to a place, up to so many on each side of it. Itself it is no neighbour.
+-- The items nearest to a place, up to a number on each side, without the item at the place itself.
 CREATE OR REPLACE FUNCTION places_around(
     collection bigint, at_sequence text, at_place double precision, at_item text, before integer, after integer
 ) RETURNS TABLE (item_id text)
@@ -60,14 +60,14 @@ BEGIN
 END
 $$;
 
--- The items that stand so near to one of these places that they are indexed by what stands there.
+-- The items near enough to one of these places to be indexed together with the item there.
 CREATE OR REPLACE FUNCTION reached_from(
     collection bigint, sequences text[], places double precision[], ids text[], before integer, after integer
 ) RETURNS TABLE (item_id text)
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path FROM CURRENT SET enable_seqscan = off AS $$
 BEGIN
     PERFORM check_tenant(collection);
-    -- What stands after it has it before, and the other way round.
+    -- An item after the place has the place before itself, and the other way round.
     RETURN QUERY
     SELECT DISTINCT near.item_id
     FROM unnest(sequences, places, ids) AS one (sequence, place, item_id)
@@ -154,7 +154,7 @@ BEGIN
             (setting ->> 'before')::integer, (setting ->> 'after')::integer
         ) AS reached
     ) AS one;
-    -- An item without a vector of its own has none to mix; most of those that are loaded at once have not.
+    -- An item without a vector of its own has nothing to mix; most items of a load have none yet.
     FOREACH space IN ARRAY spaces_of(collection) LOOP
         mixed := ARRAY(
             SELECT own.item_id FROM own_vectors AS own
@@ -175,7 +175,7 @@ GRANT EXECUTE ON FUNCTION place_items(bigint, text[]) TO @app@, @definer@;
 CREATE OR REPLACE FUNCTION set_neighbours(collection bigint, setting jsonb) RETURNS void
 LANGUAGE plpgsql SET search_path FROM CURRENT SET plan_cache_mode = force_custom_plan AS $$
 BEGIN
-    -- Writers read the setting first, and are waited for: the walk is to find what was stored by another one.
+    -- Wait for writers, which read the setting first: the walk has to find items stored with another setting.
     PERFORM pg_advisory_xact_lock(writers_lock(collection));
     PERFORM hold_totals(collection);
     UPDATE collections AS owner SET neighbours = setting WHERE owner.collection_id = collection;

@@ -1,4 +1,4 @@
--- The tables of the indexes that searches read, and what is measured and kept of them.
+-- The tables of the indexes that searches read, and their measurements.
 
 -- The lexical index: each active item's terms, by number.
 CREATE TABLE item_terms (

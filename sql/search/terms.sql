@@ -112,7 +112,7 @@ LANGUAGE sql STABLE AS $$
         FROM stems JOIN term_statistics AS known
             ON known.collection_id = collection AND known.term = stems.stem AND known.document_frequency > 0
         UNION
-        -- What nobody has added up yet, unless the statistics know it.
+        -- Terms of differences that are not added up yet, unless the statistics know them.
         SELECT fresh.lexeme, 1
         FROM asked, statistics_changes AS change
         CROSS JOIN LATERAL unnest(change.lexemes, change.terms) AS fresh (lexeme, term)
@@ -148,7 +148,7 @@ DECLARE
     are_waiting boolean;
     words integer[];
     beginnings text[];
-    -- What the prefixes stand for.
+    -- The terms that the prefixes stand for.
     places bigint[];
     lexemes integer[];
     frequencies integer[];

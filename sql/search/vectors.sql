@@ -68,7 +68,7 @@ BEGIN
     EXECUTE format('CREATE POLICY definer ON %I TO %I USING (true) WITH CHECK (true)', vectors, @definer_literal@);
     EXECUTE format('GRANT SELECT, INSERT, UPDATE, DELETE ON %I TO %I', vectors, @app_literal@);
     PERFORM place_by_collection(vectors);
-    -- What store_vectors stores with. A statement of a function of the table's own is planned once a session; an INSERT made
+    -- The function that store_vectors calls. A statement of a table's own function is planned once a session; an INSERT made
     -- as text would be planned anew for each item, which costs a third as much as its place in an HNSW index.
     EXECUTE format(
         'CREATE OR REPLACE FUNCTION %1$I(collection bigint, ids text[], vectors halfvec[], text_hashes bytea[]) RETURNS bigint
@@ -96,7 +96,7 @@ BEGIN
              RETURN stored;
          END $write$', 'write_' || vectors, vectors);
     EXECUTE format('REVOKE ALL ON FUNCTION %I FROM PUBLIC', 'write_' || vectors);
-    -- What filtered searches compare with (facet_search.sql), planned once a session for the same reason. A conjunction of
+    -- The function of filtered searches (facet_search.sql), also planned once a session. A conjunction of
     -- single values, but for one clause, is two conditions however many there are; other filters are planned each time.
     EXECUTE format(
         'CREATE OR REPLACE FUNCTION %1$I(
@@ -182,7 +182,7 @@ BEGIN
         SELECT own.item_id FROM own_vectors AS own
         WHERE own.collection_id = collection AND own.item_id = ANY (parts) AND own.space_id = space
     );
-    -- What was stored before there were neighbours is not mixed yet: it is the own one.
+    -- A vector stored before the collection had neighbours is not mixed yet: it is the item's own.
     IF unmixed <> '{}' THEN
         EXECUTE format(
             'INSERT INTO own_vectors (collection_id, item_id, space_id, vector, content_hash)
@@ -191,7 +191,7 @@ BEGIN
              JOIN items AS item ON item.collection_id = $1 AND item.item_id = known.item_id AND item.item_id = ANY ($3)
              WHERE known.collection_id = $1 AND known.item_id = ANY ($3)
              ORDER BY known.item_id
-             -- Who removes an item holds it, and waits for the totals that are held here.
+             -- A remover of an item has locked it, and waits for the totals that are locked here.
              FOR KEY SHARE OF item SKIP LOCKED
              ON CONFLICT DO NOTHING', 'embeddings_' || space)
         USING collection, space, unmixed;
@@ -275,7 +275,7 @@ END
 $$;
 ALTER FUNCTION write_vectors(bigint, bigint, text[], halfvec[], bytea[]) OWNER TO @definer@;
 
--- The same for who has checked the tenant and holds the writers' lock.
+-- The same for a caller that has checked the tenant and holds the writers' lock.
 CREATE OR REPLACE FUNCTION store_vectors(
     collection bigint, space bigint, ids text[], vectors halfvec[], text_hashes bytea[]
 ) RETURNS bigint
@@ -361,7 +361,7 @@ DECLARE
     space bigint;
 BEGIN
     IF spaces <> '{}' AND are_windowed(collection) THEN
-        -- Who mixes a window's vectors holds the totals, and not its items.
+        -- A writer that mixes a window's vectors has locked the totals, not the items.
         PERFORM hold_totals(collection);
     END IF;
     FOREACH space IN ARRAY spaces LOOP

@@ -27,7 +27,7 @@ def test_a_key_is_shown_once_listed_without_its_secret_and_revoked(program: Prog
     days = datetime.fromisoformat(listed["expires_at"]) - datetime.now(UTC)
     assert timedelta(days=89) < days <= timedelta(days=90)
 
-    assert program.succeeds("keys", "revoke", key_id) == f"key {key_id} (web) lets nobody in any more\n"
+    assert program.succeeds("keys", "revoke", key_id) == f"key {key_id} (web) is revoked\n"
     assert re.search(rf"{key_id} +web +read, feedback +– +20 +revoked", program.succeeds("keys", "list"))
     another = program.using(RETRIEVAL_TENANT="another").fails("keys", "revoke", text)
     assert another == f"error: there is no API key {key_id}; see those there are with: retrieval keys list"

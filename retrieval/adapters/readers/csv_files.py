@@ -192,7 +192,7 @@ def written_value(value: str) -> str | int | float | bool:
     return number if math.isfinite(number) else value
 
 
-_HEADER_AGAIN = "the header stands here again, as where files were put one behind the other; remove the line"
+_HEADER_AGAIN = "the header is repeated here, as in concatenated files; remove the line"
 
 
 def read_csv_rows(

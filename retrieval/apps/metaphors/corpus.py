@@ -319,7 +319,7 @@ class MetaphorCorpus:
         wanted = {metaphor.id: metaphor_item(metaphor) for metaphor in self.static}
         stored = await self._collection.get(list(wanted))
         for key in [key for key, item in stored.items() if item.source != STATIC]:
-            _log.warning("metaphor %r was added by an application, and stays what it is", key)
+            _log.warning("metaphor %r was added by an application, and is not changed", key)
             del wanted[key], self._static[key]
         gone = [item async for item in self._stored(ACTIVE) if item.source == STATIC and item.item_id not in wanted]
         report = await self._collection.add([*wanted.values(), *(item.changed(status=REJECTED) for item in gone)])

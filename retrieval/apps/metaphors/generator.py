@@ -332,7 +332,7 @@ class Generator:
             for metaphor in offered:
                 is_repeated = metaphor.name.casefold() in names
                 names.add(metaphor.name.casefold())
-                why_not = "its name stands twice in the answer" if is_repeated else await self._keep(metaphor, wanted)
+                why_not = "its name occurs twice in the answer" if is_repeated else await self._keep(metaphor, wanted)
                 if why_not is None:
                     kept.append(metaphor)
                 else:

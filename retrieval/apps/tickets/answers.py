@@ -337,4 +337,4 @@ def _summary(
 ) -> str:
     moved = sum(1 for ticket in tickets if ticket.moved)
     weights = f"{weighting.name} ({weighting.vector_weight:g} similarity, {weighting.metadata_weight:g} metadata)"
-    return f"{weights}: {moved} of {len(tickets)} stand elsewhere, {len(entered)} came in and {len(left)} went out"
+    return f"{weights}: {moved} of {len(tickets)} moved, {len(entered)} entered and {len(left)} left"

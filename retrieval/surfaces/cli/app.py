@@ -165,7 +165,7 @@ def options(
     *,
     tenant: Annotated[
         str | None,
-        typer.Option("--tenant", "-t", metavar="NAME", help="Whose data; else RETRIEVAL_TENANT, else 'default'."),
+        typer.Option("--tenant", "-t", metavar="NAME", help="The tenant; else RETRIEVAL_TENANT, else 'default'."),
     ] = None,
     debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks and the libraries' log records.")] = False,
     _version: Annotated[

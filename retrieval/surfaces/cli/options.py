@@ -226,9 +226,7 @@ Session = Annotated[
 ]
 Domain = Annotated[str, typer.Option("--domain", metavar="NAME", help="What the question is about, in a word.")]
 Complexity = Annotated[float | None, typer.Option("--complexity", metavar="C", help="How hard the problem is, 0 to 1.")]
-Backtracks = Annotated[
-    int, typer.Option("--backtracks", metavar="N", help="How often the same problem was asked about before.")
-]
+Backtracks = Annotated[int, typer.Option("--backtracks", metavar="N", help="Earlier attempts at the same problem.")]
 Generated = Annotated[
     bool, typer.Option("--generated", help="Say that a model made candidates for this problem already.")
 ]

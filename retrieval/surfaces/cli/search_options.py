@@ -210,7 +210,7 @@ SnippetSize = Annotated[
 ]
 Facets = Annotated[
     list[str] | None,
-    typer.Option("--facet", metavar="FIELD", help="Count the values of the field among all that --where lets through."),
+    typer.Option("--facet", metavar="FIELD", help="Count the values of the field among all items that pass --where."),
 ]
 After = Annotated[
     str | None,

@@ -44,7 +44,7 @@ _SHOWN, _MOST_REFUSED, _MOST_UPLOADS = 5, 50, 50
 """The most items of a preview, refused lines that are kept to be shown, and uploads that are kept."""
 _TABLES = (".csv", ".tsv", ".jsonl", ".ndjson", ".json")
 _CELL = 160
-_ALONE = "it is left out: a CSV or JSON file is brought in by itself"
+_ALONE = "it is left out: import a CSV or JSON file by itself"
 
 
 @dataclass(slots=True, eq=False)
@@ -231,7 +231,7 @@ def _mapping(visit: Visit, made: Upload, token: str) -> h.Node:
         return problem_box("This file cannot be read", _told(made, error))
     return h.form("#mapping", hx_post=visit.url("/data/store"), hx_target="#upload", hx_sync="this:drop")[
         h.input(type="hidden", name="upload", value=token),
-        h.h3["Which column is what? What is left over becomes an attribute."],
+        h.h3["Choose the column of each field. The other columns become attributes."],
         h.div(".cards", hx_post=visit.url("/data/preview"), hx_trigger="change", hx_include="#mapping",
               hx_target="#preview")[
             (_field(known[0], known, names) for known in FIELD_NAMES.values())
@@ -356,7 +356,7 @@ def _progress(visit: Visit, made: Upload) -> h.Node:
     if not made.is_done:
         address = visit.url("/data/progress", upload=visit.said("upload"))
         again = {"hx_get": address, "hx_trigger": "every 500ms", "hx_target": "#upload", "hx_swap": "innerHTML"}
-    ended: h.Node = problem_box("Nothing was stored", "What was sent holds nothing that can be stored.")
+    ended: h.Node = problem_box("Nothing was stored", "The upload contains nothing that can be stored.")
     if _holds_any(made.report):
         ended = notice("Stored. ", h.a(href=visit.url("/search", collection=made.collection))["Search it"], ".")
     return h.div(**again)[

@@ -398,7 +398,7 @@ class _Told:
 _FOR_PEOPLE: Mapping[int, str] = {
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "What was sent is larger than the service takes. Send less at once, or bring "
     "a large file in with: retrieval ingest",
-    HTTPStatus.GATEWAY_TIMEOUT: "It was not done in time. Try again in a moment, or ask for less.",
+    HTTPStatus.GATEWAY_TIMEOUT: "The request took too long. Try again in a moment, or ask for less.",
 }
 """The advice for errors whose own text is for programs, by status."""
 
@@ -444,7 +444,7 @@ def add_console(app: Starlette, access: Access, routes: Iterable[Route]) -> None
         try:
             await access.check(Headers({"x-api-key": key} if key.isascii() and key.isprintable() else {}))
         except AuthenticationError:
-            refused = "No such key lets you in: it is mistyped, expired or revoked."
+            refused = "The key is not valid: it is mistyped, expired or revoked."
             return HTMLResponse(str(_sign_in_page(request, then, refused)), HTTPStatus.UNAUTHORIZED)
         answer = RedirectResponse(_target(request, then), 303)
         _keep(answer, request, key)

@@ -191,7 +191,7 @@ def told_apart(names: Sequence[str], keys: Sequence[str]) -> list[str]:
 
 
 def bars(label: str, values: Mapping[str, float], *, low: Mapping[str, float] | None = None,
-         high: Mapping[str, float] | None = None, unit: str = "") -> h.Element:  # fmt: skip
+         high: Mapping[str, float] | None = None) -> h.Element:  # fmt: skip
     """Bars to the right, one below the other, with the ends of their intervals where there are any."""
     ends = [abs(value) for value in (*values.values(), *(high or {}).values()) if not math.isnan(value)]
     scale = (WIDTH - 330) / max([*ends, 1e-9])
@@ -200,12 +200,12 @@ def bars(label: str, values: Mapping[str, float], *, low: Mapping[str, float] | 
         y = 4.0 + place * 24
         drawn += [_text(0, y + 13, name if len(name) <= 30 else f"{name[:29]}…")]
         box = (220, y, abs(value) * scale, 16)
-        drawn += [_rect(box, "c1" if value < 0 else "c0", f"{name}: {value:.4g}{unit}")]
+        drawn += [_rect(box, "c1" if value < 0 else "c0", f"{name}: {value:.4g}")]
         if low and high and name in low and name in high:
             left, right = 220 + low[name] * scale, 220 + high[name] * scale
             drawn.append(_line(left, y + 8, right, y + 8, "whisker"))
         end = max(abs(value), (high or {}).get(name, 0.0))
-        drawn.append(_text(226 + end * scale, y + 13, f"{value:.3g}{unit}"))
+        drawn.append(_text(226 + end * scale, y + 13, f"{value:.3g}"))
     return svg(WIDTH, 8.0 + 24 * max(len(values), 1), label, drawn)
 
 

@@ -84,7 +84,7 @@ async def _unasked(visit: Visit, collection: Collection) -> h.Node:
     name = collection.name
     links = [h.li[h.a(href=visit.url("/search", collection=name, q=query))[query]] for query in list(latest)[:8]]
     tried = h.div[h.p["Asked lately:"], h.ul(".choices")[links]] if links else None
-    return empty("Type a question: the answer shows why each item stands where it stands.", tried)
+    return empty("Type a question: the answer shows why each item has its rank.", tried)
 
 
 def collection_size(info: Any) -> int:
@@ -364,7 +364,7 @@ def _tuning(visit: Visit, profile: Profile) -> h.Node:
             ]
             for name, weight in weights.items()
         ),
-        h.p(".hint")["Move one: the answer is ranked anew at once. Nothing is stored until you save it."],
+        h.p(".hint")["Move one: the answer is ranked again at once. Nothing is stored until you save it."],
     ]  # fmt: skip
 
 

@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 import uuid
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from contextlib import AsyncExitStack, suppress
-from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Any, Self
 
@@ -34,7 +32,6 @@ from retrieval.adapters.store.installation.idempotency import (
 from retrieval.adapters.store.replicas import reading_after, token_of
 from retrieval.domain.api_key import EVERY_SCOPE, Caller
 from retrieval.domain.errors import DatabaseError, InvalidRequestError, RetrievalError
-from retrieval.engine.stages import Clock
 from retrieval.surfaces.http.authentication import Allowance, KeyGate
 from retrieval.surfaces.http.caller import CALLER, STILL_ALLOWED
 from retrieval.surfaces.http.connection import Exchange
@@ -226,17 +223,10 @@ class Access:
     With ``insecure_local`` every caller is the service's own tenant and may do everything.
     """
 
-    def __init__(
-        self,
-        service: Service,
-        *,
-        insecure_local: bool,
-        clock: Clock = time.monotonic,
-        now: Callable[[], datetime] = lambda: datetime.now(UTC),
-    ) -> None:
+    def __init__(self, service: Service, *, insecure_local: bool) -> None:
         self.service = service
         self.once = OnceOnly(deadline_seconds=service.settings.http_deadline_seconds)
-        self._gate = None if insecure_local else KeyGate(service, clock=clock, now=now)
+        self._gate = None if insecure_local else KeyGate(service)
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:

@@ -211,16 +211,10 @@ def given_key(authorization: str | None, api_key: str | None) -> str | None:
 class KeyGate:
     """Lets callers in by their API keys, each as often as its key may ask: ``async with KeyGate(...) as gate``."""
 
-    def __init__(
-        self,
-        served: ServedPlatforms,
-        *,
-        clock: Clock = time.monotonic,
-        now: Callable[[], datetime] = lambda: datetime.now(UTC),
-    ) -> None:
+    def __init__(self, served: ServedPlatforms) -> None:
         self._served = served
-        self._limits = RateLimits(clock)
-        self._authenticator = Authenticator(self._find, self._used, clock=clock, now=now)
+        self._limits = RateLimits(time.monotonic)
+        self._authenticator = Authenticator(self._find, self._used, clock=time.monotonic, now=lambda: datetime.now(UTC))
 
     async def __aenter__(self) -> Self:
         await self._authenticator.__aenter__()

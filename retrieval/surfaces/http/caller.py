@@ -95,10 +95,10 @@ MOST = 1024
 class Handles:
     """The handles of one application."""
 
-    def __init__(self, tickets: RetrievalConfig | None = None, most: int = MOST) -> None:
-        self._config = tickets
-        self._collections = Latest[tuple[str, str], tuple[Platform, Collection]](most)
-        self._tickets = Latest[str, tuple[Platform, RetrievalService]](most)
+    def __init__(self) -> None:
+        self._config: RetrievalConfig | None = None
+        self._collections = Latest[tuple[str, str], tuple[Platform, Collection]](MOST)
+        self._tickets = Latest[str, tuple[Platform, RetrievalService]](MOST)
 
     async def collection(self, platform: Platform, name: str) -> Collection:
         """The tenant's collection of that name. Raises ``UnknownCollectionError``."""

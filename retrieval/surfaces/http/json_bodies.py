@@ -454,7 +454,7 @@ def _check_attributes(record: Mapping[str, Any]) -> None:
     within = next((found for name in _ATTRIBUTES if isinstance(found := record.get(name), Mapping)), {})
     for name in within.keys() & record.keys() - _FIELDS:
         if None not in (within[name], record[name]) and within[name] != record[name]:
-            raise _refused(record, f"{name!r:.60} stands in the metadata and beside them, with two values; give one")
+            raise _refused(record, f"{name!r:.60} is in the metadata and beside them, with two values; give one")
 
 
 def _is_vector(value: object) -> bool:

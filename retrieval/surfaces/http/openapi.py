@@ -24,11 +24,11 @@ _METHODS = ("get", "put", "post", "delete", "patch")
 
 _PROBLEMS = {
     "400": "The body is no JSON",
-    "401": "No key came with the request, or none that lets in",
+    "401": "The request has no valid key",
     "403": "The key does not allow it",
     "404": "There is no such thing",
     "408": "The body did not arrive in time",
-    "409": "Somebody else was faster, or the same request is being answered",
+    "409": "Another caller was faster, or the same request is being answered",
     "412": "It was changed meanwhile",
     "413": "The body is too large",
     "415": "The body is compressed, or not sent as JSON",
@@ -36,7 +36,7 @@ _PROBLEMS = {
     "422": "The request cannot be served as it is",
     "429": "Too many requests of this key",
     "500": "Something unexpected happened",
-    "502": "A model refused what it was sent",
+    "502": "A model refused the request",
     "503": "The database or a model is away or overloaded: try again later",
     "504": "Not done in time",
 }
@@ -100,12 +100,12 @@ _TAGS = [
     {"name": "collections", "description": "Named sets of items."},
     {"name": "items", "description": "What is stored and found."},
     {"name": "documents", "description": "Long texts and files, stored as chunks."},
-    {"name": "memories", "description": "What is remembered of conversations."},
+    {"name": "memories", "description": "Memories of conversations."},
     {"name": "search", "description": "Finding items by meaning and by words."},
     {"name": "feedback", "description": "Saying how good hits were."},
     {"name": "retrievals", "description": "Searches as they were recorded."},
     {"name": "profiles", "description": "How a collection is searched."},
-    {"name": "figures", "description": "How things stand, and what searches and feedback tell."},
+    {"name": "figures", "description": "The state of the service, and figures of searches and feedback."},
     {"name": "tickets", "description": "Similar historical tickets for a new one."},
     {"name": "health", "description": "Whether the service can serve."},
 ]

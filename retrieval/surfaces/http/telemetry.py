@@ -33,7 +33,6 @@ from retrieval.adapters.store.search.recall import CollectionRecall, lowest_reca
 from retrieval.domain.errors import RetrievalError
 from retrieval.domain.learning.feedback import FeedbackReport
 from retrieval.domain.search.hit import Path, SearchResult
-from retrieval.engine.stages import Clock
 from retrieval.platform import Platform
 from retrieval.settings import Settings
 from retrieval.surfaces.http.limits import Load
@@ -62,8 +61,7 @@ class TenantRecall:
 class Figures:
     """The figures as they were read last."""
 
-    def __init__(self, *, clock: Clock = time.monotonic) -> None:
-        self._clock = clock
+    def __init__(self) -> None:
         self._read_at: float | None = None
         self._reading = asyncio.Lock()
         self.recalls: Sequence[TenantRecall] = ()
@@ -75,7 +73,7 @@ class Figures:
     async def refresh(self, platforms: Sequence[Platform]) -> None:
         """Read the figures again if they are old; ``platforms`` begins with the host's."""
         async with self._reading:
-            now = self._clock()
+            now = time.monotonic()
             if self._read_at is not None and now - self._read_at < EVERY_SECONDS:
                 return
             if not platforms:

@@ -61,18 +61,18 @@ def upgrade(url: str, schema: str, revision: str = "head", *, wait_seconds: floa
             command.upgrade(_config(connection, schema), revision)
 
 
-def downgrade(url: str, schema: str, revision: str = "-1", *, wait_seconds: float = UPGRADE_WAIT_SECONDS) -> None:
+def downgrade(url: str, schema: str, revision: str = "-1") -> None:
     """Downgrade the schema to a revision; ``base`` removes every table with its rows."""
-    with _connection(url) as connection, _only_one(url, schema, wait_seconds):
+    with _connection(url) as connection, _only_one(url, schema, UPGRADE_WAIT_SECONDS):
         _refuse_if_ahead(connection, schema)
         with _known_revision(revision):
             command.downgrade(_config(connection, schema), revision)
 
 
-def upgrade_sql(schema: str, vector_schema: str = "public") -> str:
+def upgrade_sql(schema: str) -> str:
     """The whole upgrade as SQL text, for a DBA to read and run."""
     output = io.StringIO()
-    config = _config(None, schema, vector_schema=vector_schema)
+    config = _config(None, schema, vector_schema="public")
     config.output_buffer = output
     command.upgrade(config, "head", sql=True)
     return (

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Any, NamedTuple
-from uuid import UUID, uuid4
+from uuid import uuid4
 
 import sqlalchemy as sa
 
@@ -82,16 +82,14 @@ async def record_feedback(
     *,
     key_id: str = "",
     skip_refused: bool = False,
-    make_key: Callable[[], UUID] = uuid4,
 ) -> Stored:
     """Store the events and add them to their arms, in one statement and one round trip.
 
     If one is refused, nothing is stored, unless ``skip_refused``. ``now`` is when events happened that do not say it.
-    ``make_key`` gives the key of an event that has none of its own. ``key_id`` is of the API key that they came by,
-    whose cap then holds; empty: of none.
+    ``key_id`` is of the API key that they came by, whose cap then holds; empty: of none.
     """
     # With its keys in it, the statement may be sent again should the connection be lost.
-    columns = await aside(lambda: _columns(events, now, make_key), is_long=len(events) >= LONG)
+    columns = await aside(lambda: _columns(events, now), is_long=len(events) >= LONG)
     statement = _RECORD.bind(**columns, key_id=key_id, skip_refused=skip_refused)
     [(recorded, repeated, superseding, discounted, refused, problems)] = await database.read(tenant_id, statement)
     places = [place - 1 for place in refused or ()]
@@ -122,7 +120,7 @@ async def set_daily_cap(database: Database, tenant_id: int, collection_id: int, 
         await connection.execute(_CAP, {"collection_id": collection_id, "events": events})
 
 
-def _columns(events: Sequence[Feedback], now: datetime, make_key: Callable[[], UUID]) -> dict[str, Any]:
+def _columns(events: Sequence[Feedback], now: datetime) -> dict[str, Any]:
     """The events by column, as they are sent, and from when to when their searches were.
 
     NULL for a column that is empty for all.
@@ -134,7 +132,7 @@ def _columns(events: Sequence[Feedback], now: datetime, make_key: Callable[[], U
     columns: Mapping[str, Sequence[Any]] = {
         "owners": [event.collection or "" for event in events],
         "item_ids": [event.item_id for event in events],
-        "feedback_keys": [event.key_about(about) or make_key() for event, about in zip(events, subjects, strict=True)],
+        "feedback_keys": [event.key_about(about) or uuid4() for event, about in zip(events, subjects, strict=True)],
         "subjects": subjects,
         "retrieval_ids": [event.retrieval_id for event in events],
         "retrieval_times": times,

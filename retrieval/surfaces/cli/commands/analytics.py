@@ -57,7 +57,7 @@ def analytics(
     ] = None,
     limit: Annotated[
         int | None,
-        typer.Option("--limit", "-n", min=1, help="At most so many rows; else 50, and all with --json or --csv."),
+        typer.Option("--limit", "-n", min=1, help="The most rows; else 50, and all with --json or --csv."),
     ] = None,
     as_json: Json = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV, with a line of names, and nothing else.")] = False,

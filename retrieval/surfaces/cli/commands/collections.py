@@ -161,7 +161,7 @@ def neighbours(
     *,
     collection: CollectionName,
     sequence: Annotated[
-        str | None, typer.Option(metavar="ATTRIBUTE", help="What is the same for all items of a sequence.")
+        str | None, typer.Option(metavar="ATTRIBUTE", help="The field with the same value in a whole sequence.")
     ] = None,
     order: Annotated[
         str, typer.Option(metavar="ATTRIBUTE", help="What orders a sequence: a number or a time.")
@@ -169,7 +169,7 @@ def neighbours(
     before: Annotated[int, typer.Option(metavar="N", help="Neighbours before an item, 0 to 20.")] = 2,
     after: Annotated[int, typer.Option(metavar="N", help="Neighbours after it, 0 to 20.")] = 2,
     own_weight: Annotated[int, typer.Option(metavar="N", help="What the item itself weighs, 1 to 100.")] = 2,
-    none: Annotated[bool, typer.Option("--none", help="Index every item by itself again.")] = False,
+    none: Annotated[bool, typer.Option("--none", help="Index every item alone again.")] = False,
     as_json: Json = False,
 ) -> None:
     """Show the neighbours that a collection's items are indexed with, or change them.
@@ -207,7 +207,7 @@ def index(
     collection: CollectionName,
     kind: Annotated[
         IndexKind | None,
-        typer.Argument(help="The kind to ask for; auto: full, unless bits serve well already.", show_default=False),
+        typer.Argument(help="auto: full, or an existing quantised one that works.", show_default=False),
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -271,7 +271,7 @@ def remove(
     Its items, profiles, models, recorded searches and feedback are deleted.
     """
     if not yes and (as_json or not console(stderr=True).is_terminal):
-        raise InvalidRequestError(f"nobody can be asked whether to remove {collection!r:.80}; give --yes to remove it")
+        raise InvalidRequestError(f"there is no terminal to confirm the removal of {collection!r:.80}; give --yes")
     if not yes:
         typer.confirm(f"Remove {collection} with all that is its own?", abort=True, err=True)
 
@@ -296,7 +296,7 @@ def export_(
     collection: CollectionName,
     file: Annotated[str, typer.Argument(metavar="FILE", help="A new file; - is standard output.", show_default=False)],
     records: Annotated[
-        bool, typer.Option("--records/--no-records", help="With searches, feedback and what was learned, or without.")
+        bool, typer.Option("--records/--no-records", help="With or without searches, feedback and learned models.")
     ] = True,
     quiet: Quiet = False,
     as_json: Json = False,
@@ -327,7 +327,7 @@ def import_(
     context: typer.Context,
     *,
     file: Annotated[
-        str, typer.Argument(metavar="FILE", help="As export wrote it; - is standard input.", show_default=False)
+        str, typer.Argument(metavar="FILE", help="A file that export wrote; - is standard input.", show_default=False)
     ],
     name: Annotated[str | None, typer.Option("--name", metavar="NAME", help="Else the name that it had.")] = None,
     own_vectors: Annotated[

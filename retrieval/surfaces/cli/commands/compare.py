@@ -134,7 +134,7 @@ def compare(
         typer.Option(
             "--against",
             metavar="PROFILE",
-            help="What it is compared with; named the same way.",
+            help="The profile to compare it with; named the same way.",
             autocompletion=complete_profile,
         ),
     ] = "active",
@@ -148,15 +148,13 @@ def compare(
             metavar="R",
             min=0.0,
             max=1.0,
-            help="What a hit earned that nobody rated; else such hits tell nothing.",
+            help="The reward of unrated hits; else they do not count.",
         ),
     ] = None,
-    most: Annotated[
-        int, typer.Option("--most", metavar="N", min=1, help="Look at the latest so many searches.")
-    ] = 10_000,
+    most: Annotated[int, typer.Option("--most", metavar="N", min=1, help="Use only the latest N searches.")] = 10_000,
     interleaved: Annotated[
         bool,
-        typer.Option("--interleaved", help="Count who won the searches that mixed the two; the names are theirs."),
+        typer.Option("--interleaved", help="Compare by searches that interleaved two profiles of these names."),
     ] = False,
     as_json: Json = False,
 ) -> None:

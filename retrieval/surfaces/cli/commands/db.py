@@ -265,7 +265,7 @@ def _confirm(yes: bool, question: str) -> None:
     if yes:
         return
     if sys.stdin is None or not sys.stdin.isatty():
-        raise InvalidRequestError("this destroys data and nobody is there to be asked; say it with --yes")
+        raise InvalidRequestError("this destroys data, and there is no terminal to confirm it; give --yes")
     typer.confirm(question, abort=True, err=True)
 
 

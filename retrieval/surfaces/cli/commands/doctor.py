@@ -54,10 +54,10 @@ def doctor(
         ),
     ] = None,
     deep: Annotated[
-        bool, typer.Option("--deep", help="Compare every row of the collections with what it is made of, too.")
+        bool, typer.Option("--deep", help="Also compare every derived row of the collections with its source.")
     ] = False,
     fix: Annotated[
-        bool, typer.Option("--fix", help="Run the commands that mend what is wrong, each after a question.")
+        bool, typer.Option("--fix", help="Run the commands that repair the findings, each after a question.")
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask; with --fix.")] = False,
     as_json: Json = False,
@@ -89,7 +89,7 @@ def _mend(state: State, found: Diagnosis, *, yes: bool) -> bool:
 
     commands = list(dict.fromkeys(filter(None, map(mending, found.findings))))
     if commands and not yes and not sys.stdin.isatty():
-        raise InvalidRequestError("nobody can be asked whether to run what mends; give --yes to run it")
+        raise InvalidRequestError("there is no terminal to confirm the repairs; give --yes to run them")
     for words in commands:
         line = shlex.join(("retrieval", *words))
         if not yes and not typer.confirm(f"Run {line}?", default=True, err=True):

@@ -121,13 +121,13 @@ def evaluate(
     ] = None,
     metrics: Annotated[
         str,
-        typer.Option("--metrics", metavar="NAMES", help="What to measure; the first is the one that is compared."),
+        typer.Option("--metrics", metavar="NAMES", help="The metrics; variants are compared by the first."),
     ] = "nDCG@10,R@100,MRR@10",
     where_from: WhereFromOption = None,
     drop_self: DropSelfOption = None,
     limit_queries: Annotated[
         int | None,
-        typer.Option("--limit-queries", metavar="N", min=1, help="Ask only the first N judged queries."),
+        typer.Option("--limit-queries", metavar="N", min=1, help="Use only the first N judged queries."),
     ] = None,
     per_query: Annotated[bool, typer.Option("--per-query", help="Show every query's values too.")] = False,
     as_json: Json = False,
@@ -224,9 +224,7 @@ def tune(
         int,
         typer.Option("--seed", metavar="N", min=0, help="Of the random folds; equal seeds, equal answers."),
     ] = 0,
-    apply: Annotated[
-        bool, typer.Option("--apply", help="Store what is proposed as a new version of the profile.")
-    ] = False,
+    apply: Annotated[bool, typer.Option("--apply", help="Store the proposal as a new version of the profile.")] = False,
     as_json: Json = False,
 ) -> None:
     """Find better legs, fusion and weights from judged queries.

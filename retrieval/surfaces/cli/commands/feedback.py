@@ -153,7 +153,7 @@ def feedback(
     ] = None,
     actor: Annotated[str | None, typer.Option("--actor", metavar="NAME", help="Who judges.")] = None,
     domain: Annotated[
-        str | None, typer.Option("--domain", metavar="NAME", help="With --collection: what it was about.")
+        str | None, typer.Option("--domain", metavar="NAME", help="With --collection: the domain of the question.")
     ] = None,
     complexity: Annotated[
         float | None, typer.Option("--complexity", metavar="C", help="With --collection: how hard it was, 0 to 1.")

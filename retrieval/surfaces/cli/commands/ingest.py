@@ -407,7 +407,7 @@ def ingest(
     ] = None,
     id_from: Annotated[
         str | None,
-        typer.Option("--id-from", metavar="NAME", help="Of JSON without ids: the entry whose hash is the id."),
+        typer.Option("--id-from", metavar="NAME", help="For JSON without ids: the entry whose hash is the id."),
     ] = None,
     on_error: Annotated[
         OnError,
@@ -427,7 +427,7 @@ def ingest(
     ] = True,
     name: Annotated[
         str | None,
-        typer.Option("--name", metavar="NAME", help="Of one folder: what it is called in the collection."),
+        typer.Option("--name", metavar="NAME", help="For one folder: its name in the collection."),
     ] = None,
     prune: Annotated[
         bool,
@@ -458,7 +458,7 @@ def ingest(
     chunk_tokens: Annotated[
         int,
         typer.Option(
-            "--chunk-tokens", metavar="N", help="Of documents: tokens of a chunk, if the model reads so many."
+            "--chunk-tokens", metavar="N", help="For documents: tokens of a chunk, if the model reads that many."
         ),
     ] = DEFAULT_TOKENS,
     overlap: Annotated[

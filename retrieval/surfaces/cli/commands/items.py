@@ -70,7 +70,7 @@ def list_items(
     *,
     collection: CollectionName,
     where: Annotated[list[str] | None, typer.Option("--where", "-w", metavar="COND", help=CONDITION_HELP)] = None,
-    after: Annotated[str, typer.Option(metavar="ID", help="Only those whose id comes after this one.")] = "",
+    after: Annotated[str, typer.Option(metavar="ID", help="Only items whose id comes after this one.")] = "",
     limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", help="Items, 1 to 1000.")] = 100,
     as_json: Json = False,
 ) -> None:

@@ -44,7 +44,7 @@ WORKER_EXAMPLES = ("retrieval worker", "retrieval worker --once")
 def worker(
     context: typer.Context,
     *,
-    once: Annotated[bool, typer.Option("--once", help="Do what is due and queued, then end.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Run the due and queued jobs, then end.")] = False,
     concurrency: Annotated[
         int | None,
         typer.Option(
@@ -258,7 +258,7 @@ def reembed(
     *,
     collection: CollectionName,
     action: Annotated[
-        ReembedAction, typer.Argument(help="What to do about the one that is under way.")
+        ReembedAction, typer.Argument(help="The action on the re-embedding in progress.")
     ] = ReembedAction.STATUS,
     to: Annotated[
         str | None,

@@ -129,7 +129,7 @@ def revoke(
     answer(
         context,
         lambda platform: platform.revoke_key(key_id),
-        lambda revoked: f"key {revoked.key_id} ({revoked.name}) lets nobody in any more",
+        lambda revoked: f"key {revoked.key_id} ({revoked.name}) is revoked",
         as_json=as_json,
     )
 

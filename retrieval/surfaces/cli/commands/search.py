@@ -218,7 +218,7 @@ def complete(
     limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", help="Queries, and titles, 1 to 100.")] = 10,
     as_json: Json = False,
 ) -> None:
-    """Complete what is being typed, from the words and titles of a collection."""
+    """Complete a text that is being typed, from the words and titles of a collection."""
     from retrieval.surfaces.cli.output import console, print_json
     from retrieval.surfaces.cli.run import run
     from retrieval.surfaces.cli.search_options import where_of

@@ -157,7 +157,7 @@ def mcp(
     read_only: Annotated[bool, typer.Option("--read-only", help="Offer no tool that stores anything.")] = False,
     keys: Annotated[
         bool,
-        typer.Option("--keys", help="Over http clients bear API keys (see: retrieval keys), with their scopes."),
+        typer.Option("--keys", help="Over http: clients send API keys (see: retrieval keys), with their scopes."),
     ] = False,
     collection: Annotated[
         str,

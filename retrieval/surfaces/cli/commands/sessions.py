@@ -111,7 +111,7 @@ def session_end(
     cwd: Folder = None,
     session: SessionId = None,
     outcome: Annotated[SessionOutcome, typer.Option(help="How the session went.")] = SessionOutcome.SUCCESS,
-    tags: Annotated[str, typer.Option(metavar="A,B", help="What it was about, besides its project.")] = "",
+    tags: Annotated[str, typer.Option(metavar="A,B", help="Its subjects, besides those of its project.")] = "",
     title: Annotated[str, typer.Option(metavar="TEXT", help="In a sentence; else by folder and latest commit.")] = "",
     collection: Principles = COLLECTION,
     as_json: Json = False,

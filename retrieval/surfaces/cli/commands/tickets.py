@@ -86,9 +86,7 @@ Domain = Annotated[str | None, typer.Option("--domain", metavar="NAME", help="On
 TopK = Annotated[int | None, typer.Option("--top-k", "-n", metavar="N", help="Tickets wanted, 1 to 100; else 20.")]
 Candidates = Annotated[
     int | None,
-    typer.Option(
-        "--candidates", metavar="N", help="Score so many of the nearest tickets, --top-k to 1000; else --top-k."
-    ),
+    typer.Option("--candidates", metavar="N", help="The nearest tickets to score, --top-k to 1000; else --top-k."),
 ]
 VectorWeight = Annotated[
     float | None,

@@ -338,7 +338,7 @@ reembedding_router = APIRouter(
 )
 
 
-@reembedding_router.get("", response_model=ReembeddingTold, summary="See how a re-embedding stands")
+@reembedding_router.get("", response_model=ReembeddingTold, summary="See the state of a re-embedding")
 async def reembedding(name: CollectionName, platform: CurrentPlatform) -> JSONResponse:
     """The progress of the collection to another embedding space, and the comparison of the two spaces."""
     return JSONResponse((await platform.reembedding(name)).as_dict())
@@ -415,7 +415,7 @@ class MetricsClosedError(RefusalError):
     status = 403
 
     def __init__(self) -> None:
-        super().__init__("metrics are shown to who bears a token; set RETRIEVAL_METRICS_TOKEN where the service runs")
+        super().__init__("metrics need a token; set RETRIEVAL_METRICS_TOKEN where the service runs")
 
 
 class MetricsTokenError(RefusalError):

@@ -669,7 +669,7 @@ async def add_each(
     request: Request,
     mapping: Annotated[
         list[str],
-        Query(alias="map", description="What is called otherwise, as FIELD=NAME.", examples=[["text=Summary"]]),
+        Query(alias="map", description="Other names of fields, as FIELD=NAME.", examples=[["text=Summary"]]),
     ] = [],  # noqa: B006 - FastAPI makes a new one for each request
 ) -> Response:
     """Store the items of a stream of lines, and stream back the outcome of each: a line for each line, in order.

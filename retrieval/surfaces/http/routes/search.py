@@ -406,7 +406,7 @@ async def search(request: Request, collection: NamedCollection, body: SearchBody
         return await aside(lambda: JSONAnswer(told(result, explain=body.explain)), is_long=is_large)
 
 
-@router.get("/complete", response_model=CompletionsTold, summary="Complete what is being typed")
+@router.get("/complete", response_model=CompletionsTold, summary="Complete a text that is being typed")
 async def complete(
     collection: NamedCollection,
     text: Annotated[str, Query(description="What is typed so far.", examples=["connection ti"])],
@@ -492,7 +492,7 @@ async def retrieval(platform: CurrentPlatform, retrieval_id: RetrievalId) -> JSO
     return JSONResponse((await platform.retrieval(retrieval_id)).as_dict())
 
 
-@retrievals_router.post("/replay", response_model=ReplayTold, summary="Ask a recorded search again")
+@retrievals_router.post("/replay", response_model=ReplayTold, summary="Replay a recorded search")
 async def replay(platform: CurrentPlatform, retrieval_id: RetrievalId) -> JSONResponse:
     """Whether a recorded ranking follows from its record, and how today's answer differs. Nothing is recorded."""
     return JSONResponse((await platform.replay(retrieval_id)).as_dict())

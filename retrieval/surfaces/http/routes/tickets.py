@@ -70,7 +70,7 @@ PREVIEW_EXAMPLE = {
             "tickets": [],
             "entered": [],
             "left": [],
-            "summary": "balanced (0.7 similarity, 0.3 metadata): 0 of 1 stand elsewhere, 0 came in and 0 went out",
+            "summary": "balanced (0.7 similarity, 0.3 metadata): 0 of 1 moved, 0 entered and 0 left",
         }
     ],
 }
@@ -201,7 +201,7 @@ async def tickets_health(tickets: CurrentTickets) -> JSONResponse:
     return JSONResponse(found, status_code=200 if found["status"] == "healthy" else 503)
 
 
-@router.get("/stats", response_model=StatsTold, summary="What is in the index of tickets")
+@router.get("/stats", response_model=StatsTold, summary="Describe the index of tickets")
 async def tickets_stats(tickets: CurrentTickets) -> JSONResponse:
     """Vectors, their dimension, and how many tickets each domain has; counted now."""
     return JSONResponse(await _or_unknown(tickets.get_index_stats()))

@@ -277,7 +277,7 @@ async def test_a_name_that_stands_twice_in_an_answer_is_told(house: Platform, ne
     corpus = await new_corpus()
     found = await retriever_of(house, corpus, ScriptedLLM([GOOD[0], GOOD[0], GOOD[1]])).retrieve_by_generation(ODD, [])
     assert names(found) == ["Night watch", "Tea ceremony"]
-    assert found.notes == ("the suggestion 'Night watch' was refused: its name stands twice in the answer",)
+    assert found.notes == ("the suggestion 'Night watch' was refused: its name occurs twice in the answer",)
 
 
 async def test_generation_by_itself_gives_three_new_metaphors(house: Platform, new_corpus: NewCorpus) -> None:

@@ -69,7 +69,7 @@ async def test_why_names_what_moved_it(service: RetrievalService) -> None:
     assert min(came.against_others["priority"], came.against_others["resolution_time"]) > 0
     assert "priority adds 0.336 (+0.336; on average " in came.why
     assert went.why.startswith("down 2, from 1 to 3: priority adds 0.210 (+0.210; on average ")
-    assert metadata.summary.endswith("2 of 2 stand elsewhere, 1 came in and 1 went out")
+    assert metadata.summary.endswith("2 of 2 moved, 1 entered and 1 left")
 
 
 async def test_the_weights_of_a_search_configuration_are_held_against_the_services_own(

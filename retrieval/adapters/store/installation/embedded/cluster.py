@@ -352,8 +352,8 @@ def _whole(seconds: float) -> str:
     return str(max(1, round(seconds)))
 
 
-def _last_lines(text: str, count: int = 4) -> str:
+def _last_lines(text: str) -> str:
     """Return the last lines that say something, as one line."""
     lines = [line.strip() for line in text.splitlines()]
     telling = [line for line in lines if line and not line.startswith(("pg_ctl:", "Examine the log"))]
-    return " | ".join(telling[-count:]) or "it gave no reason"
+    return " | ".join(telling[-4:]) or "it gave no reason"
