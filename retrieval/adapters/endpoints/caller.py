@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import random
+import ssl
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 from typing import TypeVar
 from urllib.parse import SplitResult, urlsplit
 
-from httpx2 import Timeout, TimeoutException, TransportError
+from httpx2 import Timeout, TimeoutException, TransportError, create_ssl_context
 from openai import APIConnectionError, APIStatusError, APITimeoutError, AsyncOpenAI, DefaultAsyncHttpxClient
 from opentelemetry.trace import SpanKind, get_current_span
 from opentelemetry.util.types import AttributeValue
@@ -67,8 +69,14 @@ def client_of(url: str, key: str) -> AsyncOpenAI:
         api_key=key or _NO_KEY,
         base_url=url,
         max_retries=0,
-        http_client=DefaultAsyncHttpxClient(follow_redirects=False),
+        http_client=DefaultAsyncHttpxClient(follow_redirects=False, verify=_trust()),
     )
+
+
+@cache
+def _trust() -> ssl.SSLContext:
+    """The certificates that are trusted, read once: 40 ms, which each client would take for itself."""
+    return create_ssl_context()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
