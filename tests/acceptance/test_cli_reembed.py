@@ -15,6 +15,7 @@ from tests.support.openai_server import SPEECHES, OpenAIServer
 PAGE = ROOT / "docs" / "how-to" / "reembed.md"
 TOLD = "http://127.0.0.1:8080/v1"
 WORDS = ("connection", "timeout", "login", "certificate", "disk", "report", "printer", "backup", "network", "password")
+ASKED = WORDS[:3]
 
 
 @pytest.fixture
@@ -24,8 +25,6 @@ def program(home: Path, tmp_path: Path) -> Program:
     texts = [f"{one} {other} number {n}" for n, (one, other) in enumerate((a, b) for a in WORDS for b in WORDS[:6])]
     path = made.write("tickets.jsonl", *({"_id": f"T-{n}", "text": one} for n, one in enumerate(texts)))
     assert made("ingest", "tickets", path).returncode == 0
-    for word in WORDS:
-        made.succeeds("search", "tickets", f"{word} number")
     return made
 
 
@@ -39,6 +38,8 @@ def commands(url: str) -> list[list[str]]:
 
 async def test_the_worked_example(program: Program) -> None:
     """Its cost is told before it starts, and it goes from 384 to 3,072 dimensions, back, and there for good."""
+    for word in ASKED:
+        program.succeeds("search", "tickets", f"{word} number")
     async with OpenAIServer(speaks=SPEECHES["openai-compatible"], dimensions=3072) as server:
         moving = program.using(RETRIEVAL_EMBEDDER=f"openai-compatible:big@{server.url}")
         estimate, *rest = commands(f"{server.url}")
@@ -55,7 +56,7 @@ async def test_the_worked_example(program: Program) -> None:
         assert "done" in told["run"]
         assert (await asyncio.to_thread(moving.json, "collections"))[0]["space"] == "openai/big (3072)"
         sent = [text for one in server.received for text in one.texts if "number" in text]
-        assert len(sent) == len(set(sent)) == 60 + len(WORDS), "each text and each recorded question once"
+        assert len(sent) == len(set(sent)) == 60 + len(ASKED), "each text and each recorded question once"
 
 
 def test_what_the_program_refuses(program: Program) -> None:

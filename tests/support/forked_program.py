@@ -21,14 +21,17 @@ from typing import TextIO
 import retrieval
 
 _PACKAGE = Path(retrieval.__file__).parent
-_FOLDERS = ("adapters/readers", "adapters/store", "apps", "engine", "jobs", "learning", "surfaces/cli")
+_FOLDERS = ("adapters", "apps", "engine", "jobs", "learning", "surfaces/cli")
 
 
 def loaded() -> list[str]:
-    """The modules that a run of some command uses: the program itself loads most of them when it needs them."""
+    """The modules that a run of some command uses: the program itself loads most of them when it needs them.
+
+    The last two are the libraries of the local model, which load its file at the first text.
+    """
     paths = [path for folder in _FOLDERS for path in sorted((_PACKAGE / folder).rglob("[!_]*.py"))]
     names = [".".join(path.relative_to(_PACKAGE.parent).with_suffix("").parts) for path in paths]
-    return [*names, "retrieval.adapters.embedders.hashing", "retrieval.platform"]
+    return [*names, "retrieval.platform", "onnxruntime", "tokenizers"]
 
 
 def run_forked(
