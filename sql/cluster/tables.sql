@@ -23,10 +23,10 @@ $$;
 GRANT USAGE ON ALL SEQUENCES IN SCHEMA @schema@ TO @app@, @definer@;
 GRANT UPDATE ON tenants, embedding_spaces TO @definer@;
 
--- record_feedback of learning/feedback.sql, one collection after the other, so that each statement goes to one node: there
--- is no place (ctid) nor row type to keep there. What it stores and answers is the same, and so is the order in which it
--- waits for other writers: a collection's events, then its arms. A row of the collection stands in each SELECT of an INSERT,
--- which then runs beside the table; without it the rows would come here first, and be sent back by a second connection.
+-- record_feedback of learning/feedback.sql, one collection after the other, so that each statement goes to one node: a
+-- node keeps neither a place (ctid) nor a row type for the next one. It stores and answers the same, and waits for other
+-- writers in the same order: a collection's events, then its arms. Each SELECT of an INSERT reads a row of the collection,
+-- and so runs beside the table; without that its rows would come here first, and be sent back by a second connection.
 CREATE OR REPLACE FUNCTION record_feedback(
     owners text[], item_ids text[], feedback_keys uuid[], subjects uuid[], retrieval_ids uuid[],
     retrieval_times timestamptz[], actors text[], sessions text[], kinds text[], rewards double precision[],
