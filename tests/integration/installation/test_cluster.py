@@ -20,7 +20,7 @@ from retrieval.adapters.store.search.indexes import collection_indexes, hnsw_ind
 from retrieval.domain.errors import UnsupportedDatabaseError
 from retrieval.services.indexes import keep_index
 from tests.support.cluster import VARIABLE, cluster_url
-from tests.support.database import SCHEMA
+from tests.support.database import SCHEMA, opened
 
 on_a_cluster = pytest.mark.skipif(
     cluster_url() is None,
@@ -125,6 +125,20 @@ async def test_the_sizes_of_tables_and_indexes_are_those_on_the_nodes(platform: 
     assert {index.name: index.bytes for index in listed} == sizes
     assert {index.name: index.bytes for index in facts.indexes[stored.collection_id]} == sizes
     assert {name: indexes[name] for name in sizes} == sizes
+
+
+@on_a_cluster
+def test_distributing_again_brings_back_the_functions_of_a_cluster(database_url: str) -> None:
+    """A revision of the schema may have replaced them by those of one server."""
+    known = "SELECT prosrc FROM pg_proc WHERE oid = 'place_by_collection'::regproc"
+    with opened(database_url) as connection:
+        connection.execute(f"SET search_path = {SCHEMA}".encode())
+        connection.execute("SET citus.enable_ddl_propagation = off")
+        before = connection.execute(known).fetchone()
+        connection.execute("CREATE OR REPLACE FUNCTION place_by_collection(name text) RETURNS void LANGUAGE sql AS ''")
+        assert connection.execute(known).fetchone() != before
+        distribute(database_url, SCHEMA)
+        assert connection.execute(known).fetchone() == before
 
 
 @on_a_cluster

@@ -135,8 +135,10 @@ def distribute(url: str, schema: str, *, shards: int = 32) -> Distribution:
         _on_every_node(connection, [installed_sql("cluster/roles", names)])
         owned = tuple(str(name) for (name,) in connection.execute(_OWNED, given))
         with connection.transaction():
+            # Again too: a revision of the schema may have put one server's functions in their place.
+            connection.execute(installed_sql("cluster/tables", names).encode())
             if not _is_distributed(connection, given):
-                _distribute_tables(connection, names, given, owned, shards)
+                _distribute_tables(connection, given, owned, shards)
         _install_functions(connection, path, given)
         return Distribution(nodes, owned, EVERYWHERE)
 
@@ -181,13 +183,10 @@ def _is_distributed(connection: Connection, given: Mapping[str, Any]) -> bool:
     return bool(_value(connection, query, given))
 
 
-def _distribute_tables(
-    connection: Connection, names: Names, given: Mapping[str, Any], owned: Sequence[str], shards: int
-) -> None:
+def _distribute_tables(connection: Connection, given: Mapping[str, Any], owned: Sequence[str], shards: int) -> None:
     # After a foreign key, Citus writes to the shards of a transaction on one connection a node.
     connection.execute("SET LOCAL citus.multi_shard_modify_mode = 'sequential'")
     with _without_foreign_keys(connection, given):
-        connection.execute(installed_sql("cluster/tables", names).encode())
         _replace_policies(connection, given)
         for name in owned:
             beside = "shard_count => %s" if name == FIRST else "colocate_with => %s"
