@@ -88,7 +88,7 @@ class PlannedSearch:
 
     @property
     def query(self) -> Query:
-        """The query as it was asked."""
+        """The query without rewrites."""
         return self.queries[0]
 
     @property
@@ -147,14 +147,14 @@ def tell_search(traced: Span, tenant_id: int, collection: StoredCollection, resu
         traced.set_attribute("retrieval.retrieval_id", str(first.retrieval_id))
 
 
-def tell_candidates(traced: Span, asked: Sequence[PlannedSearch], each: Sequence[Found]) -> None:
+def tell_candidates(traced: Span, searches: Sequence[PlannedSearch], each: Sequence[Found]) -> None:
     """Puts the candidates of each leg on the span, an event a leg: one statement finds those of all legs."""
     traced.set_attributes(
         {
             "retrieval.legs": sorted({leg for found in each for leg in found.rankings}),
-            "retrieval.depth": asked[0].plan.request.depth,
-            "retrieval.effort": asked[0].plan.request.effort,
-            "retrieval.filtered": asked[0].request.condition is not None,
+            "retrieval.depth": searches[0].plan.request.depth,
+            "retrieval.effort": searches[0].plan.request.effort,
+            "retrieval.filtered": searches[0].request.condition is not None,
             "retrieval.fell_short": any(found.fell_short for found in each),
         }
     )
@@ -246,38 +246,40 @@ class Searcher:
             wordings = [wording for request in requests for wording in request.wordings]
             vectors = await query_vectors(self.collection, self.embedder, wordings)
             stages.begin("retrieval.plan", "embed")
-            plan = partial(self._asked_each, requests, vectors)
-            asked = await aside(plan, is_long=True) if is_long else plan()
-            profile = asked[0].plan.profile  # all searches of a call have the same
+            plan = partial(self._planned_each, requests, vectors)
+            searches = await aside(plan, is_long=True) if is_long else plan()
+            profile = searches[0].plan.profile  # all searches of a call have the same
             finding = stages.begin("retrieval.candidates", "candidates")
-            each = await self._find_each(asked, is_long)
+            each = await self._find_each(searches, is_long)
             if finding is not None:
-                tell_candidates(finding, asked, each)
+                tell_candidates(finding, searches, each)
             if self.sampler is not None:
-                for planned, found in zip(asked, each, strict=True):
+                for planned, found in zip(searches, each, strict=True):
                     self.sampler.offer(planned.plan.request, planned.query, found)
             stages.begin("retrieval.rank", "learn")
             if profile.signals or self.collection.has_expiring:
-                each = await self._signalled(asked, each)
-            rankings = [await self._ranked(search, found, is_long) for search, found in zip(asked, each, strict=True)]
+                each = await self._signalled(searches, each)
+            rankings = [
+                await self._ranked(search, found, is_long) for search, found in zip(searches, each, strict=True)
+            ]
             if profile.rerank is not None:
                 stages.begin("retrieval.rerank", "rerank")
-                asked, rankings = await self._reranked(asked, rankings, profile.rerank)
+                searches, rankings = await self._reranked(searches, rankings, profile.rerank)
             stages.begin("retrieval.learn", "learn")
-            finals = await self._finals(asked, rankings, context)
-            finals = [self._sure(*pair) for pair in zip(asked, finals, strict=True)]
+            finals = await self._finals(searches, rankings, context)
+            finals = [self._with_relevance(*pair) for pair in zip(searches, finals, strict=True)]
             stages.begin("retrieval.items", "items")
-            rows = await self._rows(asked, finals)
+            rows = await self._rows(searches, finals)
             stages.begin("retrieval.record")
             timings = stages.timings()
-            answer = partial(self._answers, asked, finals, rows.columns, context, timings)
+            answer = partial(self._answers, searches, finals, rows.columns, context, timings)
             answers = await aside(answer, is_long=True) if is_long else answer()
-            kept = await self._recorded(answers, asked, is_long)
+            kept = await self._recorded(answers, searches, is_long)
         results = [
             self._result(
                 *answer, first, final, rows=rows, is_kept=is_kept, is_missed=search.is_recorded and not is_kept
             )
-            for search, answer, first, is_kept, final in zip(asked, answers, each, kept, finals, strict=True)
+            for search, answer, first, is_kept, final in zip(searches, answers, each, kept, finals, strict=True)
         ]
         if self.observer is not None:
             self.observer.searched(results)
@@ -307,11 +309,13 @@ class Searcher:
                 things += sum(extent(wanted).values for wanted in filters if wanted is not None)
         return things >= LONG
 
-    def _asked_each(self, requests: Sequence[SearchRequest], vectors: QueryVectors) -> list[PlannedSearch]:
+    def _planned_each(self, requests: Sequence[SearchRequest], vectors: QueryVectors) -> list[PlannedSearch]:
         given = iter(vectors.vectors)
-        return [self._asked(request, [next(given) for _ in request.wordings], vectors.why_none) for request in requests]
+        return [
+            self._planned(request, [next(given) for _ in request.wordings], vectors.why_none) for request in requests
+        ]
 
-    def _asked(self, request: SearchRequest, vectors: Sequence[Vector | None], why_none: str | None) -> PlannedSearch:
+    def _planned(self, request: SearchRequest, vectors: Sequence[Vector | None], why_none: str | None) -> PlannedSearch:
         now = self._now()
         why_no_vector = why_none if vectors[0] is None else None
         plan = self._plan(request, why_no_vector)
@@ -334,9 +338,9 @@ class Searcher:
         profile = request.profile or self.collection.profile
         key: Hashable = None
         if not request.preferred:
-            asked = (request.limit, request.group_by, bool(request.query), request.vector is None, why_no_vector)
+            shape = (request.limit, request.group_by, bool(request.query), request.vector is None, why_no_vector)
             given = (bool(request.rewrites), bool(request.entities), bool(request.tags))
-            key = (id(profile), id(request.condition), *asked, *given)
+            key = (id(profile), id(request.condition), *shape, *given)
             if (kept := self._plans.get(key)) is not None:
                 return kept
         self._check(request)
@@ -378,25 +382,25 @@ class Searcher:
         ]
         return await aside(partial(merged, *each), is_long=True) if is_long else merged(*each)
 
-    async def _find_each(self, asked: Sequence[PlannedSearch], is_long: bool) -> list[Found]:  # noqa: FBT001 - of one call
+    async def _find_each(self, searches: Sequence[PlannedSearch], is_long: bool) -> list[Found]:  # noqa: FBT001 - of one call
         """Finds candidates: searches with the same plan share a round trip; the plan depends on words and vector."""
-        if len(asked) == 1:
-            return [await self._find(asked[0], asked[0].requests, is_long)]
-        answers: list[list[list[Found]]] = [[] for _ in asked]
-        for request in dict.fromkeys(request for search in asked for request in search.requests):
-            places = [place for place, search in enumerate(asked) if request in search.requests]
-            queries = [query for place in places for query in asked[place].queries]
+        if len(searches) == 1:
+            return [await self._find(searches[0], searches[0].requests, is_long)]
+        answers: list[list[list[Found]]] = [[] for _ in searches]
+        for request in dict.fromkeys(request for search in searches for request in search.requests):
+            places = [place for place, search in enumerate(searches) if request in search.requests]
+            queries = [query for place in places for query in searches[place].queries]
             found = iter(await find_candidates_of_each(self.database, self.tenant_id, request, queries))
             for place in places:
-                answers[place].append([next(found) for _ in asked[place].queries])
+                answers[place].append([next(found) for _ in searches[place].queries])
         return await aside(lambda: [merged(*each) for each in answers], is_long=is_long)
 
-    async def _signalled(self, asked: Sequence[PlannedSearch], each: list[Found]) -> list[Found]:
+    async def _signalled(self, searches: Sequence[PlannedSearch], each: list[Found]) -> list[Found]:
         """The candidates that have not expired, with the profile's signals; the searches of one call have one."""
-        profile = asked[0].plan.profile
+        profile = searches[0].plan.profile
         signaller, now = Signaller(self.database, self.tenant_id, self.collection), self._now()
         if profile.signals:
-            return await signaller.signalled(each, profile, [search.query for search in asked], now)
+            return await signaller.signalled(each, profile, [search.query for search in searches], now)
         return await signaller.unexpired(each, now)
 
     def _now(self) -> datetime:
@@ -427,25 +431,25 @@ class Searcher:
                 [found] = await self._signalled([planned], [found])
 
     async def _reranked(
-        self, asked: Sequence[PlannedSearch], rankings: Sequence[RankedSearch], rerank: Rerank
+        self, searches: Sequence[PlannedSearch], rankings: Sequence[RankedSearch], rerank: Rerank
     ) -> tuple[list[PlannedSearch], list[RankedSearch]]:
         """The searches and their rankings after reranking; one whose reranking failed has a note and is as it was."""
         best = [[candidate.item_id for candidate in ranked.pool[: rerank.candidates]] for ranked in rankings]
-        collection_id, set_already = self.collection.collection_id, settings(asked[0].plan.request)
+        collection_id, set_already = self.collection.collection_id, settings(searches[0].plan.request)
         item_ids = list(dict.fromkeys(item_id for some in best for item_id in some))
         rows = (await read_hit_rows(self.database, self.tenant_id, collection_id, item_ids, set_already)).columns
         # An item that was removed meanwhile has a row without values.
         texts = {item_id: text_for_reranker(*row[:2]) for item_id, row in rows.items() if row[0] is not None}
-        said = await asyncio.gather(
+        scored = await asyncio.gather(
             *(
-                self._said(search, rerank, {item_id: texts[item_id] for item_id in some if item_id in texts})
-                for search, some in zip(asked, best, strict=True)
+                self._scored(search, rerank, {item_id: texts[item_id] for item_id in some if item_id in texts})
+                for search, some in zip(searches, best, strict=True)
             )
         )
-        after = [_after_reranking(*each, rerank) for each in zip(asked, rankings, said, strict=True)]
+        after = [_after_reranking(*each, rerank) for each in zip(searches, rankings, scored, strict=True)]
         return [search for search, _ in after], [ranked for _, ranked in after]
 
-    async def _said(self, planned: PlannedSearch, rerank: Rerank, texts: Mapping[str, str]) -> Scored:
+    async def _scored(self, planned: PlannedSearch, rerank: Rerank, texts: Mapping[str, str]) -> Scored:
         if not texts:
             return Scored()
         if self.reranker is None or not planned.request.query:
@@ -453,13 +457,13 @@ class Searcher:
         return await self.reranker.scored(rerank, planned.request.query, texts)
 
     async def _finals(
-        self, asked: Sequence[PlannedSearch], rankings: Sequence[RankedSearch], context: Context
+        self, searches: Sequence[PlannedSearch], rankings: Sequence[RankedSearch], context: Context
     ) -> list[DecidedSearch]:
         """Chooses the hits by what was learned and by exploration."""
         has_clusters = self.collection.clustered_at is not None
         if self.decider is None or not (
             has_clusters
-            or any(not search.plan.is_final and may_decide(self.collection, search.profile) for search in asked)
+            or any(not search.plan.is_final and may_decide(self.collection, search.profile) for search in searches)
         ):
             return [_as_ranked(ranked) for ranked in rankings]
         undecided = [
@@ -472,13 +476,13 @@ class Searcher:
                 found=ranked.found,
                 is_reranked=ranked.reranked is not None,
             )
-            for search, ranked in zip(asked, rankings, strict=True)
+            for search, ranked in zip(searches, rankings, strict=True)
         ]
-        set_already = settings(asked[0].plan.request)
+        set_already = settings(searches[0].plan.request)
         decisions = await self.decider.decide(self.collection, undecided, moment(self.wall_clock()), set_already)
-        return [_final(*parts) for parts in zip(asked, rankings, decisions, strict=True)]
+        return [_final(*parts) for parts in zip(searches, rankings, decisions, strict=True)]
 
-    def _sure(self, planned: PlannedSearch, final: DecidedSearch) -> DecidedSearch:
+    def _with_relevance(self, planned: PlannedSearch, final: DecidedSearch) -> DecidedSearch:
         """The hits that the request lets through, with how sure they are."""
         found, shown = final.ranked.found, final.shown
         relevance = relevance_by_id(self.collection, planned.plan, planned.query.words, found, shown)
@@ -486,12 +490,12 @@ class Searcher:
         kept = shown if places is None else [shown[place] for place in places]
         return DecidedSearch(final.ranked, final.slate, final.decided, kept, relevance, why_none)
 
-    async def _rows(self, asked: Sequence[PlannedSearch], finals: Sequence[DecidedSearch]) -> HitRows:
+    async def _rows(self, searches: Sequence[PlannedSearch], finals: Sequence[DecidedSearch]) -> HitRows:
         """The columns of all hits; read once for all of them, unless they came with the candidates."""
         columns: dict[str, tuple[Any, ...]] = {}
         missing: dict[str, None] = {}
         space_id = size = 0
-        for search, final in zip(asked, finals, strict=True):
+        for search, final in zip(searches, finals, strict=True):
             request = search.plan.request
             if request.with_items:
                 columns |= final.ranked.found.rows
@@ -501,7 +505,7 @@ class Searcher:
                 space_id, size = request.space_id, request.dimensions
         if not missing:
             return HitRows(columns)
-        set_already, collection_id = settings(asked[0].plan.request), self.collection.collection_id
+        set_already, collection_id = settings(searches[0].plan.request), self.collection.collection_id
         rows = await read_hit_rows(
             self.database, self.tenant_id, collection_id, list(missing), set_already, space_id=space_id, dimensions=size
         )
@@ -509,13 +513,13 @@ class Searcher:
 
     def _answers(
         self,
-        asked: Sequence[PlannedSearch],
+        searches: Sequence[PlannedSearch],
         finals: Sequence[DecidedSearch],
         columns: Columns,
         context: Context,
         timings: Mapping[str, float],
     ) -> list[tuple[Answered, tuple[Hit, ...]]]:
-        return [self._answer(*pair, columns, context, timings) for pair in zip(asked, finals, strict=True)]
+        return [self._answer(*pair, columns, context, timings) for pair in zip(searches, finals, strict=True)]
 
     def _answer(
         self,
@@ -553,12 +557,12 @@ class Searcher:
     async def _recorded(
         self,
         answers: Sequence[tuple[Answered, tuple[Hit, ...]]],
-        asked: Sequence[PlannedSearch],
+        searches: Sequence[PlannedSearch],
         is_long: bool,  # noqa: FBT001 - of one call
     ) -> list[bool]:
         """Records the searches that are to be recorded; gives True for each that is, or will be after its answer."""
         recorder = self.recorder
-        wanted = [answered for (answered, _), search in zip(answers, asked, strict=True) if search.is_recorded]
+        wanted = [answered for (answered, _), search in zip(answers, searches, strict=True) if search.is_recorded]
         if recorder is None or not wanted:
             return [False] * len(answers)
         ready: Sequence[Recordable | WrittenDown] = wanted
@@ -568,7 +572,7 @@ class Searcher:
             kept = iter(await recorder.store(ready))
         else:
             kept = iter([recorder.offer(record) for record in ready])
-        return [search.is_recorded and next(kept) for search in asked]
+        return [search.is_recorded and next(kept) for search in searches]
 
     def _is_wanted(self, recording: Recording) -> bool:
         return recording.rate >= 1 or (recording.rate > 0 and self.chance.random() < recording.rate)
@@ -609,16 +613,16 @@ class Searcher:
 
 
 def _after_reranking(
-    planned: PlannedSearch, ranked: RankedSearch, said: Scored, rerank: Rerank
+    planned: PlannedSearch, ranked: RankedSearch, scored: Scored, rerank: Rerank
 ) -> tuple[PlannedSearch, RankedSearch]:
-    if said.note:
-        notes = (*planned.plan.notes, _NOT_RERANKED.format(said.note))
+    if scored.note:
+        notes = (*planned.plan.notes, _NOT_RERANKED.format(scored.note))
         return replace(planned, plan=replace(planned.plan, notes=notes)), ranked
-    if not said.scores:
+    if not scored.scores:
         return planned, ranked
     profile, found = planned.plan.profile, ranked.found
-    pool = reranked(ranked.pool, found, profile, rerank, said.scores)
-    return planned, RankedSearch(_diverse(profile.diversity, found, pool, planned.request.limit), pool, found, said)
+    pool = reranked(ranked.pool, found, profile, rerank, scored.scores)
+    return planned, RankedSearch(_diverse(profile.diversity, found, pool, planned.request.limit), pool, found, scored)
 
 
 def _final(planned: PlannedSearch, ranked: RankedSearch, decision: Decision) -> DecidedSearch:
