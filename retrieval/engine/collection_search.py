@@ -62,7 +62,7 @@ async def search(
     snippet: int | None = None,
     facets: Sequence[str] = (),
     after: str | None = None,
-    **asked: Any,
+    **options: Any,
 ) -> SearchResult:
     """See ``Collection.search``; ``asked`` goes to ``checked_request`` unchanged."""
     checked_context(context)
@@ -74,7 +74,7 @@ async def search(
     chosen = _chosen(handle, stored, legs, profile)
     condition = None if where is None else await parsed_filter(where, bounds)
     preferred = () if prefer is None else await _parsed_preferred(prefer, bounds)
-    needs_question = asked.get("vector") is None and (chosen or stored.profile).needs_question
+    needs_question = options.get("vector") is None and (chosen or stored.profile).needs_question
 
     def make(words: str | None) -> SearchRequest:
         return checked_request(
@@ -84,21 +84,21 @@ async def search(
             preferred=preferred,
             needs_question=needs_question,
             bounds=bounds,
-            **asked,
+            **options,
         )
 
-    is_long = query is not None and _is_long(query, asked.get("rewrites"))
+    is_long = query is not None and _is_long(query, options.get("rewrites"))
     first = request = await aside(lambda: make(query), is_long=True) if is_long else make(query)
     notes: tuple[str, ...] = ()
     if typos and query:
         synonyms = (chosen or stored.profile).synonyms
-        corrected, notes = await _corrected(handle, stored, query, synonyms, syntax=asked.get("syntax", True))
+        corrected, notes = await _corrected(handle, stored, query, synonyms, syntax=options.get("syntax", True))
         request = make(corrected) if notes else request
     cursor = None if after is None else read_cursor(after, _question(handle, stored, first))
     if cursor is not None:
         request = replace(request, limit=min(len(cursor.shown) + request.limit, MAX_SHOWN), after=cursor)
     request = request if about is None else replace(request, about=checked_query_vector(about, stored, "about"))
-    result = await _asked(
+    result = await _with_current(
         handle,
         stored,
         lambda searcher: searcher.search(request, context),
@@ -122,17 +122,17 @@ async def search_each(
     legs: Sequence[str] | None,
     profile: Profile | None,
     context: Context,
-    **asked: Any,
+    **options: Any,
 ) -> list[SearchResult]:
     """See ``Collection.search_each``; ``asked`` goes to ``checked_requests`` unchanged."""
     checked_context(context)
     stored, bounds = await handle.fresh(), handle.parts.bounds
     condition, chosen = await parsed_filter(where, bounds), _chosen(handle, stored, legs, profile)
     requests = await aside(
-        lambda: checked_requests(queries, condition=condition, profile=chosen, bounds=bounds, **asked),
+        lambda: checked_requests(queries, condition=condition, profile=chosen, bounds=bounds, **options),
         is_long=_is_long(None, queries),
     )
-    results = await _asked(
+    results = await _with_current(
         handle,
         stored,
         lambda searcher: searcher.search_each(requests, context),
@@ -151,17 +151,17 @@ async def interleave(
     profiles: Mapping[str, Profile],
     where: Where | Filter | None,
     context: Context,
-    **asked: Any,
+    **options: Any,
 ) -> SearchResult:
     """See ``Collection.interleave``; ``asked`` goes to ``checked_request`` unchanged."""
     from retrieval.engine.interleave import Interleaver
 
     parts = handle.parts
     wanted = await parsed_filter(where, parts.bounds)
-    request = checked_request(query, condition=wanted, bounds=parts.bounds, **asked)
+    request = checked_request(query, condition=wanted, bounds=parts.bounds, **options)
 
     async def ask(profile: Profile) -> SearchResult:
-        return await search(handle, query, where=wanted, profile=profile, context=context, **asked)
+        return await search(handle, query, where=wanted, profile=profile, context=context, **options)
 
     interleaver = Interleaver(*await handle.place(), parts.chance, parts.wall_clock)
     return await interleaver.interleave(request, profiles, ask, context)
@@ -174,7 +174,7 @@ async def preview(
     profiles: Mapping[str, Profile],
     where: Where | Filter | None,
     context: Context,
-    **asked: Any,
+    **options: Any,
 ) -> Preview:
     """See ``Collection.preview``; ``asked`` goes to ``search`` unchanged."""
     from retrieval.domain.search.preview import checked_profiles, preview_of
@@ -182,7 +182,7 @@ async def preview(
     named, wanted = checked_profiles(profiles), await parsed_filter(where, handle.parts.bounds)
     quiet = handle.unrecorded()
     found = [
-        (name, profile, await search(quiet, query, where=wanted, profile=profile, context=context, **asked))
+        (name, profile, await search(quiet, query, where=wanted, profile=profile, context=context, **options))
         for name, profile in named.items()
     ]
     is_long = sum(len(result) for _, _, result in found) >= LONG
@@ -206,7 +206,7 @@ async def leg_rankings(
     profile = replace(stored.profile.only(tuple(map(leg_name, legs))), depth=depth)
     condition = await parsed_filter(where, bounds)
     request = checked_request(query, limit=depth, condition=condition, profile=profile, syntax=False, bounds=bounds)
-    return await _asked(handle, stored, lambda searcher: searcher.leg_rankings(request))
+    return await _with_current(handle, stored, lambda searcher: searcher.leg_rankings(request))
 
 
 async def _with_snippets(
@@ -362,7 +362,7 @@ async def complete(handle: CollectionHandle, text: str, *, where: Where | Filter
     )
     asked = spelling.typed(text)
     request = replace(request, prefixes=(asked.beginning,)) if asked.beginning else request
-    rankings = await _asked(handle, stored, lambda searcher: searcher.leg_rankings(request))
+    rankings = await _with_current(handle, stored, lambda searcher: searcher.leg_rankings(request))
     ids = [candidate.item_id for candidate in rankings[LegName.LEXICAL][: spelling.LOOKED_AT]]
     found = await beginnings_of(handle.database, handle.tenant_id, stored.collection_id, ids, spelling.READ)
     return spelling.completions_of(asked, found, limit)
@@ -383,7 +383,7 @@ _MOST_READINGS = 3
 """The most times that one search reads the collection again because others change it."""
 
 
-async def _asked(
+async def _with_current(
     handle: CollectionHandle,
     stored: StoredCollection,
     ask: Callable[[Searcher], Awaitable[_Answer]],

@@ -64,7 +64,7 @@ class Signaller:
         weighing = [signal for signal in profile.signals if signal.weight]
         needs_entities = any(isinstance(signal, EntityOverlap) for signal in weighing)
         needs_vectors = any(isinstance(signal, VectorSimilarity) for signal in weighing)
-        each_asked = [_asked(query, now) for query in queries]
+        questions = [_question(query, now) for query in queries]
         request = FactsRequest(
             collection_id=self.collection.collection_id,
             searches=[Candidates(_ids(found), query.vector) for found, query in zip(each, queries, strict=True)],
@@ -77,11 +77,11 @@ class Signaller:
             lambda: [
                 signalled(
                     found,
-                    [signal for signal in profile.signals if signal.weight or not signal.compares(asked)],
+                    [signal for signal in profile.signals if signal.weight or not signal.compares(question)],
                     {item_id: candidate for item_id, candidate in known.items() if not _has_expired(candidate, now)},
-                    asked,
+                    question,
                 )
-                for found, known, asked in zip(each, facts, each_asked, strict=True)
+                for found, known, question in zip(each, facts, questions, strict=True)
             ],
             is_long=sum(map(len, facts)) >= LONG,
         )
@@ -96,12 +96,12 @@ class Signaller:
         return [only(found, set(_ids(found)) - over) for found in each]
 
 
-def signalled(found: Found, signals: Sequence[Signal], known: Mapping[str, Known], asked: Question) -> Found:
+def signalled(found: Found, signals: Sequence[Signal], known: Mapping[str, Known], question: Question) -> Found:
     """The candidates that are known, with a ranking for each signal, best first; equal values by item id. Pure."""
     kept = only(found, known)
     rankings = dict(kept.rankings)
     for signal in signals:
-        values = sorted((-signal.value(candidate.facts, asked), item_id) for item_id, candidate in known.items())
+        values = sorted((-signal.value(candidate.facts, question), item_id) for item_id, candidate in known.items())
         rankings[signal.key] = [
             Candidate(signal.key, item_id, rank, -value) for rank, (value, item_id) in enumerate(values, 1)
         ]
@@ -120,7 +120,7 @@ def only(found: Found, item_ids: Container[str]) -> Found:
     return replace(found, rankings=rankings, brought={name: len(some) for name, some in found.rankings.items()})
 
 
-def _asked(query: Query, now: datetime) -> Question:
+def _question(query: Query, now: datetime) -> Question:
     return Question(
         now=query.as_of or now,
         words=query.words,

@@ -327,11 +327,11 @@ def _checked_group(name: str) -> Field:
     return field
 
 
-def _with_conditions(condition: Filter | None, asked: ParsedQuery) -> Filter | None:
-    if not asked.phrases and not asked.excluded:
+def _with_conditions(condition: Filter | None, parsed: ParsedQuery) -> Filter | None:
+    if not parsed.phrases and not parsed.excluded:
         return condition
-    parts: list[Filter] = [Contains(phrase) for phrase in asked.phrases]
-    parts += [Not(Contains(phrase)) for phrase in asked.excluded]
+    parts: list[Filter] = [Contains(phrase) for phrase in parsed.phrases]
+    parts += [Not(Contains(phrase)) for phrase in parsed.excluded]
     return And((*(() if condition is None else (condition,)), *parts))
 
 

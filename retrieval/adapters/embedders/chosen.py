@@ -22,7 +22,7 @@ def configured_embedder(settings: Settings) -> Embedder | None:
 
     ``auto`` is openai when its key is set, else minilm when its extra is installed, else none. Raises
     ``ConfigurationError`` or ``MissingExtraError`` for a named embedder that cannot be made, or whose dimensions have
-    to be asked for (see ``asked_embedder``).
+    to be asked for (see ``loaded_embedder``).
     """
     name = _configured_name(settings)
     if name.kind in SERVICES:
@@ -34,7 +34,7 @@ def configured_embedder(settings: Settings) -> Embedder | None:
     return _hashing() if name.kind == "hashing" else None
 
 
-async def asked_embedder(settings: Settings) -> Embedder | None:
+async def loaded_embedder(settings: Settings) -> Embedder | None:
     """The same as ``configured_embedder``; asks a service once for facts that are not known, and loads a model.
 
     Raises ``EmbedderError`` too.
@@ -48,7 +48,7 @@ async def asked_embedder(settings: Settings) -> Embedder | None:
         chosen = _configured_service(settings, name)
         is_known = known_model(chosen.model) is not None or chosen.options["dimensions"] is not None
         if not chosen.model or not is_known:
-            return await _asked(chosen)
+            return await _probed(chosen)
     return configured_embedder(settings)
 
 
@@ -182,7 +182,7 @@ def _of_service(chosen: ChosenService, **options: Any) -> Embedder:
     )
 
 
-async def _asked(chosen: ChosenService) -> Embedder:
+async def _probed(chosen: ChosenService) -> Embedder:
     from retrieval.adapters.embedders.openai import OpenAIEmbedder
 
     options = {name: value for name, value in chosen.options.items() if name != "dimensions"}
@@ -238,7 +238,7 @@ class ChosenEmbedders:
     async def asked_for_new(self) -> Embedder | None:
         """The same as ``for_new``; asks a service once for facts that are not known. Raises ``EmbedderError`` too."""
         if self._configured is None:
-            self._configure(self._given or self._kept(await asked_embedder(self._settings)))
+            self._configure(self._given or self._kept(await loaded_embedder(self._settings)))
         return self._configured
 
     async def asked_for(self, named: str) -> Embedder | None:
@@ -258,7 +258,7 @@ class ChosenEmbedders:
                 f"set RETRIEVAL_EMBEDDER={named} wherever the collection is searched or embedded, also here; what has "
                 "another space keeps it until it is switched"
             )
-        return self._kept(await asked_embedder(self._settings.changed(embedder=named)))
+        return self._kept(await loaded_embedder(self._settings.changed(embedder=named)))
 
     def _configure(self, chosen: Embedder | None) -> None:
         if chosen is not None:

@@ -208,8 +208,8 @@ def compute_keyword_score(query: str, text: str) -> float:
 
 def compute_entity_score(query_entities: Links, memory_entities: Links) -> float:
     """Entities asked about that the memory is linked to / entities asked about; 0 to 1."""
-    asked = Question(now=_EPOCH, entities=entity_set(query_entities))
-    return EntityOverlap(weight=1.0).value(Facts(entities=entity_set(memory_entities)), asked)
+    question = Question(now=_EPOCH, entities=entity_set(query_entities))
+    return EntityOverlap(weight=1.0).value(Facts(entities=entity_set(memory_entities)), question)
 
 
 def compute_recency_score(happened_at: datetime, now: datetime) -> float:
@@ -222,12 +222,12 @@ def compute_popularity_score(accesses: int) -> float:
     return Popularity(weight=1.0).value(Facts(accesses=accesses), _UNTIMED)
 
 
-def compute_hybrid_score(facts: Facts, asked: Question, profile: Profile = SEED_PROFILE) -> float:
+def compute_hybrid_score(facts: Facts, question: Question, profile: Profile = SEED_PROFILE) -> float:
     """The weighted sum of the profile's signals, in the profile's order.
 
     A signal that the question gives nothing to compare with takes no part: the others share its weight.
     """
-    return sum(signal.weight * signal.value(facts, asked) for signal in profile.taking_part(asked).signals)
+    return sum(signal.weight * signal.value(facts, question) for signal in profile.taking_part(question).signals)
 
 
 _log = logging.getLogger(__name__)

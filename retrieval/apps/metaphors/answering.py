@@ -178,31 +178,31 @@ class Searches:
     collection: Collection
     actor: str = ""
 
-    async def answer(self, asked: MetaphorSearch) -> SearchResult:
+    async def answer(self, search: MetaphorSearch) -> SearchResult:
         """The best of the corpus, recorded."""
-        return await self._of_corpus(self.collection, asked)
+        return await self._of_corpus(self.collection, search)
 
-    async def look(self, asked: MetaphorSearch) -> SearchResult:
+    async def look(self, search: MetaphorSearch) -> SearchResult:
         """The best of the corpus, unrecorded: the answer may hold others too."""
-        return await self._of_corpus(await self._unrecorded(), asked)
+        return await self._of_corpus(await self._unrecorded(), search)
 
-    async def similar(self, asked: MetaphorSearch, status: str = ACTIVE) -> list[Entry]:
+    async def similar(self, search: MetaphorSearch, status: str = ACTIVE) -> list[Entry]:
         """The best by similarity alone, unrecorded."""
         collection = await self._unrecorded()
-        profile = replace(asked.profile(collection.profile), learned=Learned(combination=Combination.OFF))
+        profile = replace(search.profile(collection.profile), learned=Learned(combination=Combination.OFF))
         found = await collection.search(
-            asked.problem.description,
-            vector=asked.vector,
-            where=asked.where(status),
-            limit=asked.limit,
+            search.problem.description,
+            vector=search.vector,
+            where=search.where(status),
+            limit=search.limit,
             profile=profile,
             syntax=False,
         )
         return entries(found)
 
-    async def candidates(self, asked: MetaphorSearch) -> list[Entry]:
+    async def candidates(self, search: MetaphorSearch) -> list[Entry]:
         """The untried candidates, by 0.9 × similarity, without preferences."""
-        plain = replace(asked, preference=type(asked.preference)())
+        plain = replace(search, preference=type(search.preference)())
         return [
             Entry(
                 metaphor=entry.metaphor,
@@ -218,18 +218,18 @@ class Searches:
         await self.collection.refresh(older_than_seconds=FRESH_SECONDS)
         return self.collection.unrecorded()
 
-    async def _of_corpus(self, collection: Collection, asked: MetaphorSearch) -> SearchResult:
+    async def _of_corpus(self, collection: Collection, search: MetaphorSearch) -> SearchResult:
         usual = collection.profile
-        chosen = asked.profile(usual)
+        chosen = search.profile(usual)
         return await collection.search(
-            asked.problem.description,
-            vector=asked.vector,
-            about=asked.about,
-            where=asked.where(ACTIVE),
-            limit=asked.limit,
+            search.problem.description,
+            vector=search.vector,
+            about=search.about,
+            where=search.where(ACTIVE),
+            limit=search.limit,
             profile=None if chosen is usual else chosen,
             syntax=False,
-            context=asked.context(actor=self.actor),
+            context=search.context(actor=self.actor),
         )
 
 
@@ -349,114 +349,116 @@ class Answers:
     rules: Rules
     clock: Clock
 
-    async def answer(self, asked: MetaphorSearch) -> Retrieved:
+    async def answer(self, search: MetaphorSearch) -> Retrieved:
         """The best of the corpus, with candidates if they are wanted and there are any, or a model may suggest some."""
         started = self.clock()
-        if not await self._may_generate(asked):
-            return self._of_corpus(asked, await self.searches.answer(asked))
-        found = await self.searches.look(replace(asked, limit=max(asked.limit, TRIED)))
-        why = await self._why_generate(asked, found)
+        if not await self._may_generate(search):
+            return self._of_corpus(search, await self.searches.answer(search))
+        found = await self.searches.look(replace(search, limit=max(search.limit, TRIED)))
+        why = await self._why_generate(search, found)
         if why is None:
-            return self._of_corpus(asked, await self.searches.answer(asked))
-        return await self._with_candidates(asked, entries(found), why, started)
+            return self._of_corpus(search, await self.searches.answer(search))
+        return await self._with_candidates(search, entries(found), why, started)
 
     async def composed(
-        self, asked: MetaphorSearch, shown: Sequence[Entry], items: Sequence[ShownItem], *, origin: str, started: float,
-        why_generated: str | None = None, notes: Sequence[str] = (),
+        self, search: MetaphorSearch, shown: Sequence[Entry], items: Sequence[ShownItem], *, origin: str,
+        started: float, why_generated: str | None = None, notes: Sequence[str] = (),
     ) -> Retrieved:  # fmt: skip
         """Record an answer that combines several searches."""
         milliseconds = (self.clock() - started) * 1e3
-        context = asked.context(actor=self.searches.actor, is_generated=why_generated is not None)
+        context = search.context(actor=self.searches.actor, is_generated=why_generated is not None)
         retrieval_id = await self.corpus.collection.record_answer(
-            asked.problem.description,
+            search.problem.description,
             items,
             context=context,
-            vector=asked.vector,
-            about=asked.about,
+            vector=search.vector,
+            about=search.about,
             origin=origin,
             retrieval_time_ms=milliseconds,
             notes=notes,
         )
-        return retrieved(asked, shown, retrieval_id, milliseconds, why_generated=why_generated, notes=notes)
+        return retrieved(search, shown, retrieval_id, milliseconds, why_generated=why_generated, notes=notes)
 
-    async def _may_generate(self, asked: MetaphorSearch) -> bool:
+    async def _may_generate(self, search: MetaphorSearch) -> bool:
         """True if there is a model to ask, or a candidate that it suggested."""
         if self.generator is not None:
             return True
         stored = await self.corpus.collection.refresh(older_than_seconds=FRESH_SECONDS)
         if stored.documents <= len(self.corpus.static):
             return False
-        return bool(await self.searches.candidates(replace(asked, limit=1)))
+        return bool(await self.searches.candidates(replace(search, limit=1)))
 
-    async def _why_generate(self, asked: MetaphorSearch, found: SearchResult) -> str | None:
+    async def _why_generate(self, search: MetaphorSearch, found: SearchResult) -> str | None:
         situation = Situation(
-            top_score=await self._top_score(asked, found), context=asked.why, backtracks=asked.backtracks
+            top_score=await self._top_score(search, found), context=search.why, backtracks=search.backtracks
         )
         below, after = self.rules.below, self.rules.after_backtracks
         why = why_generate(situation, below=below, after_backtracks=after)
-        if why is None and (domain := await unusual_domain(self.corpus.collection, asked.problem.domain)):
+        if why is None and (domain := await unusual_domain(self.corpus.collection, search.problem.domain)):
             return why_generate(replace(situation, unusual_domain=domain), below=below, after_backtracks=after)
         return why
 
-    async def _top_score(self, asked: MetaphorSearch, found: SearchResult) -> float:
+    async def _top_score(self, search: MetaphorSearch, found: SearchResult) -> float:
         """The best score of the corpus for the problem itself, without moves and preferences.
 
         A question that was moved away scores lower, and a preference raises scores without a better fit.
         """
-        if asked.moved is not None or asked.preference != DirectionPreference():
-            found = await self.searches.look(replace(asked, moved=None, preference=DirectionPreference(), limit=1))
+        if search.moved is not None or search.preference != DirectionPreference():
+            found = await self.searches.look(replace(search, moved=None, preference=DirectionPreference(), limit=1))
         return found[0].score if found else 0.0
 
-    async def _with_candidates(self, asked: MetaphorSearch, corpus: list[Entry], why: str, started: float) -> Retrieved:
-        suggested = await self._suggested(asked, corpus, why)
-        candidates = await self.searches.candidates(asked)
+    async def _with_candidates(
+        self, search: MetaphorSearch, corpus: list[Entry], why: str, started: float
+    ) -> Retrieved:
+        suggested = await self._suggested(search, corpus, why)
+        candidates = await self.searches.candidates(search)
         # Candidates that use has proved belong to the corpus from the next retrieval on.
         await self.corpus.settle_all()
-        best = sorted([*corpus, *candidates], key=lambda entry: (-entry.score, entry.metaphor.id))[: asked.limit]
+        best = sorted([*corpus, *candidates], key=lambda entry: (-entry.score, entry.metaphor.id))[: search.limit]
         return await self.composed(
-            asked,
+            search,
             best,
             [entry.shown for entry in best],
             origin="metaphors.retrieve",
             started=started,
             why_generated=why,
-            notes=(*asked.notes, *suggested.notes),
+            notes=(*search.notes, *suggested.notes),
         )
 
-    async def _suggested(self, asked: MetaphorSearch, corpus: Sequence[Entry], why: str) -> Suggested:
+    async def _suggested(self, search: MetaphorSearch, corpus: Sequence[Entry], why: str) -> Suggested:
         """New suggestions; none if earlier ones for this text are still untried."""
         if self.generator is None:
             return Suggested(notes=(NO_MODEL,))
-        if await self.generator.still_untried(asked.problem, asked.exclude):
+        if await self.generator.still_untried(search.problem, search.exclude):
             return Suggested()
-        failed = await self.corpus.get(asked.exclude)
+        failed = await self.corpus.get(search.exclude)
         tried = names_of([*(entry.metaphor for entry in corpus[:TRIED]), *failed.values()])
-        wanted = Wanted(problem=asked.problem, tried=tried, failure=asked.why, why=why)
-        left = self.rules.seconds if asked.until is None else asked.until - self.clock()
+        wanted = Wanted(problem=search.problem, tried=tried, failure=search.why, why=why)
+        left = self.rules.seconds if search.until is None else search.until - self.clock()
         return (
             await self.generator.in_time(wanted, min(left, self.rules.seconds)) if left > 0 else Suggested((), (LATE,))
         )
 
-    def _of_corpus(self, asked: MetaphorSearch, found: SearchResult) -> Retrieved:
-        notes = (*asked.notes, *found.notes)
+    def _of_corpus(self, search: MetaphorSearch, found: SearchResult) -> Retrieved:
+        notes = (*search.notes, *found.notes)
         milliseconds = found.timings_ms.get("total", 0.0)
-        return retrieved(asked, entries(found), found.retrieval_id, milliseconds, notes=notes)
+        return retrieved(search, entries(found), found.retrieval_id, milliseconds, notes=notes)
 
 
 def retrieved(
-    asked: MetaphorSearch, shown: Sequence[Entry], retrieval_id: UUID | None, milliseconds: float, *,
+    search: MetaphorSearch, shown: Sequence[Entry], retrieval_id: UUID | None, milliseconds: float, *,
     why_generated: str | None = None, notes: Sequence[str] = (),
 ) -> Retrieved:  # fmt: skip
     """The answer, with its figures."""
     return Retrieved(
         [(entry.metaphor, entry.score) for entry in shown],
-        problem=asked.problem,
+        problem=search.problem,
         retrieval_id=retrieval_id,
         metrics=RetrievalMetrics.of(
             [entry.score for entry in shown],
             retrieval_time_ms=milliseconds,
             generation_triggered=why_generated is not None,
-            backtrack_count=asked.backtracks,
+            backtrack_count=search.backtracks,
         ),
         explanations=[entry.explanation for entry in shown],
         notes=notes,

@@ -323,22 +323,22 @@ class MetaphorRetriever:
         wanted = LIMIT_MAX if limit is None else checked_limit(limit)
         return MetaphorSearch(problem=checked_problem(problem), limit=wanted)
 
-    async def _learned(self, asked: MetaphorSearch) -> list[Entry]:
+    async def _learned(self, search: MetaphorSearch) -> list[Entry]:
         metaphors = [metaphor async for metaphor in self.corpus]
-        similar = await self._searches.similar(replace(asked, limit=LIMIT_MAX))
+        similar = await self._searches.similar(replace(search, limit=LIMIT_MAX))
         relevance = relevance_of_each(similar)
-        expected = await self.model.expectations(asked.problem, [metaphor.id for metaphor in metaphors], relevance)
+        expected = await self.model.expectations(search.problem, [metaphor.id for metaphor in metaphors], relevance)
         return learned_entries(metaphors, expected, relevance)
 
-    async def _moved(self, asked: MetaphorSearch, failed: Metaphor) -> MetaphorSearch:
+    async def _moved(self, search: MetaphorSearch, failed: Metaphor) -> MetaphorSearch:
         """The same with the question moved away from the failed metaphor."""
         if not self._away:
-            return asked
+            return search
         collection = self.corpus.collection
         stored = (await collection.embeddings([failed.id])).get(failed.id)
         away = await text_vector(collection, failed) if stored is None else stored
-        question = await self._question(asked.problem)
-        return replace(asked, moved=away_from(question, away, self._away), about=question)
+        question = await self._question(search.problem)
+        return replace(search, moved=away_from(question, away, self._away), about=question)
 
     async def _question(self, problem: Problem) -> Vector:
         """The problem's vector."""
@@ -355,12 +355,12 @@ class MetaphorRetriever:
         vector: Vector = checked_vectors([embedding], space, ["problem"])[0]
         return vector
 
-    def _unrecorded(self, asked: MetaphorSearch, found: Sequence[Entry], started: float, *notes: str) -> Retrieved:
-        return self._named(retrieved(asked, found, None, (self._clock() - started) * 1e3, notes=notes))
+    def _unrecorded(self, search: MetaphorSearch, found: Sequence[Entry], started: float, *notes: str) -> Retrieved:
+        return self._named(retrieved(search, found, None, (self._clock() - started) * 1e3, notes=notes))
 
-    async def _answered(self, asked: MetaphorSearch) -> Retrieved:
-        found = self._named(await self._answers.answer(asked))
-        if len(found) < asked.limit and (waiting := (await self.corpus.collection.info()).pending):
+    async def _answered(self, search: MetaphorSearch) -> Retrieved:
+        found = self._named(await self._answers.answer(search))
+        if len(found) < search.limit and (waiting := (await self.corpus.collection.info()).pending):
             known = await self.corpus.count()
             found.notes += (f"{waiting} of {known} {WAITING}",)
         return found

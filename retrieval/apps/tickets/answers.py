@@ -52,7 +52,7 @@ class TicketSearch:
     """The parameters, as the response tells them."""
 
 
-def asked_of(request: RetrievalRequest, config: RetrievalConfig) -> TicketSearch:
+def ticket_search(request: RetrievalRequest, config: RetrievalConfig) -> TicketSearch:
     """The search of a request; options that it does not give are the configuration's.
 
     Raises ``ProcessingError`` when there is nothing to search for, or fewer tickets are to be scored than found.
@@ -116,21 +116,21 @@ WORTH = Priority.name
 TIME = ResolutionTime.name
 
 
-def response_of(hits: Sequence[Hit], asked: TicketSearch, now: datetime, index_total: int) -> RetrievalResponse:
+def response_of(hits: Sequence[Hit], search: TicketSearch, now: datetime, index_total: int) -> RetrievalResponse:
     """The response to a search; ``now`` is the moment of its signals."""
     moment = Question(now=now)
-    tickets = [similar_ticket(hit, hit.score, values_of(hit, asked.profile, moment), asked.as_of) for hit in hits]
+    tickets = [similar_ticket(hit, hit.score, values_of(hit, search.profile, moment), search.as_of) for hit in hits]
     scores = [ticket.similarity_score for ticket in tickets]
     return RetrievalResponse(
         similar_tickets=tickets,
         search_metadata=SearchMetadata(
-            query_domain=asked.where.get(DOMAIN),
+            query_domain=search.where.get(DOMAIN),
             total_found=len(tickets),
             avg_similarity=sum(scores) / len(scores) if scores else 0.0,
             top_similarity=max(scores, default=0.0),
             index_total=index_total,
         ),
-        config_used=asked.config_used,
+        config_used=search.config_used,
     )
 
 

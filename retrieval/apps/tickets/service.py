@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, Self, TypeVar
 
 from retrieval import Collection, Hit, Platform, connect
-from retrieval.apps.tickets.answers import TicketSearch, Weighed, asked_of, compared, response_of, weighed
+from retrieval.apps.tickets.answers import TicketSearch, Weighed, compared, response_of, ticket_search, weighed
 from retrieval.apps.tickets.config import ConfigurationError, ProcessingError, RetrievalConfig, tickets_profile
 from retrieval.apps.tickets.models import PreviewConfig, RetrievalRequest, RetrievalResponse, SearchPreview, Weighting
 from retrieval.apps.tickets.ticket_item import DOMAIN
@@ -98,12 +98,12 @@ class RetrievalService:
                 f"process takes a RetrievalRequest, such as RetrievalRequest(query_text='login fails'), "
                 f"not {type(request).__name__}"
             )
-        asked = asked_of(request, self.config)
+        search = ticket_search(request, self.config)
 
         async def ask(collection: Collection) -> RetrievalResponse:
             counted = self._vectors.read(partial(count_vectors, handle_of(collection)))
-            hits, total = await asyncio.gather(_search(collection, asked, asked.top_k), counted)
-            return response_of(hits, asked, await self._now(asked), total)
+            hits, total = await asyncio.gather(_search(collection, search, search.top_k), counted)
+            return response_of(hits, search, await self._now(search), total)
 
         return await self._with_collection(ask)
 
@@ -112,12 +112,12 @@ class RetrievalService:
 
         Raises what ``process`` raises.
         """
-        asked = asked_of(request, self.config)
-        if asked.vector is not None:
-            return asked.vector
+        search = ticket_search(request, self.config)
+        if search.vector is not None:
+            return search.vector
 
         async def embed(collection: Collection) -> list[float]:
-            [vector] = await collection.vectors_of([asked.words])
+            [vector] = await collection.vectors_of([search.words])
             return [float(number) for number in vector]
 
         return await self._with_collection(embed)
@@ -160,11 +160,11 @@ class RetrievalService:
         top_k = wanted.top_k or self.config.default_top_k
         given = wanted.model_dump(include={"as_of", "exclude_ids", "candidates"}, exclude_unset=True)
         request = RetrievalRequest(title=title, description=description, domain_filter=domain, top_k=top_k, **given)
-        asked = asked_of(request, self.config)
+        search = ticket_search(request, self.config)
 
         async def ask(collection: Collection) -> SearchPreview:
-            hits = await _search(collection.unrecorded(), asked, asked.candidates)
-            return await self._previewed(hits, asked, wanted.chosen(self.config.weights))
+            hits = await _search(collection.unrecorded(), search, search.candidates)
+            return await self._previewed(hits, search, wanted.chosen(self.config.weights))
 
         return await self._with_collection(ask)
 
@@ -200,25 +200,25 @@ class RetrievalService:
         return await self._with_collection(index_stats)
 
     async def _previewed(
-        self, hits: Sequence[Hit], asked: TicketSearch, weightings: Sequence[Weighting]
+        self, hits: Sequence[Hit], search: TicketSearch, weightings: Sequence[Weighting]
     ) -> SearchPreview:
-        rankings = [(weighting, await self._weighed(hits, asked, weighting)) for weighting in weightings]
+        rankings = [(weighting, await self._weighed(hits, search, weighting)) for weighting in weightings]
         before = rankings[0][1]
         return SearchPreview(
-            query=asked.words,
-            domain=asked.where.get(DOMAIN),
+            query=search.words,
+            domain=search.where.get(DOMAIN),
             candidates=len(hits),
             baseline=weightings[0].name,
-            previews=[compared(weighting, ranked, before, asked.top_k) for weighting, ranked in rankings],
+            previews=[compared(weighting, ranked, before, search.top_k) for weighting, ranked in rankings],
         )
 
-    async def _weighed(self, hits: Sequence[Hit], asked: TicketSearch, weighting: Weighting) -> list[Weighed]:
+    async def _weighed(self, hits: Sequence[Hit], search: TicketSearch, weighting: Weighting) -> list[Weighed]:
         hours = weighting.time_normalization_hours or self.config.default_time_normalization_hours
         profile = tickets_profile(*weighting.weights, weighting.priority_weights, hours)
-        return weighed(hits, profile, await self._now(asked), asked.as_of)
+        return weighed(hits, profile, await self._now(search), search.as_of)
 
-    async def _now(self, asked: TicketSearch) -> datetime:
-        return asked.as_of or (await self._platform()).now
+    async def _now(self, search: TicketSearch) -> datetime:
+        return search.as_of or (await self._platform()).now
 
     async def _with_collection(self, ask: Callable[[Collection], Awaitable[_Answer]]) -> _Answer:
         try:
@@ -261,16 +261,16 @@ class RetrievalService:
             return self._own
 
 
-async def _search(collection: Collection, asked: TicketSearch, limit: int) -> Sequence[Hit]:
+async def _search(collection: Collection, search: TicketSearch, limit: int) -> Sequence[Hit]:
     try:
         return await collection.search(
-            asked.words or None,
-            vector=asked.vector,
-            where=asked.where,
+            search.words or None,
+            vector=search.vector,
+            where=search.where,
             limit=limit,
-            profile=asked.profile,
+            profile=search.profile,
             syntax=False,
-            as_of=asked.as_of,
+            as_of=search.as_of,
         )
     except UnknownFieldError:
         # The domain is the only attribute in the statement: no ticket has one.

@@ -160,20 +160,20 @@ class Profile(Told):
             for name in names
         }
 
-    def taking_part(self, asked: Question) -> Profile:
+    def taking_part(self, question: Question) -> Profile:
         """The same profile for one question: signals that it gives nothing to compare weigh 0.
 
         What they weigh goes to the others, in proportion to their weights. Where no other has a weight, all is as it
         was.
         """
         total = sum(signal.weight for signal in self.signals)
-        left = sum(signal.weight for signal in self.signals if signal.compares(asked))
+        left = sum(signal.weight for signal in self.signals if signal.compares(question))
         if left in (0, total):
             return self
         return replace(
             self,
             signals=tuple(
-                replace(signal, weight=signal.weight * total / left if signal.compares(asked) else 0.0)
+                replace(signal, weight=signal.weight * total / left if signal.compares(question) else 0.0)
                 for signal in self.signals
             ),
         )

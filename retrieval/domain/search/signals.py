@@ -80,12 +80,12 @@ class Signal(ABC):
         """The name in profiles and explanations: the signal's name, with what tells it from another of its kind."""
         return self.name
 
-    def compares(self, asked: Question) -> bool:
+    def compares(self, question: Question) -> bool:
         """True if the question has what the signal compares candidates with; if not, all values are 0."""
         return True
 
     @abstractmethod
-    def value(self, facts: Facts, asked: Question) -> float:
+    def value(self, facts: Facts, question: Question) -> float:
         """0 (speaks against it, or nothing is known) to 1."""
 
     def as_dict(self) -> dict[str, Any]:
@@ -146,7 +146,7 @@ class AttributeValue(Signal):
         """``attribute:`` and the attribute's name."""
         return f"{self.name}:{self.attribute}"
 
-    def value(self, facts: Facts, asked: Question) -> float:
+    def value(self, facts: Facts, question: Question) -> float:
         """The number, 0 to 1."""
         number = facts.attributes.get(self.attribute)
         if isinstance(number, bool) or not isinstance(number, int | float) or math.isnan(number):
@@ -161,7 +161,7 @@ class BaseRelevance(Signal):
     name: ClassVar[str] = "base_relevance"
     reads: ClassVar[frozenset[str]] = frozenset()
 
-    def value(self, facts: Facts, asked: Question) -> float:
+    def value(self, facts: Facts, question: Question) -> float:
         """The relevance, 0 to 1."""
         return min(1.0, max(0.0, facts.base_relevance))
 
@@ -173,13 +173,13 @@ class EntityOverlap(Signal):
     name: ClassVar[str] = "entity"
     reads: ClassVar[frozenset[str]] = frozenset()
 
-    def compares(self, asked: Question) -> bool:
+    def compares(self, question: Question) -> bool:
         """True if the question names entities."""
-        return bool(asked.entities)
+        return bool(question.entities)
 
-    def value(self, facts: Facts, asked: Question) -> float:
+    def value(self, facts: Facts, question: Question) -> float:
         """The share, 0 to 1."""
-        return len(asked.entities & facts.entities) / len(asked.entities) if asked.entities else 0.0
+        return len(question.entities & facts.entities) / len(question.entities) if question.entities else 0.0
 
 
 STOP_WORDS = frozenset(
@@ -204,13 +204,13 @@ class KeywordOverlap(Signal):
     name: ClassVar[str] = "keyword"
     reads: ClassVar[frozenset[str]] = frozenset({"title", "body"})
 
-    def compares(self, asked: Question) -> bool:
+    def compares(self, question: Question) -> bool:
         """True if the question has words besides stop words."""
-        return bool(tokens(asked.words))
+        return bool(tokens(question.words))
 
-    def value(self, facts: Facts, asked: Question) -> float:
+    def value(self, facts: Facts, question: Question) -> float:
         """The share, 0 to 1."""
-        wanted = tokens(asked.words)
+        wanted = tokens(question.words)
         if not wanted:
             return 0.0
         text = f"{facts.title}\n{facts.body}".casefold()
@@ -245,7 +245,7 @@ class Popularity(Signal):
     name: ClassVar[str] = "popularity"
     reads: ClassVar[frozenset[str]] = frozenset()
 
-    def value(self, facts: Facts, asked: Question) -> float:
+    def value(self, facts: Facts, question: Question) -> float:
         """The popularity, 0 to 1."""
         return min(1.0, math.log10(max(facts.accesses, 0) + 1) / math.log10(FULL + 1))
 
@@ -280,7 +280,7 @@ class Priority(Signal):
         by_name = {name.strip().casefold(): worth for name, worth in self.values.items()}
         object.__setattr__(self, "_by_name", by_name)
 
-    def value(self, facts: Facts, asked: Question) -> float:
+    def value(self, facts: Facts, question: Question) -> float:
         """The worth, 0 to 1."""
         given = facts.attributes.get(self.attribute)
         if not isinstance(given, str):
@@ -296,7 +296,7 @@ class Rating(Signal):
     reads: ClassVar[frozenset[str]] = frozenset({"verdicts"})
     weight: float = 1.0
 
-    def value(self, facts: Facts, asked: Question) -> float:
+    def value(self, facts: Facts, question: Question) -> float:
         """The rate, above 0 and below 1."""
         return rate(facts.raw_successes, facts.uses)
 
@@ -320,11 +320,11 @@ class Recency(Signal):
         Signal.__post_init__(self)
         checked_positive("decay_days of signal 'recency'", self.decay_days)
 
-    def value(self, facts: Facts, asked: Question) -> float:
+    def value(self, facts: Facts, question: Question) -> float:
         """The decayed recency, 0 to 1."""
         if facts.happened_at is None:
             return 0.0
-        days = (asked.now - facts.happened_at).total_seconds() / SECONDS_A_DAY
+        days = (question.now - facts.happened_at).total_seconds() / SECONDS_A_DAY
         return math.exp(-max(days, 0.0) / self.decay_days)
 
 
@@ -350,18 +350,18 @@ class ResolutionTime(Signal):
         if self.unknown_hours is not None:
             check_weight("unknown_hours of signal 'resolution_time'", self.unknown_hours)
 
-    def value(self, facts: Facts, asked: Question) -> float:
+    def value(self, facts: Facts, question: Question) -> float:
         """The share, 0 to 1."""
-        known = self._known_hours(facts, asked)
+        known = self._known_hours(facts, question)
         hours = self.unknown_hours if known is None else known
         return 0.0 if hours is None else min(1.0, max(0.0, 1 - hours / self.normalization_hours))
 
-    def _known_hours(self, facts: Facts, asked: Question) -> float | None:
+    def _known_hours(self, facts: Facts, question: Question) -> float | None:
         hours = facts.attributes.get(self.attribute)
         if isinstance(hours, bool) or not isinstance(hours, int | float) or not math.isfinite(hours):
             return None
         resolved_at = stored_time(facts.attributes.get(self.resolved_attribute))
-        return hours if resolved_at is None or resolved_at <= asked.now else None
+        return hours if resolved_at is None or resolved_at <= question.now else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -382,9 +382,9 @@ class TagMatch(Signal):
         if not is_whole(self.most, 1):
             raise InvalidProfileError(f"most of signal 'tag_match' is {self.most!r:.80}; give a whole number from 1 on")
 
-    def value(self, facts: Facts, asked: Question) -> float:
+    def value(self, facts: Facts, question: Question) -> float:
         """The share, 0 to 1."""
-        return min(len(asked.tags & facts.tags), self.most) / self.most
+        return min(len(question.tags & facts.tags), self.most) / self.most
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -394,11 +394,11 @@ class VectorSimilarity(Signal):
     name: ClassVar[str] = "vector_similarity"
     reads: ClassVar[frozenset[str]] = frozenset()
 
-    def compares(self, asked: Question) -> bool:
+    def compares(self, question: Question) -> bool:
         """True if the question has a vector."""
-        return asked.has_vector
+        return question.has_vector
 
-    def value(self, facts: Facts, asked: Question) -> float:
+    def value(self, facts: Facts, question: Question) -> float:
         """The cosine, 0 to 1."""
         return min(1.0, max(0.0, facts.cosine)) if facts.cosine is not None else 0.0
 

@@ -400,9 +400,9 @@ async def search(request: Request, collection: NamedCollection, body: SearchBody
     is_large = body.limit >= LARGE_PAGE
     async with place_of_large(request, is_large=is_large):
         prefer = await filters_at("prefer", body.prefer, collection)
-        asked = {**await _asked(body, collection), "prefer": prefer}
+        options = {**await _search_options(body, collection), "prefer": prefer}
         with fields_of(where=body.where, prefer=body.prefer, group_by=body.group_by):
-            result = await collection.search(**asked)
+            result = await collection.search(**options)
         return await aside(lambda: JSONAnswer(told(result, explain=body.explain)), is_long=is_large)
 
 
@@ -423,10 +423,10 @@ async def complete(
 async def passages(request: Request, collection: NamedCollection, body: PassagesRequest) -> JSONAnswer:
     """The best hits with the chunks beside them, joined and named by their documents, as text for a prompt."""
     async with place_of_large(request, is_large=body.limit >= LARGE_PAGE):
-        asked = {name: getattr(body, name) for name in type(body).model_fields}
+        options = {name: getattr(body, name) for name in type(body).model_fields}
         where = await filter_at("where", body.where, collection)
         with fields_of(where=body.where):
-            found = await collection.passages(**{**asked, "where": where, "context": body.context.context()})
+            found = await collection.passages(**{**options, "where": where, "context": body.context.context()})
         return JSONAnswer(found.as_dict())
 
 
@@ -435,16 +435,16 @@ async def search_each(request: Request, collection: NamedCollection, body: Batch
     """The best hits for each query: the words are embedded in one call, and the candidates of all come together."""
     is_large = len(body.queries) * body.limit >= LARGE_PAGE
     async with place_of_large(request, is_large=is_large):
-        asked = await _asked(body, collection)
+        options = await _search_options(body, collection)
         with fields_of(where=body.where, group_by=body.group_by):
-            results = await collection.search_each(**asked)
+            results = await collection.search_each(**options)
         return await aside(
             lambda: JSONAnswer({"results": [told(result, explain=body.explain) for result in results]}),
             is_long=is_large,
         )
 
 
-async def _asked(body: SearchBody | BatchRequest, collection: Collection) -> dict[str, Any]:
+async def _search_options(body: SearchBody | BatchRequest, collection: Collection) -> dict[str, Any]:
     """The arguments of a search by name, which are those of the body; ``explain`` is about the answer."""
     sent = {name: getattr(body, name) for name in type(body).model_fields if name != "explain"}
     where = await filter_at("where", body.where, collection)

@@ -246,8 +246,8 @@ async def test_a_memory_whose_expiry_is_put_off_meanwhile_is_kept(
     await store.update_memory(gone, expires_at=platform.now - timedelta(seconds=1))
     target = JobTarget(platform.tenant_id, await (await platform.collection("memories")).refresh())
 
-    async def overtaken(*where: Any, **asked: Any) -> list[str]:
-        found = await expired_memories(*where, **asked)
+    async def overtaken(*where: Any, **options: Any) -> list[str]:
+        found = await expired_memories(*where, **options)
         if found:
             await store.store_memory("p1", "note", "said anew", memory_id=gone, duplicates="keep")
         return found

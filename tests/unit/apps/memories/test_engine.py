@@ -55,9 +55,9 @@ def test_the_hybrid_is_the_weighted_sum() -> None:
     Words and entities that nobody asked for leave their weights to the others.
     """
     facts = Facts(body="protein", happened_at=NOW, accesses=100, entities=frozenset({("questions", "q1")}))
-    asked = Question(now=NOW, words="protein", entities=frozenset({("questions", "q1")}))
+    question = Question(now=NOW, words="protein", entities=frozenset({("questions", "q1")}))
 
-    assert compute_hybrid_score(facts, asked) == pytest.approx(1.0)
+    assert compute_hybrid_score(facts, question) == pytest.approx(1.0)
     assert compute_hybrid_score(Facts(base_relevance=0.5), Question(now=NOW)) == pytest.approx(0.15 / 0.7)
 
 

@@ -97,9 +97,9 @@ def test_keyword_overlap_is_that_of_the_two_sets_of_words(words: str, text: str)
 
 def test_entity_overlap_is_the_share_of_the_questions_entities() -> None:
     """An id counts only within its type."""
-    asked = Question(now=NOW, entities=frozenset({("questions", "q1"), ("questions", "q2"), ("hypotheses", "h1")}))
+    question = Question(now=NOW, entities=frozenset({("questions", "q1"), ("questions", "q2"), ("hypotheses", "h1")}))
     facts = Facts(entities=frozenset({("questions", "q1"), ("hypotheses", "h1"), ("papers", "q2")}))
-    assert EntityOverlap(weight=1).value(facts, asked) == pytest.approx(2 / 3)
+    assert EntityOverlap(weight=1).value(facts, question) == pytest.approx(2 / 3)
     assert EntityOverlap(weight=1).value(facts, ASKED) == 0
 
 
@@ -222,10 +222,10 @@ def test_every_signal_is_a_number_from_0_to_1_and_told_again_the_same(
     kind: type[Signal], facts: Facts, words: str
 ) -> None:
     """Whatever is known of the candidate; what a new signal must keep, too, by being in the catalogue."""
-    asked = Question(now=NOW, words=words, entities=frozenset({("a", "x"), ("b", "y")}), tags=frozenset("abx"))
+    question = Question(now=NOW, words=words, entities=frozenset({("a", "x"), ("b", "y")}), tags=frozenset("abx"))
     signal = kind(weight=1)
-    assert 0 <= signal.value(facts, asked) <= 1
-    assert signal.value(facts, asked) == signal.value(facts, asked)
+    assert 0 <= signal.value(facts, question) <= 1
+    assert signal.value(facts, question) == signal.value(facts, question)
 
 
 def test_stored_signals_come_back_equal() -> None:
