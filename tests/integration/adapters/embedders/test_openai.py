@@ -296,7 +296,7 @@ def _set(value: object) -> Callable[[list[dict[str, Any]]], object]:
         (changed(_set(["1"] * 64)), "no list of numbers"),
         (changed(_set([10**400] * 64)), "no list of numbers"),
         (changed(lambda rows: [row.update(index=row["index"] == 1) for row in rows[:2]]), "match no texts"),
-        (raw(b'{"data": [{"index": 0, "index": 1, "embedding": [1]}]}'), "the member 'index' stands twice"),
+        (raw(b'{"data": [{"index": 0, "index": 1, "embedding": [1]}]}'), "the member 'index' occurs twice"),
         (raw(b'{"data": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"), "nested too deeply"),
         (raw(b'{"data": "\xff"}'), "is not UTF-8"),
         (raw('{"data": []}'.encode("utf-16")), "BASE_URL"),
