@@ -150,7 +150,7 @@ def test_another_encoding_is_named(encoding: str) -> None:
     ("text", "reason", "is_syntax"),
     [
         ('{"a": 1, "b": {"c": 1, "d": 2, "c": 1}}', "the member 'c' occurs twice in one object; write it once", False),
-        ('{"a": 1, "\\u0061": 2}', "the member 'a' stands twice", False),
+        ('{"a": 1, "\\u0061": 2}', "the member 'a' occurs twice", False),
         ('{"a": NaN}', "NaN is no JSON number", False),
         ('{"a": -Infinity}', "-Infinity is no JSON number", False),
         ("[" * 100_000, "nested too deeply", False),

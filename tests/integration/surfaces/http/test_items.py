@@ -143,8 +143,8 @@ async def test_a_body_of_another_type_is_told_which_to_use(client: AsyncClient, 
         (b"\xff", r"byte 1 \(0xff\) is not UTF-8"),
         (b"1" * 5000, "too many digits"),
         (b"{", "not JSON"),
-        (b'{"items": [], "items": [{"item_id": "twice"}]}', "the member 'items' stands twice in one object"),
-        (b'{"items": [{"item_id": "twice", "hours": 1, "hours": 2}]}', "the member 'hours' stands twice"),
+        (b'{"items": [], "items": [{"item_id": "twice"}]}', "the member 'items' occurs twice in one object"),
+        (b'{"items": [{"item_id": "twice", "hours": 1, "hours": 2}]}', "the member 'hours' occurs twice"),
         ('{"items": [{"item_id": "wide"}]}'.encode("utf-16"), "UTF-16 or UTF-32 .*; send it as UTF-8"),
         ('{"items": [{"item_id": "wide"}]}'.encode("utf-16-be"), "UTF-16 or UTF-32 .*; send it as UTF-8"),
         (b'{"items": [{"item_id": "a", "hours": NaN}]}', "NaN is no JSON number"),
@@ -166,12 +166,12 @@ async def test_a_member_that_stands_twice_is_told_in_lines_and_in_filters_of_add
     lines = b'{"_id": "good"}\n{"_id": "bad", "_id": "worse"}\n'
     first, second, _ = map(json.loads, (await stream(client, lines)).content.splitlines())
     assert first["item_id"] == "good"
-    assert "the member '_id' stands twice" in second["error"]["detail"]
+    assert "the member '_id' occurs twice" in second["error"]["detail"]
     wide = (await stream(client, '{"_id": "wide"}'.encode("utf-16"))).content.splitlines()
     assert "save it as UTF-8" in json.loads(wide[0])["error"]["detail"]
     answer = await client.get(ITEMS, params={"where": '{"hours": 1, "hours": 2}'})
     assert (answer.status_code, answer.json()["type"]) == (422, "/problems/invalid-filter")
-    assert "the member 'hours' stands twice" in answer.json()["detail"]
+    assert "the member 'hours' occurs twice" in answer.json()["detail"]
 
 
 @pytest.mark.parametrize(

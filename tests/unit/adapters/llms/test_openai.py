@@ -90,7 +90,7 @@ def test_a_body_that_ends_early_may_be_asked_for_again(cut: bytes) -> None:
             "no choice of an answer: limited for [key]",
         ),
         (b'{"choices": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", "nested too deeply"),
-        (b'{"choices": [], "choices": [{"message": {"content": "red"}}]}', "the member 'choices' stands twice"),
+        (b'{"choices": [], "choices": [{"message": {"content": "red"}}]}', "the member 'choices' occurs twice"),
         (body('{"colour": "red", "colour": "blue"}'), "not JSON"),
         (body('Here: {"colour": "red", "colour": {"colour": "blue"}}'), "not JSON"),
         (b"[]", "RETRIEVAL_LLM_BASE_URL"),

@@ -99,8 +99,8 @@ def test_a_long_field_is_no_error(tmp_path: Path) -> None:
         (b'2,"a\xff\nb"', "not UTF-8"),
         (b'2,"a"b', "not CSV"),
         (b"2,a\rb", "carriage return"),
-        (b"_id,title", "the header stands here again"),
-        (b"\xef\xbb\xbf_id, title ", "the header stands here again"),
+        (b"_id,title", "the header is repeated here"),
+        (b"\xef\xbb\xbf_id, title ", "the header is repeated here"),
         (b"x" * 513 + b",a", "longer than 512 bytes"),
     ],
 )

@@ -104,8 +104,8 @@ def test_blank_lines_are_skipped_and_counted(tmp_path: Path) -> None:
     ("data", "expected"),
     [
         (b"{", "not JSON"),
-        (b'{"_id": "b", "_id": "c"}', "the member '_id' stands twice"),
-        (b'{"_id": "b", "x": [{"y": 1, "z": 2, "y": 1}]}', "the member 'y' stands twice"),
+        (b'{"_id": "b", "_id": "c"}', "the member '_id' occurs twice"),
+        (b'{"_id": "b", "x": [{"y": 1, "z": 2, "y": 1}]}', "the member 'y' occurs twice"),
         (b'{"_id": "b"} x', "not JSON"),
         (b"oops", "not JSON"),
         (b"[", "one object a line"),
