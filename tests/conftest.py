@@ -50,6 +50,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """Decide once, in the process that a run starts with, which server its processes share."""
     # The tests start the program some hundred times; compiling all its modules anew each time would take most of it.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    # Threads that wait for work on small matrices take as much processor time as all else that learns.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     # Until all modules are loaded nearly nothing is garbage.
     gc.disable()
     given = getattr(config, "workerinput", {}).get("database")
