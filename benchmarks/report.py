@@ -148,7 +148,7 @@ def _lexical(results: Path) -> str:
 
 
 def _first(rows: Rows, wanted: Mapping[str, Any]) -> int:
-    """Where the search of a row comes first: rows of one search stand together."""
+    """The first row with the same search: rows of one search are consecutive."""
     return [row["search"] for row in rows].index(wanted["search"])
 
 

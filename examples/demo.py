@@ -136,7 +136,7 @@ def say_what_next(console: Console, seconds: float) -> None:
         "--help",
     ):
         console.print(f"  {command} {arguments}", highlight=False, markup=False, soft_wrap=True)
-    console.print("See why each stands where it stands, and move the weights, in a browser:")
+    console.print("See why each has its rank, and move the weights, in a browser:")
     console.print("  make serve", highlight=False)
     console.print(f"  then open http://127.0.0.1:8000/console/search?collection={COLLECTION}", soft_wrap=True)
     console.print("README.md shows the same from Python, and over HTTP (make serve); docs/ has a page for each task.")

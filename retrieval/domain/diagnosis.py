@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
@@ -96,8 +95,3 @@ def size(number: float) -> str:
 def several(number: int, noun: str, nouns: str = "") -> str:
     """``1 item``, ``1,200 items``; ``nouns`` is the plural where it is not formed by an s."""
     return f"{number:,} {noun if number == 1 else nouns or f'{noun}s'}"
-
-
-def shell_word(name: str) -> str:
-    """A name as it stands in a command."""
-    return shlex.quote(name)

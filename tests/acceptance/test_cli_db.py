@@ -43,7 +43,7 @@ def test_data_is_not_destroyed_without_a_yes(program: Program) -> None:
     """Without a terminal the answer has to be given beforehand."""
     program = program.using(RETRIEVAL_SCHEMA="kept")
     program.succeeds("db", "upgrade")
-    assert "say it with --yes" in program.fails("db", "downgrade", "base", given="y\n")
+    assert "give --yes" in program.fails("db", "downgrade", "base", given="y\n")
     assert program.json("db", "status")["is_current"]
 
 

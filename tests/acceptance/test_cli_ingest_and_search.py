@@ -146,7 +146,7 @@ def test_json_lines_are_mapped_and_usual_names_need_no_mapping(program: Program)
 
 
 def test_items_without_ids_get_them_by_their_content(program: Program, tmp_path: Path) -> None:
-    """When that is asked for; the refusal says how."""
+    """They get them on request; the refusal says how."""
     file = tmp_path / "notes.jsonl"
     file.write_text('{"text": "first note"}\n{"_id": "b", "text": "second note"}\n{"text": "first note"}\n')
     assert "make ids of the texts by --id-from text" in program.fails("ingest", "notes", file)
@@ -403,7 +403,7 @@ def test_attributes_are_declared_as_filterable(program: Program) -> None:
 
 
 def test_the_kind_of_index_is_chosen_shown_and_changed(program: Program, tmp_path: Path) -> None:
-    """When the collection is made, and later; the index itself is the job's."""
+    """The kind is set on creation or later; the job builds the index."""
     (tmp_path / "one.jsonl").write_text('{"_id": "1", "text": "one"}\n', encoding="utf-8")
     program.succeeds("ingest", "bits", str(tmp_path / "one.jsonl"), "--index", "quantised")
     assert program.json("collections", "index", "bits") == {"collection": "bits", "index": "quantised", "has": None}

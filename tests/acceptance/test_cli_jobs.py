@@ -207,10 +207,10 @@ def test_a_schedule_that_cannot_be_read_is_one_line(program: Program) -> None:
 
 
 def test_the_doctor_runs_the_job_that_mends_if_it_is_told_to(program: Program, admin: Admin) -> None:
-    """It is the command that it gives as advice; nobody is there to be asked."""
+    """It runs the advised command; without a terminal it needs --yes."""
     collection = make_pending(program, admin)
     assert "retrieval jobs run embed --collection docs" in program.succeeds("doctor", "docs")
-    assert "give --yes to run it" in program.fails("doctor", "docs", "--fix")
+    assert "give --yes to run them" in program.fails("doctor", "docs", "--fix")
     assert embedded(admin, collection) == 0
     mended = program("doctor", "docs", "--fix", "--yes")
     assert "running retrieval jobs run embed --collection docs" in mended.stderr

@@ -44,14 +44,14 @@ class Served(uvicorn.Server):
 
     @property
     def address(self) -> str:
-        """Where it listens."""
+        """The address of the service."""
         host, port = self.servers[0].sockets[0].getsockname()[:2]
         return f"http://{host}:{port}"
 
 
 @pytest.fixture
 def address(database_url: str) -> Iterator[str]:
-    """Where the service listens meanwhile."""
+    """The address of the running service."""
     settings = Settings(
         tenant=f"page-{uuid.uuid4()}", database_schema=SCHEMA, embedder="none", database_url=SecretStr(database_url)
     )

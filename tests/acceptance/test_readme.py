@@ -61,7 +61,7 @@ SEARCHED, ASKED = 60, 12
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the commands run: the sample is smaller, and every query has what was judged relevant to it."""
+    """The folder for the commands: the sample is smaller, and every query has its relevant items."""
     place = tmp_path_factory.mktemp("pages")
     shutil.copytree(ROOT / TICKETS, place / TICKETS)
     shutil.copytree(ROOT / "docs" / "concepts", place / "docs" / "concepts")

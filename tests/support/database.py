@@ -43,7 +43,7 @@ _FAST = ("fsync", "synchronous_commit", "full_page_writes")
 
 
 class Source(StrEnum):
-    """Where the server comes from."""
+    """The source of the server."""
 
     CONFIGURED = f"the server of {VARIABLE}"
     CONTAINER = f"a container of {IMAGE}"

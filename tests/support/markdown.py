@@ -40,7 +40,7 @@ def blocks(page: Path, language: str) -> list[Block]:
 
 
 def links(page: Path) -> list[str]:
-    """Where the page's links lead, code blocks aside."""
+    """The targets of the page's links, without those in code blocks."""
     return _LINK.findall(_FENCE.sub("", page.read_text(encoding="utf-8")))
 
 

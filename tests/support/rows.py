@@ -28,5 +28,5 @@ def values_of(row: bytes) -> dict[str, Any]:
 
 
 def value_of(row: bytes, column: str) -> Any:
-    """What stands in one column."""
+    """The value of one column."""
     return values_of(row)[column]

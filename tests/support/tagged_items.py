@@ -45,7 +45,7 @@ _FILL = """
 
 @dataclass(frozen=True)
 class Tagged:
-    """What the item of that number is, told once more in Python."""
+    """The item of that number, computed again in Python."""
 
     number: int
     judged_from: int = 0

@@ -43,7 +43,7 @@ class Kept:
         return "\n".join(json.dumps(json.loads(one.to_json())) for one in self.spans)
 
     def told(self, name: str) -> dict[str, Any]:
-        """What the only span of that name says."""
+        """The attributes of the only span of that name."""
         return dict(self.one(name).attributes or {})
 
 

@@ -97,7 +97,7 @@ def test_every_lint_rule_that_is_switched_off_has_its_reason(pyproject: dict[str
 
 
 def test_no_file_names_a_package_registry() -> None:
-    """Where packages come from is the installing machine's setting, not the project's."""
+    """The package registry is a setting of the installing machine, not of the project."""
     found = [
         f"{path.relative_to(ROOT)}: {host}"
         for path in repository_files()

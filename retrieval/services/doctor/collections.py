@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -13,7 +14,7 @@ from retrieval.adapters.store.installation.examination.table_state import IndexS
 from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.search.dense_leg import MAX_EFFORT
 from retrieval.adapters.store.search.vectors import StoredSpace
-from retrieval.domain.diagnosis import Finding, Severity, duration, several, shell_word
+from retrieval.domain.diagnosis import Finding, Severity, duration, several
 from retrieval.domain.errors import RetrievalError
 from retrieval.services.indexes import IndexOutcome, index_rows, parts_to_build, wanted_form, wanted_outcome
 from retrieval.services.recall import LEAST_RECALL, LEAST_SAMPLES
@@ -109,7 +110,7 @@ def check_collection(
             severity=Severity.WARNING,
             about=name,
             found=f"the last run of job {job} over collection {name!r} failed: {error or 'no reason is on record'}",
-            mend=f"retrieval jobs run {job} --collection {shell_word(name)}",
+            mend=f"retrieval jobs run {job} --collection {shlex.quote(name)}",
         )
     if state.lost:
         reasons = ", ".join(f"{reason} {number:,}" for reason, number in state.lost.items())
@@ -132,7 +133,7 @@ def _check_waiting(state: CollectionState, *, has_worker: bool) -> Iterator[Find
             severity=severity,
             about=name,
             found=f"{several(state.pending, 'item')} of collection {name!r} without a vector yet: only words find them",
-            mend=f"retrieval jobs run embed --collection {shell_word(name)}",
+            mend=f"retrieval jobs run embed --collection {shlex.quote(name)}",
         )
     if state.without_words:
         yield Finding(
@@ -141,7 +142,7 @@ def _check_waiting(state: CollectionState, *, has_worker: bool) -> Iterator[Find
             about=name,
             found=f"{several(state.without_words, 'item')} of collection {name!r} not in the index of words: only "
             "vectors find them",
-            mend=f"retrieval jobs run statistics --collection {shell_word(name)}",
+            mend=f"retrieval jobs run statistics --collection {shlex.quote(name)}",
         )
     if state.are_weights_off:
         yield Finding(
@@ -149,7 +150,7 @@ def _check_waiting(state: CollectionState, *, has_worker: bool) -> Iterator[Find
             severity=severity,
             about=name,
             found=f"the BM25 weights of collection {name!r} are outdated, because the average length changed",
-            mend=f"retrieval jobs run weights --collection {shell_word(name)}",
+            mend=f"retrieval jobs run weights --collection {shlex.quote(name)}",
         )
 
 
@@ -165,7 +166,7 @@ def _check_index(state: CollectionState, index: IndexState | None) -> Iterator[F
         is_there=index is not None,
         form=wanted_form(stored),
     )
-    name, job = stored.name, f"retrieval jobs run indexes --collection {shell_word(stored.name)}"
+    name, job = stored.name, f"retrieval jobs run indexes --collection {shlex.quote(stored.name)}"
     match outcome:
         case IndexOutcome.BUILT:
             found = f"collection {name!r} has {stored.documents:,} items and no index: each search compares all vectors"
@@ -174,7 +175,7 @@ def _check_index(state: CollectionState, index: IndexState | None) -> Iterator[F
             found = (
                 f"the index of collection {name!r} takes more than twice as many bytes per item as when it was built"
             )
-            mend = f"retrieval reindex {shell_word(name)}"
+            mend = f"retrieval reindex {shlex.quote(name)}"
             yield Finding(check="hnsw", severity=Severity.WARNING, about=name, found=found, mend=mend)
         case IndexOutcome.REPLACED:
             found = f"collection {name!r} is set to another kind of index, or to other parts, than it has"
@@ -193,7 +194,7 @@ def _check_bits(state: CollectionState) -> Iterator[Finding]:
         found = (
             f"the quantised index of collection {name!r} finds too few of the nearest vectors: each search compares all"
         )
-        mend = f"retrieval collections index {shell_word(name)} full"
+        mend = f"retrieval collections index {shlex.quote(name)} full"
         yield Finding(check="hnsw", severity=Severity.WARNING, about=name, found=found, mend=mend)
 
 
@@ -204,7 +205,7 @@ def _check_parts(state: CollectionState) -> Iterator[Finding]:
     parts = parts_to_build(stored.documents, stored.space.space.dimensions)
     if parts > stored.parts:
         found = f"an index build of collection {stored.name!r} does not fit in memory and takes many times as long"
-        mend = f"retrieval collections split {shell_word(stored.name)} --parts {parts}"
+        mend = f"retrieval collections split {shlex.quote(stored.name)} --parts {parts}"
         yield Finding(check="hnsw", severity=Severity.ADVICE, about=stored.name, found=found, mend=mend)
 
 
@@ -212,7 +213,7 @@ def _check_recall(state: CollectionState, now: datetime) -> Iterator[Finding]:
     name, recall = state.stored.name, state.recall
     if state.stored.ann_index is None:
         return  # every search compares all vectors: nothing can be missed
-    job = f"retrieval jobs run recall --collection {shell_word(name)}"
+    job = f"retrieval jobs run recall --collection {shlex.quote(name)}"
     if recall is None:
         found = f"the recall of collection {name!r} was not measured yet on its searches"
         mend = f"{job} (once searches were sampled: RETRIEVAL_RECALL_SAMPLE_RATE)"
@@ -322,8 +323,8 @@ def check_rows(name: str, disagreements: Sequence[tuple[str, int, list[str]]]) -
         found = said.format(many, "its" if number == 1 else "their")
         found = f"{found}: {', '.join(map(repr, first))}{', ...' if number > len(first) else ''} (collection {name!r})"
         mend = {
-            "reindex": f"retrieval reindex {shell_word(name)}",
-            "arms": f"retrieval jobs run arms --collection {shell_word(name)}",
+            "reindex": f"retrieval reindex {shlex.quote(name)}",
+            "arms": f"retrieval jobs run arms --collection {shlex.quote(name)}",
             "": "delete it, or leave it: searches do not read records; please report how it came about",
         }[mends]
         yield Finding(check=f"deep {kind}", severity=Severity.ERROR, about=name, found=found, mend=mend)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
@@ -41,7 +42,6 @@ from retrieval.domain.diagnosis import (
     diagnosis_of,
     or_fine,
     several,
-    shell_word,
     size,
 )
 from retrieval.domain.errors import DatabaseError, DatabaseUnreachableError, RetrievalError, UnknownCollectionError
@@ -150,7 +150,7 @@ def storage_findings(
     )
     is_distributed = "own_collections" in installation.functions
     yield from or_fine(check_isolation(tables, where.names, is_distributed=is_distributed), "isolation", fine)
-    owners = {hnsw_of(state): shell_word(state.stored.name) for state in collections}
+    owners = {hnsw_of(state): shlex.quote(state.stored.name) for state in collections}
     found = [*check_indexes(indexes, schema, owners), *check_missing(tables, indexes, where.expected_indexes)]
     fine = f"all {several(len(indexes), 'index', 'indexes')} are valid"
     yield from or_fine(found, "indexes", f"{fine}, {size(sum(indexe.bytes for indexe in indexes))}")
@@ -172,7 +172,7 @@ def collection_findings(
     """The tenant's collections, one by one, with their embedders and months."""
     # Months are made whenever a platform opens: where there is no collection yet, there may have been no need.
     if tenant.collections:
-        first = shell_word(tenant.collections[0].stored.name)
+        first = shlex.quote(tenant.collections[0].stored.name)
         yield from or_fine(check_months(tenant.missing_months, first), "months", "those to come are made")
     if embedders:
         fine = f"{', '.join(embedder.space for embedder in embedders)}: it answers, in the collections' space"

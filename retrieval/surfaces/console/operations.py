@@ -168,12 +168,8 @@ def _reembedding_card(visit: Visit, name: str) -> h.Node:
     ]
 
 
-async def reembedding(visit: Visit) -> h.Node:
-    """The state of a re-embedding, with its buttons, or the form that begins one."""
-    return await _reembedding(visit)
-
-
-async def _reembedding(visit: Visit, *before: h.Node) -> h.Node:
+async def reembedding(visit: Visit, *before: h.Node) -> h.Node:
+    """The state of a re-embedding, with its buttons, or the form that begins one; ``before`` comes first."""
     name = visit.said("collection")
     try:
         found = await visit.platform.reembedding(name)
@@ -234,14 +230,14 @@ async def reembed(visit: Visit) -> h.Node:
         cost = await visit.platform.reembed_cost(name, to=to)
         size = cost.vector_bytes / 2**20
         said = f"{cost.texts:,} texts of {cost.tokens:,} tokens to {cost.target}, and {size:.1f} MB of vectors."
-        return await _reembedding(visit, notice(said))
+        return await reembedding(visit, notice(said))
     if do == "start":
         await visit.platform.reembed(name, to=to)
-        return await _reembedding(visit, notice("It has begun."))
+        return await reembedding(visit, notice("It has begun."))
     if do not in ACTIONS:
         raise InvalidRequestError(f"there is no {do!r:.40}; there are {', '.join(ACTIONS)}")
     await visit.platform.reembedding(name, do, wait=False)
-    return await _reembedding(visit, notice(f"Asked for: {do}."))
+    return await reembedding(visit, notice(f"Asked for: {do}."))
 
 
 def _doctor_card(visit: Visit) -> h.Node:

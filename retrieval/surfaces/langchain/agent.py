@@ -17,11 +17,11 @@ from retrieval.apps.tickets import (
     RetrievalService,
 )
 from retrieval.apps.tickets.models import CUSTOM
-from retrieval.domain.checks import named
+from retrieval.domain.checks import named, shown_line
 from retrieval.domain.errors import RetrievalError
 from retrieval.platform import Platform
 from retrieval.surfaces.langchain.tools import SHARED, Tickets, shown
-from retrieval.surfaces.mcp.failures import one_line, wrong_arguments
+from retrieval.surfaces.mcp.failures import wrong_arguments
 from retrieval.sync import SyncPlatform
 
 State = Mapping[str, Any]
@@ -164,7 +164,7 @@ def _success(response: RetrievalResponse) -> Update:
 
 
 def _failure(error: RetrievalError | ValidationError) -> Update:
-    why = wrong_arguments(error) if isinstance(error, ValidationError) else one_line(str(error))
+    why = wrong_arguments(error) if isinstance(error, ValidationError) else shown_line(str(error))
     return {
         "similar_tickets": [],
         "similarity_scores": [],

@@ -65,7 +65,7 @@ def failure_line(error: BaseException) -> str:
     if isinstance(error, ValidationError):
         return wrong_arguments(error)
     if is_the_callers(error):
-        return one_line(_told(error))
+        return shown_line(_told(error))
     if isinstance(error, RetrievalError):
         return next((line for kind, line in _ON_THE_SERVER if isinstance(error, kind)), UNEXPECTED)
     return UNEXPECTED
@@ -82,7 +82,7 @@ def _told(error: BaseException) -> str:
 def wrong_arguments(error: ValidationError) -> str:
     """``limit: must be 50 or less``, for each argument that is wrong, in one line."""
     wrong = dict.fromkeys(f"{_place(refusal['loc'])}: {_lowered(refusal_of(refusal))}" for refusal in error.errors())
-    return f"wrong arguments: {one_line('; '.join(wrong))}"
+    return f"wrong arguments: {shown_line('; '.join(wrong))}"
 
 
 def unknown_arguments(names: Iterable[str], known: Iterable[str]) -> str:
@@ -90,11 +90,6 @@ def unknown_arguments(names: Iterable[str], known: Iterable[str]) -> str:
     wrong, taken = list(names), list(known)
     told = names_there_are(wrong[0], taken) if taken else "the tool takes none"
     return f"wrong arguments: there is no {', '.join(f'{name!r:.80}' for name in wrong)}; {told}"
-
-
-def one_line(text: str) -> str:
-    """The text on one line, without characters that would hide or forge something."""
-    return shown_line(text)
 
 
 def _place(location: tuple[Any, ...]) -> str:

@@ -45,7 +45,7 @@ class Served(uvicorn.Server):
 
     @property
     def address(self) -> str:
-        """Where it listens."""
+        """The address of the service."""
         return "http://{}:{}".format(*self.servers[0].sockets[0].getsockname()[:2])
 
 

@@ -54,7 +54,7 @@ async def test_a_session_from_its_start_without_a_database_to_its_end(
 
 
 async def without_a_database(client: Client) -> None:
-    """What the server is, and what it can do, is known; each call says what is wrong."""
+    """The server describes itself and its tools; each call says what is wrong."""
     assert client.server_info
     assert (client.server_info.name, client.server_info.version) == ("retrieval", installed_version())
     assert "rate_principle" in (client.instructions or "")

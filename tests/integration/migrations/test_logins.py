@@ -63,7 +63,7 @@ async def test_a_login_without_the_application_role_is_told_the_grant(
 
 
 async def test_no_temporary_tables_are_needed(database: str, schema: str, settings: Settings) -> None:
-    """Where nobody may make any, items are written nevertheless."""
+    """A login that may create none can still write items."""
     upgrade(database, schema)
     name = sa.make_url(database).database or ""
     with opened(database) as connection:

@@ -88,7 +88,7 @@ async def test_each_leg_brings_its_best_active_memories(
 async def test_a_walk_that_meets_too_few_is_followed_by_a_look_at_all_that_match(
     opened: tuple[Platform, Collection],
 ) -> None:
-    """Where what matches is all at the far end of an order, the page is full and right nevertheless."""
+    """If what matches is all at the far end of an order, the page is full and right nevertheless."""
     platform, collection = opened
     request = await _request(collection, *KEYS, item_id={"gte": "015000"})
     found = await _found(platform, request)

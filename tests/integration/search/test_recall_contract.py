@@ -76,7 +76,7 @@ async def test_a_page_is_full_and_right_at_every_selectivity(corpus: Corpus, per
 async def test_a_page_is_full_and_right_where_the_filter_wants_what_is_far(
     corpus: Corpus, per_mille: int, limit: int
 ) -> None:
-    """Where only items match that are far from the query, an index walk meets none of them at first."""
+    """If only items match that are far from the query, an index walk meets none of them at first."""
     mask, queries = corpus.ranks < per_mille, corpus.polar[: min(QUERIES[limit], 8)]
     results = await corpus.found(queries, {"rank": {"lt": per_mille}}, limit)
     assert mean(corpus.recalls(queries, mask, limit, results)) >= 0.99
@@ -324,7 +324,7 @@ async def test_recall_holds_on_vectors_without_neighbourhoods(hard: Corpus, limi
 
 @pytest.mark.asyncio(loop_scope="module")
 async def test_an_index_that_no_effort_helps_is_not_walked(hard: Corpus) -> None:
-    """Where not even the greatest effort finds 99 %, every search compares all vectors and says so."""
+    """If not even the greatest effort finds 99 %, every search compares all vectors and says so."""
     known = await hard.collection.refresh()
     assert known.ann_index is not None
     useless = replace(known, ann_index=replace(known.ann_index, effort_10=1001, effort_100=1001, effort_200=1001))

@@ -410,7 +410,7 @@ async def test_preferring_nothing_changes_nothing(notes_preferred: Collection, p
 
 
 async def test_a_preference_that_is_given_twice_counts_once(notes_preferred: Collection) -> None:
-    """Where it stands first."""
+    """Its first place counts."""
     once, twice = [await notes_preferred.search("pool", prefer=[MAY] * number) for number in (1, 2)]
     assert once.hits == twice.hits
 

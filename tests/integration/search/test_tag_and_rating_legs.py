@@ -91,7 +91,7 @@ async def test_the_best_rated_come_first(opened: Opened, where: dict[str, Any]) 
 
 @pytest.mark.asyncio(loop_scope="module")
 async def test_a_walk_that_meets_too_few_is_followed_by_a_look_at_all_that_match(opened: Opened) -> None:
-    """Where what matches was all stored long ago, the page is full and right nevertheless."""
+    """If what matches was all stored long ago, the page is full and right nevertheless."""
     platform, collection = opened
     where = {"item_id": {"gte": "010500"}}
     best = {LegName.TAGGED: _best_tagged(_among(where), ("all",)), LegName.RATED: _best_rated(_among(where))}

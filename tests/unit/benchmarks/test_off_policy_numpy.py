@@ -59,7 +59,7 @@ def test_a_default_reward_makes_every_hit_count() -> None:
 
 
 def test_the_recorded_policy_is_worth_what_it_earned() -> None:
-    """Where target and recorded policy are one, IPS and SNIPS are the mean, with the mean's standard error."""
+    """If target and recorded policy are one, IPS and SNIPS are the mean, with the mean's standard error."""
     rewards = np.array([0.0, 1.0, 1.0, 0.25])
     traffic = Traffic.of_rows(propensity=[0.3] * 4, target=[0.3] * 4, reward=rewards)
     for estimator in (Estimator.IPS, Estimator.SNIPS):

@@ -40,7 +40,7 @@ def test_without_any_part_there_is_nothing_to_draw() -> None:
 
 
 def test_parts_of_nothing_have_empty_bars() -> None:
-    """Where every part is 0, no bar is longer than another."""
+    """If every part is 0, no bar is longer than another."""
     nothing = Contribution(leg="dense", rank=1, raw_score=0, weight=1, value=0.0)
 
     assert widths(Explanation(fusion="rrf", contributions=(nothing,))._repr_html_()) == [0]

@@ -47,7 +47,7 @@ def test_a_record_has_what_models_and_figures_need() -> None:
 
 
 def test_chance_of_the_applications_own_is_named_after_it() -> None:
-    """Where nothing was left to chance, the policy is that of a search that explores nothing."""
+    """If nothing was left to chance, the policy is that of a search that explores nothing."""
     assert _answer().record().policy == "off/1"
     drawn = ShownItem(item_id="c", score=0.1, slot=Slot.EXPLORE, propensity=0.5)
     assert _answer(shown=[*SHOWN, drawn]).record().policy == "advice/1"

@@ -73,7 +73,7 @@ def plan(
 
 
 async def test_similarity_without_a_vector_is_noted() -> None:
-    """Where no dense leg is asked for either, the note says what the score does without."""
+    """If no dense leg is asked for either, the note says what the score does without."""
     profile = Profile(legs={"lexical": 1}, fusion=UNION, signals=(VectorSimilarity(weight=1),))
     request = checked_request("words", profile=profile)
     made = await query_vectors(SMALL, None, [request])
@@ -329,7 +329,7 @@ def test_more_are_compared_where_that_saves_every_walk_half_its_effort() -> None
 
 @pytest.mark.parametrize("is_filtered", [False, True])
 def test_an_effort_above_the_most_means_exact(is_filtered: bool) -> None:  # noqa: FBT001 - a case of the test
-    """Where no effort finds enough, and where so many hits are wanted that none would."""
+    """If no effort finds enough, and if too many hits are wanted for any effort."""
     useless = replace(LARGE_WAY, ann_index=NONE_DOES)
     assert choose_way(useless, DENSE, depth=10, limit=10, is_filtered=is_filtered) == Way(Path.EXACT)
     assert choose_way(LARGE_WAY, DENSE, depth=1000, limit=1000, is_filtered=is_filtered) == Way(Path.EXACT)

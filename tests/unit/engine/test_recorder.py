@@ -210,7 +210,7 @@ async def test_a_search_that_waits_is_answered_when_the_database_is_away() -> No
 
 
 async def test_a_search_waits_for_its_record_only_so_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the database does not answer, the search does."""
+    """If the database does not answer, the search does."""
     monkeypatch.setattr(module, "WAIT_SECONDS", 0.001)
     store = Store()
     store.answers.clear()
@@ -256,7 +256,7 @@ async def test_one_that_cannot_be_written_down_does_not_cost_the_others() -> Non
 
 
 async def test_losses_are_told_once_with_the_search_they_were_first_sent_with(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where an answer was lost, the repetition brings the same search first and the same losses, later ones later."""
+    """If an answer was lost, the repetition brings the same search first and the same losses, later ones later."""
     monkeypatch.setattr(module, "FIRST_PAUSE_SECONDS", 60)
     sent = list[tuple[int, int]]()
 

@@ -132,7 +132,7 @@ def test_who_is_eligible_by_other_numbers_is_told_where_the_record_tells_it(
 
 
 def test_a_stack_is_summed_by_the_model_of_the_search() -> None:
-    """Where that passed its trial; a sum is served by the rewards of a stack only if they are the same for both."""
+    """The model must have passed its trial; a sum uses a stack's rewards only if they are the same for both."""
     stack = Profile(legs={"dense": 1.0}, learned=Learned(combination=Combination.LOGIT_STACK))
     weights = LogitStack(weights={"relevance": 0.1, "learned": 1.0})
     model = LearnedModel(

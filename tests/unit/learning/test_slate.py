@@ -178,7 +178,7 @@ class TestThompsonSlots:
 
     @pytest.mark.parametrize("eligible", ["", "abc", "de", "abcde"])
     def test_nobody_to_learn_about_costs_nothing(self, eligible: str) -> None:
-        """Where all eligible candidates are shown anyway, the slate is that of the score."""
+        """If all eligible candidates are shown anyway, the slate is that of the score."""
         assert drawn(9, 5, THOMPSON, 0, eligible) == [Placed(name) for name in "abcde"]
 
     def test_two_slots_of_two_places_leave_the_first_to_the_score(self) -> None:

@@ -44,7 +44,7 @@ def test_it_finds_the_weights_that_rewards_follow() -> None:
 
 
 def test_wrong_verdicts_do_not_flatten_the_weights() -> None:
-    """Where three of ten say the opposite, it finds how many, and the weights that the others follow; or none."""
+    """If three of ten say the opposite, it finds how many, and the weights that the others follow; or none."""
     for wrong in (0.0, 0.3):
         signals, rewards, ranks = _world(5, intercept=-9.0, spread=2.0, **{RELEVANCE: 8.0, LENGTH: 1.0})
         flipped = np.random.default_rng(6).random(EVENTS) < wrong
@@ -78,7 +78,7 @@ def test_better_by_a_measure_is_never_worse_by_the_blend() -> None:
 
 
 def test_length_may_count_for_an_item_or_against_it() -> None:
-    """Where longer items help, and where shorter ones do."""
+    """In collections where longer items help, and where shorter ones do."""
     for weight in (1.5, -1.5):
         signals, rewards, ranks = _world(4, **{RELEVANCE: 8.0, LENGTH: weight})
         assert fit_stack(signals, rewards, np.ones(EVENTS), ranks).weights[LENGTH] == pytest.approx(weight, abs=0.4)

@@ -1,4 +1,4 @@
-"""When a collection gets an index, keeps it and loses it; and how a recall is counted."""
+"""The conditions for building, keeping and dropping an index, and the count of recall."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ def test_other_refusals_keep_their_words() -> None:
 
 
 def test_the_nearest_name_comes_first() -> None:
-    """Where one is near, and where there is any."""
+    """The nearest name comes first, if one is near."""
     assert names_there_are("limt", ["query", "limit"]) == "did you mean 'limit'? There are: query, limit"
     assert names_there_are("zebra", ["query", "limit"]) == "there are: query, limit"
     assert names_there_are("zebra", []) == "there is none"
@@ -67,6 +67,6 @@ def test_the_nearest_name_comes_first() -> None:
 
 @pytest.mark.parametrize(("name", "meant"), [("filter", "where"), ("top_k", "limit"), ("querry", "query")])
 def test_a_name_of_other_services_leads_to_ours(name: str, meant: str) -> None:
-    """Where the model has it; else, and for all others, what is spelled alike counts."""
+    """The known name is suggested if the model has it; otherwise similar spellings count."""
     assert names_there_are(name, ["query", "where", "limit"]).startswith(f"did you mean {meant!r}? There are: ")
     assert "where" not in names_there_are("filter", ["file", "limit"])

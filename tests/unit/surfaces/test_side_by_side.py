@@ -48,7 +48,7 @@ SPELLED = {"plain": "syntax", "profile of profiles preview": "profiles"}
 """Other names of a command's options: an option turns syntax off, and repeated options are in the singular."""
 
 OF_A_DOOR = {"collection", "explain", "as_json", "help"}
-"""Where to ask, and how the answer is shown; in Python the object says the one, and the result has the other."""
+"""Options for the target and for the output; in Python the object and the result have these roles."""
 
 
 def rows() -> list[tuple[str, list[str]]]:

@@ -73,7 +73,7 @@ async def test_an_answer_of_which_nothing_can_be_used_is_not_asked_for_again_at_
 
 
 async def test_verdicts_from_anywhere_settle_candidates(house: Platform, new_corpus: NewCorpus) -> None:
-    """When the corpus is opened, and by a retrieval that looks at candidates."""
+    """Opening the corpus settles them, and so does a retrieval that considers candidates."""
     corpus = await new_corpus()
     name = corpus.collection.name
     for key in ("kite", "loom"):
@@ -119,7 +119,7 @@ async def test_huge_and_tiny_vectors_of_a_problem_are_as_good_as_any(house: Plat
 async def test_what_waits_for_its_vector_is_said(
     house: Platform, new_corpus: NewCorpus, embedder: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where fewer metaphors come than were asked for."""
+    """The note comes with an answer of fewer metaphors than requested."""
 
     async def down(*_: object) -> None:
         raise EmbedderUnavailableError("down")

@@ -167,7 +167,7 @@ async def test_a_problem_is_asked_about_once_as_long_as_something_is_left_to_try
 
 
 async def test_kept_candidates_join_for_other_problems_too(house: Platform, new_corpus: NewCorpus) -> None:
-    """Where generation is called for; without a language model the answer says that there is none."""
+    """They join when generation starts; without a language model the answer says that there is none."""
     corpus = await new_corpus()
     await retriever_of(house, corpus, ScriptedLLM(GOOD)).retrieve(ODD)
     without = retriever_of(house, corpus, None)

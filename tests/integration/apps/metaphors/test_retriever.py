@@ -121,7 +121,7 @@ async def test_what_cannot_be_asked_is_refused(
 async def test_what_a_retriever_cannot_be_made_of_is_refused(
     house: Platform, corpus: MetaphorCorpus, options: dict[str, Any]
 ) -> None:
-    """When it is made."""
+    """Its constructor refuses it."""
     given: dict[str, Any] = {"corpus": corpus, "platform": house, **options}
     with pytest.raises(InvalidRequestError):
         MetaphorRetriever(**given)

@@ -140,7 +140,7 @@ async def test_a_sessions_verdict_is_one_on_the_answer_that_showed_it(store: Pri
 
 
 async def test_a_candidate_is_settled_after_verdicts_from_elsewhere(store: PrincipleStore, db: Platform) -> None:
-    """When somebody asks for it."""
+    """A call of ``settle`` settles it."""
     new = await store.add_principle("a lesson", status=CANDIDATE)
     for _ in range(3):
         found = await store.search_principles("lesson", include_exploration=True)

@@ -70,7 +70,7 @@ class TestRequirements:
 
 
 class TestHeuristics:
-    """When deep search helps."""
+    """Questions for which deep search helps."""
 
     @pytest.mark.parametrize(
         "term",

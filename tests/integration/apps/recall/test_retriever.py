@@ -237,6 +237,6 @@ async def test_an_answer_can_be_replayed(house: Platform, make: Make) -> None:
     ],
 )
 async def test_options_that_cannot_be_are_refused(memories: Collection, options: dict[str, Any]) -> None:
-    """When the retriever is made, by name."""
+    """The constructor of the retriever names the refused option."""
     with pytest.raises(InvalidRequestError, match=next(iter(options))):
         DualRetriever(memories, None, **options)

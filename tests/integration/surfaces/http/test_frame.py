@@ -148,7 +148,7 @@ async def test_an_error_within_an_answer_is_logged(world: World, caplog: pytest.
 
 
 async def test_a_request_keeps_the_id_that_it_brings(world: World) -> None:
-    """Where that can stand in a log; otherwise it gets one of its own."""
+    """An id that a log can hold is kept; otherwise the request gets a new one."""
     world.go_on.set()
     kept = await world.client.get("/wait", headers={"X-Request-ID": "web-42"})
     assert kept.json()["id"] == kept.headers["x-request-id"] == "web-42"

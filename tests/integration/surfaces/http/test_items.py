@@ -221,7 +221,7 @@ async def test_a_name_that_is_no_utf_8_is_refused(client: AsyncClient, method: s
     ],
 )
 async def test_an_item_that_cannot_be_stored_is_refused(client: AsyncClient, body: object, pointer: str | None) -> None:
-    """Where the shape is wrong its place is pointed at; else the item is named."""
+    """If the shape is wrong its place is pointed at; else the item is named."""
     answer = await client.put(f"{ITEMS}/bad", content=json.dumps(body), headers={"Content-Type": "application/json"})
     assert answer.status_code == 422
     if pointer is None:

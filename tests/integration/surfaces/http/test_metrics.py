@@ -32,7 +32,7 @@ PAGE = ROOT / "docs" / "how-to" / "observe.md"
 DASHBOARD = ROOT / "deploy" / "grafana" / "retrieval.json"
 TOKEN = "prometheus-" + "0123456789"
 NOBODY = "postgresql://nobody@127.0.0.1:1/nothing?connect_timeout=1"
-"""Where no server answers."""
+"""An address without a server."""
 
 
 @dataclass(frozen=True)

@@ -180,7 +180,7 @@ def test_a_document_that_cannot_be_stored_stops_or_is_left_out(docs: Source, syn
 
 
 def test_the_tables_of_former_releases_are_read_too(source: Source, sync_collection: SyncCollection) -> None:
-    """Where the caller gave no id, or one that another document has too, the key is it."""
+    """If the caller gave no id, or one that another document has too, the key is it."""
     source.connection.execute(FORMER)
     number, (first, again, key) = source.collection("docs"), sorted(str(uuid.uuid4()) for _ in range(3))
     for custom, own in (("mine", again), ("mine", first), (None, key)):

@@ -18,7 +18,7 @@ TOKENIZER = "embeddings/data/all-MiniLM-L6-v2-onnx-int8/tokenizer.json"
 
 @pytest.fixture
 def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Path | None]:
-    """Where packages seem to be installed; None and absent ones are not."""
+    """The folders of seemingly installed packages; None and absent ones are not installed."""
     weights, tokenizer = tmp_path / "weights", tmp_path / "tokenizer"
     (tokenizer / TOKENIZER).parent.mkdir(parents=True)
     (tokenizer / TOKENIZER).write_text("not a tokenizer")

@@ -1,4 +1,4 @@
-"""Which language model is used: none unless it is asked for."""
+"""The choice of the language model: none unless one is configured."""
 
 from __future__ import annotations
 

@@ -136,7 +136,7 @@ async def test_a_schema_beyond_its_rules_is_rejected() -> None:
 
 
 async def outcomes(llm: SimLLM, number: int = 40) -> list[str]:
-    """What became of so many calls."""
+    """The outcomes of a number of calls."""
     found = []
     for _ in range(number):
         try:

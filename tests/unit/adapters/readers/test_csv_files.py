@@ -1,4 +1,4 @@
-"""Which column is which field."""
+"""The mapping of columns to fields."""
 
 from __future__ import annotations
 

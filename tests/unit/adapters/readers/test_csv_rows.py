@@ -63,7 +63,7 @@ def test_a_record_over_several_lines_has_the_number_of_its_first(tmp_path: Path)
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
 def test_the_header_tells_what_separates_the_fields(tmp_path: Path, delimiter: str) -> None:
-    """Where it has a comma, other signs are part of the texts."""
+    """If it has a comma, other signs are part of the texts."""
     lines = [["_id", "title", "text"], ["1", "a, b; c", "d|e\tf"]]
     table = io.StringIO(newline="")
     csv.writer(table, delimiter=delimiter).writerows(lines)

@@ -21,7 +21,7 @@ def lines_of(path: Path, **options: int) -> list[bytes]:
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    """Where a test's file goes."""
+    """The path of a test's file."""
     return tmp_path / "items.jsonl"
 
 

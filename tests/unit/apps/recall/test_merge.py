@@ -57,7 +57,7 @@ def test_nothing_merges_to_nothing() -> None:
 
 
 def test_what_a_list_holds_twice_counts_once() -> None:
-    """Where it stands first."""
+    """Its first place counts."""
     assert RETRIEVER.merge_rrf(entities("aba")) == RETRIEVER.merge_rrf(entities("ab"))
 
 

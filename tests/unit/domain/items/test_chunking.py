@@ -120,7 +120,7 @@ def test_a_sentence_without_end_is_cut_between_words_and_overlaps_all_the_same()
 
 
 def test_a_word_without_end_is_cut() -> None:
-    """Where the tokenizer takes it for one token too."""
+    """It is cut even if the tokenizer takes it for one token."""
     chunks = cut(Block("x" * 5000))
 
     assert "".join(chunk.body[chunk.overlap :] for chunk in chunks) == "x" * 5000

@@ -233,7 +233,7 @@ def test_contributions_add_up_and_a_record_gives_the_same(drawn: dict[str, Any])
 
 @given(POOLS, st.integers(1, 12))
 def test_a_deeper_page_changes_no_score(drawn: dict[str, Any], more: int) -> None:
-    """Where the legs were asked for more than the pool, the first candidates have the scores that they had."""
+    """If the legs were asked for more than the pool, the first candidates have the scores that they had."""
     legs = {leg: scores | {"a": 60.0, "b": 55.0} for leg, scores in drawn["legs"].items()}
     known = vectors(**{item_id: np.random.default_rng(ord(item_id)).normal(size=4) for item_id in ITEMS})
     weights = dict.fromkeys(legs, 1.0) | {REFINING: drawn["share"]}

@@ -121,7 +121,7 @@ def test_a_resolution_is_worth_the_more_the_sooner_it_came(hours: object, value:
 
 
 def test_hours_that_are_not_known_may_count_as_some() -> None:
-    """Where there are none, and where the resolution was still to come; not where they are known."""
+    """If there are none, and where the resolution was still to come; not where they are known."""
     signal = ResolutionTime(weight=1, unknown_hours=24.0)
     still_to_come = {"resolution_time_hours": 10, "resolved_at": "2026-04-01"}
     for attributes, value in (({}, 0.76), (still_to_come, 0.76), ({"resolution_time_hours": 90}, 0.1)):

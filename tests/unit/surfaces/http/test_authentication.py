@@ -106,7 +106,7 @@ async def asked(authenticator: Authenticator, text: str) -> ApiKey:
     ],
 )
 def test_a_key_stands_in_either_header(authorization: str | None, api_key: str | None, given: str | None) -> None:
-    """Where two headers disagree, or hold something else, nobody knows whose request it is."""
+    """If two headers disagree, or hold something else, the caller is unknown."""
     assert given_key(authorization, api_key) == given
 
 

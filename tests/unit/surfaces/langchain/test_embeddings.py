@@ -101,7 +101,7 @@ async def test_what_goes_wrong_is_the_platforms_error(answer: Any, kind: type[Em
     ],
 )
 def test_the_space_is_named_after_the_class_and_its_model(make: Callable[[Embeddings], LangChainEmbedder]) -> None:
-    """Where neither is the same, vectors are never compared."""
+    """If neither is the same, vectors are never compared."""
     embeddings = Answers([1.0, 2.0, 2.0])
 
     assert make(embeddings).space == EmbeddingSpace(provider="langchain", model="Answers/small-1", dimensions=3)

@@ -1,4 +1,4 @@
-"""Where the MCP server listens, and by which names it may be called."""
+"""The address of the MCP server, and its allowed host names."""
 
 from __future__ import annotations
 

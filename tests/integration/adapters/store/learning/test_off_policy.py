@@ -124,7 +124,7 @@ async def test_weighings_are_numpys(platform: Platform) -> None:
 
 
 async def test_traffic_without_rewards_has_no_estimates(platform: Platform) -> None:
-    """Where nobody rated anything there is no estimate at all, and the weighing says why."""
+    """If nobody rated anything there is no estimate at all, and the weighing says why."""
     made = Simulated([Recorded(retrieved_at=SINCE, shown=[Shown("i1")])])
     made.targets[0].add(made.recorded[0].retrieval_id, {"i1": 1.0})
     asked = await prepared(platform, made)

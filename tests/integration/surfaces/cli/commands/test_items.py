@@ -69,7 +69,7 @@ def test_items_are_listed() -> None:
 
 
 def test_a_collection_is_removed_by_who_says_yes() -> None:
-    """Where nobody can be asked it takes the option; what is gone is unknown."""
+    """Without a terminal it needs the option; a removed collection is unknown."""
     assert isinstance(call("collections", "remove", "docs").exception, InvalidRequestError)
     assert call("collections", "remove", "docs", "--yes").output == "docs is removed\n"
     assert isinstance(call("collections", "remove", "docs", "--yes").exception, UnknownCollectionError)

@@ -67,13 +67,13 @@ def test_the_footer_says_path_why_profile_times_and_notes() -> None:
 
 
 def test_the_footer_names_the_retrieval_for_feedback_and_replay() -> None:
-    """Where it is recorded."""
+    """The footer of a recorded search has its id."""
     number = UUID("01a20860-4ac0-75ea-b837-a6c1aeeb0dea")
     assert f"retrieval {number}" in footer(replace(result(hit()), retrieval_id=number))
 
 
 def test_the_footer_says_how_many_rows_were_weighed() -> None:
-    """Where the dense leg weighed any."""
+    """The footer has the number if the dense leg weighed any."""
     found = replace(result(hit()), weighed=3)
     assert next(iter(footer(found))) == f"1 hit · exact, 3 rows weighed: {WHY} · profile v3"
     found = replace(result(hit()), path=Path.NONE, why="no dense leg", weighed=0)

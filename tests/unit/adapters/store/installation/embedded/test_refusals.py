@@ -1,4 +1,4 @@
-"""Where there can be no embedded server, the message says what to do instead."""
+"""If an embedded server is impossible, the message gives the alternative."""
 
 from __future__ import annotations
 
