@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
-from scipy.stats import chi2
+from scipy.special import chdtrc
 
 Floats = NDArray[np.float64]
 
@@ -20,7 +19,7 @@ def p_value(counts: Floats, expected: Floats, covariance: Floats) -> float:
     """
     off = counts - expected
     degrees = int(np.linalg.matrix_rank(covariance, hermitian=True))
-    return float(chi2.sf(off @ np.linalg.pinv(covariance, hermitian=True) @ off, degrees))
+    return float(chdtrc(degrees, off @ np.linalg.pinv(covariance, hermitian=True) @ off))
 
 
 def covariance_of_one(joint: Floats) -> Floats:
@@ -34,6 +33,8 @@ Function = Callable[[Floats], Floats]
 
 def beta_in_logits(successes: float, failures: float) -> tuple[Function, Function]:
     """Density and distribution of logit(X), X of Beta(successes + 1, failures + 1)."""
+    from scipy import stats
+
     law = stats.beta(successes + 1, failures + 1)
 
     def density(logits: Floats) -> Floats:
@@ -45,6 +46,8 @@ def beta_in_logits(successes: float, failures: float) -> tuple[Function, Functio
 
 def normal(mean: float, deviation: float) -> tuple[Function, Function]:
     """Density and distribution of a logit-normal reward, on the logit scale."""
+    from scipy import stats
+
     law = stats.norm(mean, deviation)
     return law.pdf, law.cdf
 

@@ -145,7 +145,7 @@ class Visitor:
 
     def accessibility(self, *rules: str) -> list[str]:
         """The serious findings of axe, of all its rules or of these."""
-        # What else axe could tell takes a third of its time.
+        # What else axe could tell takes a quarter of its time.
         options = {"resultTypes": ["violations"]} | ({"runOnly": list(rules)} if rules else {})
         found = Axe().run(self.page, options=options).response["violations"]
         return [

@@ -8,7 +8,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from scipy.stats import chi2_contingency
 
 from retrieval.apps.principles.choosing import (
     MOST_DRAWN,
@@ -158,6 +157,8 @@ def _direct(candidates: list[Tried], count: int, rng: random.Random) -> list[str
 @pytest.mark.parametrize("count", [1, 2])
 def test_picks_are_as_frequent_as_those_of_direct_sampling(count: int) -> None:
     """Chi-square of 3,000 draws of each way, by who is picked and in which order."""
+    from scipy.stats import chi2_contingency
+
     ours, direct = Counter[tuple[str, ...]](), Counter[tuple[str, ...]]()
     rng = random.Random(7)
     for _ in range(3000):
