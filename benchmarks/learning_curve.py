@@ -1,12 +1,13 @@
 """Does search get better by its users' feedback? Simulated users on judged collections; quality on what they never ask.
 
-    python benchmarks/learning_curve.py DATA [--tasks …] [--seeds 3] [--wrong 0 0.1 0.3] [--noise 0.3] [--quick]
+    python benchmarks/learning_curve.py DATA [--tasks …] [--seeds 0 1 2] [--wrong 0 0.1 0.3] [--noise 0.3] [--quick]
 
 DATA holds the test collections in BEIR's format; without them there is nothing to do. The users ask some of a
 collection's questions; the quality is nDCG@10 on others, none of which is asked. Everything goes the way that it goes
 in use: searches are recorded, feedback is given by the platform's call, and the jobs ``clusters`` and ``learn`` run
 after 250, 500, 1,000 and 2,000 verdicts. Each collection is filled once, and each crowd has a copy of it. Writes
 ``benchmarks/results/learning_curve.json`` and ``.md`` after each crowd, so a run that is stopped leaves what it found.
+With ``--add`` these keep the crowds of earlier runs, which must have started from the same quality.
 """
 
 from __future__ import annotations
@@ -217,8 +218,10 @@ async def run(given: argparse.Namespace, server: Server) -> dict[str, Any]:
     curves: list[dict[str, Any]] = []
     learned, embedder = Learned(combination=Combination(given.combination)), Remembering()
     places = [await filled(server, given.data, WORLDS[name](given.data), learned, embedder) for name in given.tasks]
+    if given.add:
+        curves += earlier(given, places)
     result: dict[str, Any] = {}
-    for seed, place, noise, wrong in itertools.product(range(given.seeds), places, given.noise, given.wrong):
+    for seed, place, noise, wrong in itertools.product(given.seeds, places, given.noise, given.wrong):
         crowd = Crowd(seed, noise, wrong)
         copied = server.copy("learning_crowd", place.database)
         async with connect(copied, settings=PATIENT, embedder=embedder) as platform:
@@ -234,6 +237,28 @@ async def run(given: argparse.Namespace, server: Server) -> dict[str, Any]:
             (RESULTS / "learning_curve.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
             (RESULTS / "learning_curve.md").write_text(written(result), encoding="utf-8")
     return result
+
+
+def earlier(given: argparse.Namespace, places: Sequence[Place]) -> list[dict[str, Any]]:
+    """The curves in the results of the crowds that this run does not make anew.
+
+    Raises ``RuntimeError`` where the quality before any verdict is another now: curves from there do not compare.
+    """
+    stored = json.loads((RESULTS / "learning_curve.json").read_text(encoding="utf-8"))
+    if stored["combination"] != given.combination:
+        raise RuntimeError(f"the results are of {stored['combination']}, not {given.combination}")
+    starts = {place.world.name: place.start for place in places}
+    own = set(itertools.product(starts, given.seeds, given.noise, given.wrong))
+    kept = [
+        curve
+        for curve in stored["curves"]
+        if (curve["collection"], curve["seed"], curve["noise"], curve["wrong"]) not in own
+    ]
+    for curve in kept:
+        then = curve["points"][0]["ndcg_at_10"]
+        if (now := starts.get(curve["collection"], then)) != then:
+            raise RuntimeError(f"{curve['collection']} starts at {now}, and at {then} in the results; run all anew")
+    return kept
 
 
 def summary(curves: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -326,7 +351,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path)
     parser.add_argument("--tasks", nargs="+", choices=tuple(WORLDS), default=list(WORLDS))
-    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2], help="the crowds, by their seeds")
+    parser.add_argument("--add", action="store_true", help="add to the results instead of replacing them")
     parser.add_argument("--combination", choices=tuple(Combination), default=Combination.LOGIT_STACK)
     parser.add_argument("--wrong", nargs="+", type=float, default=[0.0, 0.1, 0.3], help="share of wrong verdicts")
     parser.add_argument("--noise", nargs="+", type=float, default=[0.3], help="share of clicks that go astray")
@@ -337,7 +363,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"error: {given.data} holds no {missing[0]}; name the folder of the test collections", file=sys.stderr)
         return 1
     if given.quick:
-        given.seeds, given.wrong, given.noise = 1, [0.0], [0.3]
+        given.seeds, given.wrong, given.noise = [0], [0.0], [0.3]
     with running() as server:
         print(written(asyncio.run(run(given, server))))
     return 0

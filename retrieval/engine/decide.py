@@ -218,6 +218,7 @@ def _decision(
         decided,
         model_version=facts.model.version,
         scores=dict(zip(item_ids, rescored.scores, strict=True)),
+        weights=facts.model.stack.weights if learned.combination is Combination.LOGIT_STACK else {},
         signals={**decided.signals, **own},
     )
     places = dict(zip(item_ids, count(), strict=False))

@@ -168,6 +168,8 @@ class Decided:
     """The decayed number of events by item id; one that is missing has none."""
     scores: Mapping[str, float] = field(default_factory=dict)
     """The final score by item id, where it is not the relevance alone."""
+    weights: Mapping[str, float] = field(default_factory=dict)
+    """The weights by signal of the stack that made the scores; empty: none did."""
     signals: Mapping[str, Mapping[str, float | None]] = field(default_factory=dict)
     """The facts about the pool's items beside relevance and legs, by name and item id."""
 
@@ -317,13 +319,14 @@ def _measured(
 
 def _shown(pool: Sequence[tuple[str, float]], answered: Answered) -> dict[str, Any]:
     """The columns for the hits. What made their scores is kept where it does not follow from the pool."""
-    hits, pulls = answered.shown, answered.decided.pulls
+    hits, decided, pulls = answered.shown, answered.decided, answered.decided.pulls
     placed = {place.item_id: place for place in answered.slate}
     drawn = [placed.get(hit.item_id) or Placed(hit.item_id) for hit in hits]
-    # Ranks by likeness follow from all candidates' likenesses.
-    is_whole = len(answered.found.rankings.get(REFINING, ())) <= len(pool)
-    is_whole = is_whole and not answered.decided.scores and answered.reranked is None
+    # Ranks follow from all candidates' likenesses, and from all candidates that a stack scored.
+    others = len(decided.scores) or len(answered.found.rankings.get(REFINING, ()))
+    is_whole = others <= len(pool) and answered.reranked is None and bool(decided.weights or not decided.scores)
     is_plain = is_whole and {hit.item_id for hit in hits}.issubset(map(_FIRST, pool))
+    signals = (dict(decided.weights) or None) if is_plain else [signals_of(hit.contributions) for hit in hits]
     return {
         **shown_columns(
             items=[hit.item_id for hit in hits],
@@ -333,5 +336,5 @@ def _shown(pool: Sequence[tuple[str, float]], answered: Answered) -> dict[str, A
             rank_propensities=[draw.rank_propensity for draw in drawn],
             pulls=[pulls.get(hit.item_id, 0.0) for hit in hits] if pulls else (),
         ),
-        "shown_signals": None if is_plain else [signals_of(hit.contributions) for hit in hits],
+        "shown_signals": signals,
     }

@@ -47,7 +47,7 @@ CREATE TABLE retrievals (
     propensities double precision[],  -- the probability that it was in the slate; NULL: 1 for all
     rank_propensities double precision[],  -- the probability that it stood at its rank; NULL: those of being shown
     pulls double precision[],  -- decayed number of events known of the item when it was shown; NULL: 0 for all
-    shown_signals jsonb,  -- what made each score, a list; NULL: it follows from the legs' scores and ranks
+    shown_signals jsonb,  -- what made each score, a list; an object: a stack's weights; NULL: it follows from the legs
     CONSTRAINT retrievals_pkey PRIMARY KEY (collection_id, retrieved_at, retrieval_id),
     CONSTRAINT retrievals_shown_check CHECK (
         cardinality(shown_scores) = cardinality(shown_items)
@@ -82,7 +82,8 @@ CREATE TYPE sent_retrieval AS (
     propensities double precision[], rank_propensities double precision[], pulls double precision[], shown_signals jsonb
 );
 
--- The hits that searches showed, one a row. Its signals lack weights and values where these follow from the profile.
+-- The hits that searches showed, one a row. Its signals lack weights and values where these follow from the profile,
+-- and what a stack weighed beside the legs.
 CREATE VIEW impressions WITH (security_invoker = true) AS
 SELECT
     r.collection_id, r.retrieval_id, shown.item_id COLLATE "C" AS item_id, r.retrieved_at, shown.rank::integer AS rank,

@@ -14,7 +14,7 @@ from retrieval.domain.learning.context import Context
 from retrieval.domain.records.search_record import TOTAL, USUAL, Impression, Matrix, SearchRecord
 from retrieval.domain.records.slate import Slot
 from retrieval.domain.search.diversity import REFINING, from_steps
-from retrieval.domain.search.fusion import fused_again, on_unit_scale, values_again
+from retrieval.domain.search.fusion import fused_again, leg_features_again, on_unit_scale, values_again
 from retrieval.domain.search.profile import Profile
 from retrieval.domain.search.profile_parts import Combination, Exploration
 from retrieval.domain.search.reranking import RERANK, reranked_scores
@@ -195,7 +195,11 @@ def _relevances(signals: Mapping[str, Any], profile: Profile) -> tuple[list[floa
 
 
 def _impressions(record: SearchRecord, signals: Mapping[str, Any], profile: Profile | None) -> list[Impression]:
-    made = record.shown_signals or _parts(record, signals, profile)
+    told = record.shown_signals
+    if isinstance(told, Mapping):
+        made: Sequence[Mapping[str, Any]] = _stack_parts(record, signals, told)
+    else:
+        made = told or _parts(record, signals, profile)
     propensities = record.propensities or repeat(1.0)
     columns = zip(
         record.shown_items,
@@ -238,6 +242,32 @@ def _parts(record: SearchRecord, signals: Mapping[str, Any], profile: Profile | 
         }
         for place in map(places.get, record.shown_items)
     ]
+
+
+_OF_STACK = {"relevance": "scaled", "learned": "logit_mean", "affinity": "affinity", "length": "length"}
+"""The signals of a logit stack beside the legs, each with the name of its values in ``pool_signals``."""
+
+
+def _stack_parts(
+    record: SearchRecord, signals: Mapping[str, Any], weights: Mapping[str, float]
+) -> list[dict[str, dict[str, Any]]]:
+    """Gives the parts of each hit's score as a stack of those weights makes them.
+
+    Without that of relevance where this followed from a profile that is gone.
+    """
+    # What a stack did not score has no length.
+    scored = [place for place, length in enumerate(signals["length"]) if length is not None]
+    values = {name: signals[column] for name, column in _OF_STACK.items() if column in signals}
+    values |= leg_features_again(signals["legs"], signals["bests"])
+    parts: list[dict[str, dict[str, Any]]] = [{} for _ in record.pool_items]
+    for name, column in values.items():
+        if name not in weights:
+            continue
+        for rank, place in enumerate(sorted(scored, key=lambda place: -column[place]), 1):
+            raw, weight = column[place], weights[name]
+            parts[place][name] = {"rank": rank, "raw": raw, "weight": weight, "value": weight * raw}
+    by_id = dict(zip(record.pool_items, parts, strict=True))
+    return [by_id[item_id] for item_id in record.shown_items]
 
 
 def _weights(legs: Mapping[str, Any], profile: Profile) -> Mapping[str, float]:

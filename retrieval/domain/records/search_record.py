@@ -138,8 +138,9 @@ class SearchRecord:
     """The probability that each stood at its rank, above 0 and at most its propensity; None: the propensities."""
     pulls: Sequence[float] | None = None
     """The decayed number of events known of each when it was shown; None: 0 for all."""
-    shown_signals: Sequence[Mapping[str, Any]] | None = None
-    """The parts of each score, by name; None: the score follows from the legs' scores and ranks."""
+    shown_signals: Sequence[Mapping[str, Any]] | Mapping[str, float] | None = None
+    """The parts of each score, by name; a mapping: the weights of a logit stack, whose parts follow from the pool's
+    signals; None: the score follows from the legs' scores and ranks."""
 
     @property
     def origin(self) -> str:

@@ -141,6 +141,23 @@ async def test_a_record_says_what_the_caller_saw(platform: Platform) -> None:
     assert STARTED - timedelta(seconds=1) <= found.retrieved_at <= datetime.now(UTC) + timedelta(seconds=1)
 
 
+async def test_a_record_tells_the_parts_that_a_stack_made_of_scores(platform: Platform) -> None:
+    """They follow from the candidates and the stack's weights, which is all that is kept of them."""
+    result = (await _learned(platform))[-1]
+    await platform.recorded()
+    found = await _found(platform, result)
+    contributions = [hit.explanation.contributions for hit in result]
+    assert found.shown_signals == {part.leg: part.weight for part in contributions[0]}
+    assert {"relevance", "affinity", "length"} < set(found.shown_signals or ())
+    for shown, parts in zip(found.impressions, contributions, strict=True):
+        assert {name: part["rank"] for name, part in shown.signals.items()} == {part.leg: part.rank for part in parts}
+        for part in parts:
+            told = shown.signals[part.leg]
+            assert (told["raw"], told["weight"], told["value"]) == pytest.approx(
+                (part.raw_score, part.weight, part.value)
+            )
+
+
 async def test_many_searches_of_one_call_are_recorded_each(platform: Platform) -> None:
     """In one context, under an identifier each."""
     collection = await _filled(platform)

@@ -96,6 +96,42 @@ def test_the_impressions_explain_their_scores() -> None:
     assert first.signals["lexical"] == {"rank": 1, "raw": 7.0, "weight": 1.0, "value": pytest.approx(1 / 61)}
 
 
+def stacked(pool: int) -> Answered:
+    """A search whose four candidates a stack scored by relevance and length, and so many of which are kept."""
+    lengths = {"a": 0.5, "b": 0.0, "c": -1.0, "d": 0.0}
+    decided = Decided(
+        model_version=3,
+        scores=dict.fromkeys(lengths, 1.0),
+        weights={"relevance": 10.0, "length": 2.0},
+        signals={"affinity": dict.fromkeys(lengths, 0.0), "length": lengths},
+    )
+    return answered(decided=decided, profile=Profile(recording=Recording(pool=pool)))
+
+
+def test_the_parts_that_a_stack_made_of_scores_follow_from_its_weights() -> None:
+    """Rank and signal are those of the candidates, and equal ones are in the order of relevance."""
+    assert record(stacked(pool=4)).shown_signals == {"relevance": 10.0, "length": 2.0}
+    first, second, third = told_of(stacked(pool=4)).impressions
+    assert first.signals["length"] == {"rank": 4, "raw": -1.0, "weight": 2.0, "value": -2.0}
+    assert (second.signals["length"]["rank"], third.signals["length"]["rank"]) == (1, 2)
+    relevance = first.signals["relevance"]
+    assert (relevance["rank"], relevance["value"]) == (1, pytest.approx(10 * relevance["raw"]))
+    assert set(first.signals) == {"relevance", "length"}
+
+
+def test_the_parts_of_scores_are_kept_where_not_all_candidates_are() -> None:
+    """Ranks among all of them would not follow."""
+    kept = record(stacked(pool=3)).shown_signals
+    assert isinstance(kept, list)
+    assert len(kept) == 3
+
+
+def test_a_stacks_part_of_relevance_is_gone_with_the_profile() -> None:
+    """Relevance followed from it."""
+    told = recorded_search(record(stacked(pool=4)), None)
+    assert set(told.impressions[0].signals) == {"length"}
+
+
 def test_the_spread_is_that_of_the_first_five_scores() -> None:
     """First minus fifth; minus the last where there are fewer; none without hits."""
     six = {"dense": {name: 1.0 - place / 10 for place, name in enumerate("abcdef")}}

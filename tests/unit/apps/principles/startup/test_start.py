@@ -81,7 +81,7 @@ def test_the_answer_is_recorded_with_its_chance() -> None:
     ).record()
     assert (record.query, record.session, record.origin) == ("postgresql sql retry timeouts locks", "s-1", ORIGIN)
     assert record.shown_items == ["bind", "lock"]
-    assert record.shown_signals is not None
+    assert isinstance(record.shown_signals, list)
     assert record.shown_signals[0] == {"principle_score": {"raw": 0.7}, "tag_match": {"raw": 0.1}}
     assert (record.seed, record.eligible, record.policy) == (11, 3, f"{ORIGIN}/1")
     assert (record.propensities, record.rank_propensities) == ([1.0, 0.25], [1.0, 0.125])
