@@ -41,15 +41,21 @@ def lines(records: Iterable[object]) -> bytes:
 
 
 async def test_a_csv_is_stored_by_its_columns(client: AsyncClient) -> None:
-    """Rows are told as lines are; items without a text are noticed."""
+    """Rows are told as lines are; one without a text is refused, and replaces none that has one."""
+    await client.put(f"{ITEMS}/B2", json={"text": "Snow fell."})
     sheet = b"Ref,Headline,Body,Year\nB1,Tide,The harbour\\n,2019\nB2,Snow,,2018\n,none,,\n"
     query = {"map": ["id=Ref", "text=Body"]}
     answer = await client.post(f"{ITEMS}/bulk", content=sheet, params=query, headers={"Content-Type": "text/csv"})
     *told, last = [json.loads(line) for line in answer.content.splitlines()]
 
-    assert [(one["line"], one.get("item_id")) for one in told] == [(2, "B1"), (3, "B2"), (4, None)]
-    assert (last["summary"]["added"], last["summary"]["rejected"]) == (2, 1)
-    assert last["summary"]["notes"] == ["1 of 2 items have no text; if 'Headline' holds it, call that 'text'"]
+    assert [(one["line"], one.get("item_id")) for one in told] == [(2, "B1"), (3, None), (4, None)]
+    assert (told[1]["error"]["item_id"], told[1]["error"]["detail"]) == (
+        "B2",
+        "no text; give the item a title or a text",
+    )
+    assert (last["summary"]["added"], last["summary"]["rejected"]) == (1, 2)
+    assert last["summary"]["notes"] == ["1 of 2 items has no text; an item's 'title' and 'text' are searched"]
+    assert (await client.get(f"{ITEMS}/B2")).json()["text"] == "Snow fell."
     assert (await client.get(f"{ITEMS}/B1")).json()["metadata"] == {"Headline": "Tide", "Year": 2019}
 
 
@@ -113,7 +119,7 @@ async def test_a_search_right_after_it_knows_how_many_items_there_are(client: As
 
 async def test_each_line_is_told_what_became_of_it(client: AsyncClient) -> None:
     """In order; blank lines are none, bad ones cost no other, and the last line sums up."""
-    body = lines([{"_id": "a", "text": "one"}, {"title": "no id"}, {"_id": "b"}, {"_id": "a", "text": "two"}])
+    body = lines([{"id": "a", "text": "one"}, {"title": "no id"}, {"id": "b", "text": "b"}, {"id": "a", "text": "two"}])
     body += b'\n{"_id":"c", nonsense}\n\xff\n{"_id":"d","text":"' + b"x" * MAX_LINE_BYTES + b'"}\n{"_id":"e"}'
 
     *told, last = await send(client, body)
@@ -121,16 +127,16 @@ async def test_each_line_is_told_what_became_of_it(client: AsyncClient) -> None:
     results = [(one["line"], one.get("item_id"), one.get("result")) for one in told]
     assert results == [
         (1, "a", "added"), (2, None, None), (3, "b", "added"), (4, "a", "changed"),
-        (6, None, None), (7, None, None), (8, None, None), (9, "e", "added"),
+        (6, None, None), (7, None, None), (8, None, None), (9, None, None),
     ]  # fmt: skip
     problems = [one["error"] for one in told if "error" in one]
     assert {(one["type"], one["status"]) for one in problems} == {("/problems/invalid-item", 422)}
-    assert [one["detail"].split()[0] for one in problems] == ["no", "not", "byte", "the"]
+    assert [one["detail"].split()[0] for one in problems] == ["no", "not", "byte", "the", "no"]
     counts = {
-        "added": 3,
+        "added": 2,
         "changed": 1,
         "unchanged": 0,
-        "rejected": 4,
+        "rejected": 5,
         "embedded": 3,
         "pending": 0,
         "cut": 0,
@@ -138,7 +144,7 @@ async def test_each_line_is_told_what_became_of_it(client: AsyncClient) -> None:
     }
     notes = [
         "1 id stands more than once; the last of each was kept",
-        "2 of 4 items have no text; an item's 'title' and 'text' are searched",
+        "1 of 4 items has no text; an item's 'title' and 'text' are searched",
     ]
     assert last == {"summary": {**counts, "notes": notes}}
     assert (await client.get(f"{ITEMS}/a")).json()["text"] == "two"
