@@ -184,7 +184,7 @@ def test_what_holds_nothing_is_told(program: Program, tmp_path: Path) -> None:
 
 def test_a_bad_line_stops_the_run_and_says_how_to_go_on(program: Program) -> None:
     """Earlier batches are stored."""
-    lines = [{"_id": str(number)} for number in range(600)]
+    lines = [{"_id": str(number), "text": "word"} for number in range(600)]
     path = program.write("items.jsonl", *lines, "{broken")
     line = program.fails("ingest", "items", path)
     assert line.startswith(f"error: {path}:601: not JSON")
