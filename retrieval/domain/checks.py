@@ -17,6 +17,7 @@ is not seen: a row of them spells hidden text.
 from __future__ import annotations
 
 import codecs
+import difflib
 import json
 import math
 import re
@@ -27,6 +28,31 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, NoReturn, TypeGuard
 
 from retrieval.domain.errors import InvalidRequestError
+
+_NAMES_TOLD = 20
+_NAME_CHARACTERS = 60
+
+
+def shortened(name: object) -> str:
+    """The name as messages tell it: its beginning, where it is long."""
+    text = str(name)
+    return text if len(text) <= _NAME_CHARACTERS else f"{text[: _NAME_CHARACTERS - 1]}…"
+
+
+def names_there_are(name: object, names: Iterable[object], *, are_quoted: bool = False) -> str:
+    """The names that could have been meant, the nearest first: ``did you mean 'limit'? There are: query, limit``.
+
+    Of many names the first 20 are listed, with the number of the others.
+    """
+    known = list(map(str, names))
+    if not known:
+        return "there is none"
+    folded = {other.casefold(): other for other in reversed(known)}
+    near = difflib.get_close_matches(str(name).casefold(), folded, n=1)
+    meant = f"did you mean {shortened(folded[near[0]])!r}? T" if near else "t"
+    shown = map(repr if are_quoted else str, map(shortened, known[:_NAMES_TOLD]))
+    others = f" and {len(known) - _NAMES_TOLD:,} more" if len(known) > _NAMES_TOLD else ""
+    return f"{meant}here are: {', '.join(shown)}{others}"
 
 
 def check_flags(**given: object) -> None:

@@ -1,4 +1,4 @@
-"""Ingest: storing a stream of lines in a collection, batch by batch, with notes on items without text."""
+"""Ingest: storing a stream of lines in a collection, batch by batch; what has no text is a bad line."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
 from pathlib import PurePath
+from shlex import quote
 
 import numpy as np
 
@@ -57,17 +58,33 @@ class WithoutText:
 
     def told(self, items: int) -> str:
         """The beginning of a message: how many of the items have no text."""
-        return f"{self.number} of {items} {'item has' if items == 1 else 'items have'} no text"
+        return f"{self.number} of {items} item{'s' * (items != 1)} {'has' if self.number == 1 else 'have'} no text"
 
     def notes(self, items: int) -> tuple[str, ...]:
-        """Notes for a program that adds so many items; empty where each has a title or a text."""
+        """Notes for a program that adds so many items; empty where each has a title or a text.
+
+        Another name for the text is suggested only where no item has one.
+        """
         if not self.number:
             return ()
-        likely = self.likely_text
+        likely = self.likely_text if self.number == items else ""
         advice = (
             f"if {likely!r:.80} holds it, call that 'text'" if likely else "an item's 'title' and 'text' are searched"
         )
         return (f"{self.told(items)}; {advice}",)
+
+    def error(self) -> InvalidItemError:
+        """The error of an input of which no item has a text: it says where the text may be."""
+        likely = self.likely_text
+        advice = f"did you mean --map text={quote(likely)}?" if likely else "name what is: --map text=NAME"
+        return InvalidItemError(f"{self.told(self.number)}; {advice}")
+
+
+def checked_text(item: Item) -> Item:
+    """The item of a line. Raises ``InvalidItemError`` where it has no text: it would replace one that has."""
+    if item.indexed_text:
+        return item
+    raise InvalidItemError("no text; give the item a title or a text", item_id=item.item_id)
 
 
 _log = logging.getLogger(__name__)
@@ -113,13 +130,13 @@ class IngestReport:
     read: int = 0
     """Items read, the bad lines not among them."""
     rejected: int = 0
-    """Bad lines."""
+    """Bad lines, those without text among them."""
     archived: int = 0
     """Items that the input no longer has."""
     cleaned: int = 0
     """Items read from whose text control or format characters were removed."""
     without_text: WithoutText = field(default_factory=WithoutText)
-    """Items read that have neither a title nor a text."""
+    """Items that are rejected because they have neither a title nor a text."""
     items: AddReport = field(default_factory=AddReport)
 
     def as_dict(self) -> dict[str, object]:
@@ -139,10 +156,12 @@ class IngestReport:
 
 @dataclass(frozen=True, slots=True)
 class _Batch:
-    items: list[Item]
-    rejected: list[InputLine]
-    cleaned: int
     offset: int
+    items: list[Item] = field(default_factory=list)
+    rejected: list[InputLine] = field(default_factory=list)
+    without_text: list[Item] = field(default_factory=list)
+    """The items of those rejected lines that have no text."""
+    cleaned: int = 0
 
 
 def checked_lines(lines: object) -> None:
@@ -164,10 +183,11 @@ async def ingest(
 ) -> IngestReport:
     """Store every item of the input; unchanged ones cost nothing.
 
-    A bad line raises its ``BadLineError`` before its batch is stored; where ``rejected`` is given, it is called with
-    the error instead. ``prune`` archives the items that the input does not have; nothing is archived when a line was
-    rejected, because it may have held one of them, or when there was no item at all. A run that was interrupted is
-    completed by running it again.
+    A bad line, also one without title and text, raises its ``BadLineError`` before its batch is stored; where
+    ``rejected`` is given, it is called with the error instead. Where no item of the first batch has a text,
+    ``InvalidItemError`` says so. ``prune`` archives the items that the input does not have; nothing is archived when
+    a line was rejected, because it may have held one of them, or when there was no item at all. A run that was
+    interrupted is completed by running it again.
     """
     report = IngestReport()
     seen = SeenIds()
@@ -176,6 +196,9 @@ async def ingest(
     if progress:
         progress(report, offset)
     while batch := await asyncio.to_thread(_next_batch, lines, skip=rejected is not None):
+        without_text = report.without_text + WithoutText.among(batch.without_text)
+        if rejected is None and batch.rejected:
+            raise without_text.error() if not report.read + len(batch.items) else _error_of(batch.rejected[0])
         for line in batch.rejected:
             if rejected is not None:
                 rejected(line)
@@ -186,13 +209,13 @@ async def ingest(
             read=report.read + len(batch.items),
             rejected=report.rejected + len(batch.rejected),
             cleaned=report.cleaned + batch.cleaned,
-            without_text=report.without_text + WithoutText.among(batch.items),
+            without_text=without_text,
             items=report.items + await _added(follower, batch.items, stopped=report.items.stopped),
         )
         offset = batch.offset
         if progress:
             progress(report, offset)
-    left_over = _Batch([], [], 0, offset)
+    left_over = _Batch(offset)
     follower = followed(writer, progress and partial(_advance, progress, report, offset, left_over))
     report = replace(report, items=await embed_pending(follower, report.items))
     report = replace(report, items=report.items + seen.report())
@@ -250,23 +273,37 @@ async def _added(writer: Writer, items: list[Item], *, stopped: bool) -> AddRepo
 
 
 def _next_batch(lines: Iterator[InputLine], *, skip: bool) -> _Batch | None:
-    """The next lines, read in a thread; None at the end. Raises the first bad line's error unless ``skip``."""
+    """The next lines, read in a thread; None at the end. Unless ``skip``, raises the first bad line's error.
+
+    A line without text raises nothing here: the lines behind it show whether the whole input has none.
+    """
     items: list[Item] = []
     rejected: list[InputLine] = []
+    without_text: list[Item] = []
     offset = size = cleaned = 0
     for line in islice(lines, BATCH_ITEMS):
         offset = line.offset
-        if line.item is not None:
-            items.append(line.item)
-            cleaned += line.is_cleaned
-            size += len(line.raw)
-        elif skip:
+        size += len(line.raw)
+        if line.item is None:
             rejected.append(line)
-        elif line.error is not None:
-            raise line.error
+            if not skip:
+                raise _error_of(rejected[0])
+        else:
+            try:
+                items.append(checked_text(line.item))
+                cleaned += line.is_cleaned
+            except InvalidItemError as error:
+                without_text.append(line.item)
+                rejected.append(replace(line, item=None, error=BadLineError(line.file, line.line, str(error))))
         if size > BATCH_BYTES:
             break
-    return _Batch(items, rejected, cleaned, offset) if items or rejected else None
+    return _Batch(offset, items, rejected, without_text, cleaned) if items or rejected else None
+
+
+def _error_of(line: InputLine) -> BadLineError:
+    """The error of a bad line."""
+    assert line.error is not None  # noqa: S101 - a line has an item or an error
+    return line.error
 
 
 async def embed_pending(writer: Writer, report: AddReport) -> AddReport:

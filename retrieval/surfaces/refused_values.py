@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from retrieval.domain.checks import names_there_are
 from retrieval.domain.errors import InvalidRequestError
 
 _TEXT, _WHOLE, _NUMBER, _TRUTH = "a text", "a whole number", "a number", "true or false"
@@ -73,13 +73,11 @@ def refusal_of(found: Mapping[str, Any]) -> str:
     return f"must be {wanted}{f', not {given}' if given and given != wanted else ''}"
 
 
-def names_there_are(name: object, names: Iterable[str]) -> str:
-    """The names that could have been meant, the nearest first: ``did you mean 'limit'? There are: query, limit``."""
-    known = list(names)
+def arguments_there_are(name: object, arguments: Iterable[str]) -> str:
+    """The arguments that could have been meant, also by their names in other services; see ``names_there_are``."""
+    known = list(arguments)
     same = _ALSO_CALLED.get(str(name))
-    near = [same] if same in known else difflib.get_close_matches(str(name), known, n=1)
-    listed = f"here are: {', '.join(known)}"
-    return (f"did you mean {near[0]!r}? T" if near else "t") + listed if known else "there is none"
+    return names_there_are(same if same in known else name, known)
 
 
 def _plain(bound: object) -> object:

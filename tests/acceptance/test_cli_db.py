@@ -43,7 +43,7 @@ def test_data_is_not_destroyed_without_a_yes(program: Program) -> None:
     """Without a terminal the answer has to be given beforehand."""
     program = program.using(RETRIEVAL_SCHEMA="kept")
     program.succeeds("db", "upgrade")
-    assert "give --yes" in program.fails("db", "downgrade", "base", given="y\n")
+    assert "to go on, give --yes" in program.fails("db", "downgrade", "base", given="y\n")
     assert program.json("db", "status")["is_current"]
 
 
@@ -80,7 +80,7 @@ def test_asked_on_a_terminal_a_no_keeps_the_data(program: Program) -> None:
         "pid, terminal = pty.fork()\n"
         "if pid == 0: os.execv(sys.argv[1], sys.argv[1:])\n"
         "shown = b''\n"
-        "while b'Go on?' not in shown: shown += os.read(terminal, 1000)\n"
+        "while b'hold?' not in shown: shown += os.read(terminal, 1000)\n"
         "os.write(terminal, answer.encode() + b'\\n')\n"
         "try:\n"
         "    while os.read(terminal, 1000): pass\n"

@@ -107,6 +107,15 @@ def test_a_wrong_environment_is_one_line(
     assert "secret" not in line
 
 
+def test_a_variable_that_is_no_setting_is_noted(ready: Program) -> None:
+    """With the nearest one; those of the tickets service and of tests are known, and the command goes on."""
+    done = ready.using(RETRIEVAL_EMBEDER="none", RETRIEVAL_TICKETS_COLLECTION="x", RETRIEVAL_TEST_PARTS="4")(
+        "collections"
+    )
+    assert done.returncode == 0
+    assert done.stderr == "note: RETRIEVAL_EMBEDER is no setting, and is ignored; did you mean RETRIEVAL_EMBEDDER?\n"
+
+
 def test_a_traceback_is_shown_only_with_debug(ready: Program) -> None:
     """The line stands last all the same."""
     done = ready("--debug", "search", "notes", "")

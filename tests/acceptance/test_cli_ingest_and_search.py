@@ -116,23 +116,39 @@ def test_lines_that_do_not_fit_the_schema_are_bad_lines(program: Program) -> Non
 
 
 def test_a_run_whose_items_have_no_text_fails_and_says_where_it_may_be(program: Program) -> None:
-    """With all counts and a code that is not 0; named, the text is there."""
-    (program.folder / "docs.csv").write_text("Doc No,Content,Year\n1,The flow is laminar,1958\n2,A wing,1960\n")
-    done = program("ingest", "docs", "docs.csv", "--map", "_id=Doc No", "--json")
-    assert (done.returncode, json.loads(done.stdout)["without_text"]) == (1, 2)
-    assert done.stderr == "error: 2 of 2 items have no text; did you mean --map text=Content?\n"
+    """A forgotten mapping costs no text that is stored; what the text may be called is quoted for a shell."""
+    (program.folder / "docs.csv").write_text("Doc No,The words,Year\n1,The flow is laminar,1958\n2,A wing,1960\n")
+    named = ("ingest", "docs", "docs.csv", "--map", "_id=Doc No")
+    assert program.json(*named, "--map", "text=The words")["added"] == 2
 
-    report = program.json("ingest", "docs", "docs.csv", "--map", "_id=Doc No", "--map", "text=Content")
-    assert (report["changed"], report["without_text"]) == (2, 0)
+    said = "error: 2 of 2 items have no text; did you mean --map text='The words'?"
+    assert program.fails(*named) == said
+    skipped = program(*named, "--on-error", "skip", "--json")
+    assert skipped.returncode == 1
+    assert skipped.stderr.splitlines()[-1] == said
+    assert counts(json.loads(skipped.stdout)) == {"rejected": 2, "without_text": 2}
+
     assert program.json("search", "docs", "wing")["hits"][0]["id"] == "2"
 
 
-def test_a_few_items_without_text_are_told_and_stored(program: Program) -> None:
-    """They may be meant; what the text may be called is quoted for a shell."""
+def test_a_few_items_without_text_are_bad_lines(program: Program) -> None:
+    """Where others have a text, no other name of it is suggested."""
     path = program.write("notes.jsonl", NOTES[0], {"id": "x", "the words": "a certificate"})
-    done = program("ingest", "notes", path, "-q")
+    assert "notes.jsonl:2: no text; give the item a title or a text; stored before it: 0 items" in program.fails(
+        "ingest", "notes", path
+    )
+    done = program("ingest", "notes", path, "-q", "--on-error", "skip")
     assert (done.returncode, done.stdout) == (0, "")
-    assert done.stderr == "note: 1 of 2 items have no text; did you mean --map text='the words'?\n"
+    assert "did you mean" not in done.stderr
+    assert "1 bad line put aside in notes.rejects.jsonl" in done.stderr
+
+
+def test_one_item_without_text_is_stored_with_a_note(program: Program) -> None:
+    """It may be meant."""
+    program.succeeds("ingest", "notes", program.write("notes.jsonl", NOTES[0]))
+    done = program("items", "put", "notes", '{"id": "x", "words": "a certificate"}', "--json")
+    assert (done.returncode, json.loads(done.stdout)["result"]) == (0, "added")
+    assert done.stderr == "note: 1 of 1 item has no text; if 'words' holds it, call that 'text'\n"
 
 
 def test_json_lines_are_mapped_and_usual_names_need_no_mapping(program: Program) -> None:
@@ -168,7 +184,7 @@ def test_what_holds_nothing_is_told(program: Program, tmp_path: Path) -> None:
 
 def test_a_bad_line_stops_the_run_and_says_how_to_go_on(program: Program) -> None:
     """Earlier batches are stored."""
-    lines = [{"_id": str(number)} for number in range(600)]
+    lines = [{"_id": str(number), "text": "word"} for number in range(600)]
     path = program.write("items.jsonl", *lines, "{broken")
     line = program.fails("ingest", "items", path)
     assert line.startswith(f"error: {path}:601: not JSON")

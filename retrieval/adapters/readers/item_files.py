@@ -23,14 +23,21 @@ from retrieval.adapters.readers.lines import (
 )
 from retrieval.adapters.readers.records import (
     check_id,
-    entries_told,
     item_as_it_is_or_cleaned,
     item_from_record,
     mapped_record,
     target_of,
     with_hashed_id,
 )
-from retrieval.domain.checks import JSONSyntaxError, JSONTextError, check_flags, check_functions, checked_list, json_of
+from retrieval.domain.checks import (
+    JSONSyntaxError,
+    JSONTextError,
+    check_flags,
+    check_functions,
+    checked_list,
+    json_of,
+    names_there_are,
+)
 from retrieval.domain.errors import ConfigurationError, InvalidItemError, InvalidRequestError
 from retrieval.domain.items.item import Item
 
@@ -105,7 +112,7 @@ class _Wanted:
             if self._seen:
                 raise ConfigurationError(
                     f"{file}: no line has an entry {entry!r:.80} (for {target!r:.80}); "
-                    f"{entries_told(entry, self._seen)}"
+                    f"{names_there_are(entry, self._seen, are_quoted=True)}"
                 )
 
 

@@ -47,21 +47,23 @@ def read_lines(file: str, *, max_line_bytes: int = MAX_LINE_BYTES) -> Iterator[L
     Raises ``InvalidRequestError`` when the file cannot be opened, or stops being readable on the way:
     the lines before that place have then been given.
     """
-    number = 0
+    number = given = 0
     with ExitStack() as stack:
         counted = _open(file, stack)
         unpacked = _unpacked(counted, stack)
         while True:
             try:
-                data, too_long = _next_line(unpacked, max_line_bytes)
+                data, size = _next_line(unpacked, max_line_bytes)
             except (EOFError, OSError, zlib.error) as error:
                 raise InvalidRequestError(_broken(file, number, error)) from error
             if not data:
                 return
             number += 1
+            given += size
             if number == 1:
                 data = data.removeprefix(codecs.BOM_UTF8)
-            yield Line(number, data, too_long, counted.consumed)
+            # A small file is in the buffer as a whole before its first line is given.
+            yield Line(number, data, size > max_line_bytes, counted.consumed if counted.is_packed else given)
 
 
 def decoded(data: bytes) -> tuple[str, str | None]:
@@ -112,6 +114,11 @@ class _CountedInput(io.RawIOBase):
         self._unread = self.magic
         self.consumed = 0
 
+    @property
+    def is_packed(self) -> bool:
+        """Whether the input starts like gzip."""
+        return self.magic == _GZIP_MAGIC
+
     def readable(self) -> bool:
         return True
 
@@ -142,20 +149,23 @@ def _standard_input() -> io.BufferedReader:
 
 
 def _unpacked(counted: _CountedInput, stack: ExitStack) -> _LineSource:
-    buffered = stack.enter_context(io.BufferedReader(counted, io.DEFAULT_BUFFER_SIZE * 8))
-    if counted.magic != _GZIP_MAGIC:
-        return buffered
+    if not counted.is_packed:
+        return stack.enter_context(io.BufferedReader(counted, io.DEFAULT_BUFFER_SIZE * 8))
+    buffered = stack.enter_context(io.BufferedReader(counted))
     return stack.enter_context(gzip.GzipFile(fileobj=buffered, mode="rb"))
 
 
-def _next_line(source: _LineSource, limit: int) -> tuple[bytes, bool]:
+def _next_line(source: _LineSource, limit: int) -> tuple[bytes, int]:
+    """The next line, of one beyond the limit its beginning, and the line's size."""
     data = source.readline(limit + 1)
-    if len(data) <= limit:
-        return data, False
+    size = len(data)
+    if size <= limit:
+        return data, size
     piece = data
     while piece and not piece.endswith(b"\n"):
         piece = source.readline(_SKIPPED_AT_ONCE)
-    return data[:_KEPT_OF_LONG_LINE], True
+        size += len(piece)
+    return data[:_KEPT_OF_LONG_LINE], size
 
 
 def _broken(file: str, number: int, error: Exception) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, time
 from typing import Any
 
-from retrieval.domain.checks import clean_text, clean_value, text_fault
+from retrieval.domain.checks import clean_text, clean_value, names_there_are, text_fault
 from retrieval.domain.errors import Advice, ConfigurationError, InvalidItemError
 from retrieval.domain.items.item import MAX_KEY_BYTES, Item
 from retrieval.domain.told import told_names
@@ -61,7 +61,9 @@ def item_from_record(record: Mapping[str, Any], *, clean: bool = False) -> Item:
         raise InvalidItemError(f"an item is written as an object with an 'id', not as {_kind_of(record)}")
     top = _without_nulls(record)
     if lacks_id(top):
-        raise InvalidItemError(f"no 'id' (or '_id', 'item_id'), a text or a whole number; {entries_told('id', top)}")
+        raise InvalidItemError(
+            f"no 'id' (or '_id', 'item_id'), a text or a whole number; {names_there_are('id', top, are_quoted=True)}"
+        )
     fields = {field: _taken(top, names) for field, names in FIELD_NAMES.items()}
     key = _item_id(fields["item_id"])
     metadata = _metadata(_taken(top, _METADATA_NAMES), key)
@@ -107,15 +109,6 @@ def mapped_columns(pairs: Iterable[str]) -> dict[str, str]:
     return columns
 
 
-def entries_told(entry: str, there: Iterable[str]) -> str:
-    """Name the entries that exist: ``did you mean 'Content'? There are: 'no', 'Content'``, or the first 20."""
-    names = list(map(str, there))
-    folded = {name.casefold(): name for name in reversed(names)}
-    near = difflib.get_close_matches(entry.casefold(), folded, n=1)
-    shown = ", ".join(f"{name!r:.80}" for name in names[:20]) or "none"
-    return f"did you mean {folded[near[0]]!r:.80}? There are: {shown}" if near else f"there are: {shown}"
-
-
 def mapped_record(record: Mapping[str, Any], columns: Mapping[str, str]) -> Mapping[str, Any]:
     """The record with the entries that are mapped under the names that they are mapped to.
 
@@ -132,7 +125,9 @@ def mapped_record(record: Mapping[str, Any], columns: Mapping[str, str]) -> Mapp
         field, name = target_of(target, entry)
         value = top.pop(entry, None) if entry in top else within.pop(entry, None)
         if field == "item_id" and value is None:
-            raise InvalidItemError(f"no {entry!r:.80}, which is mapped to {target!r}; {entries_told(entry, record)}")
+            raise InvalidItemError(
+                f"no {entry!r:.80}, which is mapped to {target!r}; {names_there_are(entry, record, are_quoted=True)}"
+            )
         (attributes if field is None else fields)[name] = value
     others = {other for name in fields for names in FIELD_NAMES.values() if name in names for other in names}
     left = {name: top.pop(name) for name in list(top) if name in others}
@@ -147,7 +142,7 @@ def lacks_id(record: Any) -> bool:
 def check_id(record: Any) -> None:
     """Raise ``InvalidItemError`` for a record of a file that lacks an id."""
     if lacks_id(record):
-        error = InvalidItemError(f"no 'id' (or '_id', 'item_id'); {entries_told('id', record)}")
+        error = InvalidItemError(f"no 'id' (or '_id', 'item_id'); {names_there_are('id', record, are_quoted=True)}")
         raise error.advising(Advice.MAP_OR_MAKE_ID)
 
 

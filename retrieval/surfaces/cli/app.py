@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import difflib
 import io
 import logging
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
 from retrieval.domain.checks import clean_text
-from retrieval.surfaces.cli.errors import EXIT_CODES, INTERRUPTED, described, hint, hook_of, report_error
+from retrieval.surfaces.cli.errors import EXIT_CODES, HOOKS, INTERRUPTED, described, hint, hook_of, report_error
 from retrieval.surfaces.cli.options import State, examples, state_of
 from retrieval.surfaces.listening import installed_version
+
+if TYPE_CHECKING:
+    from pydantic_settings import BaseSettings
 
 
 class LineHandler(logging.Handler):
@@ -180,8 +184,42 @@ def options(
     state = state_of(context)
     state.tenant, state.debug = tenant, debug
     configure_logging(debug=debug)
+    if context.invoked_subcommand not in HOOKS:
+        _tell_unknown_variables()
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
+
+
+_PREFIX = "RETRIEVAL_"
+
+_OF_OTHERS = ("RETRIEVAL_TEST_", "RETRIEVAL_FAISS_", "RETRIEVAL_SOURCE_URL", "RETRIEVAL_KEY")
+"""Variables of tests, of a former configuration, of one command, and of the clients' examples."""
+
+
+def _tell_unknown_variables() -> None:
+    """Name the variables of the environment that set nothing, such as ``RETRIEVAL_EMBEDER``."""
+    given = {name for name in map(str.upper, os.environ) if name.startswith(_PREFIX)}
+    unknown = {name for name in given if not name.startswith(_OF_OTHERS)}
+    if not unknown:
+        return
+    from retrieval.settings import Settings
+
+    known = _variables(Settings)
+    if unknown - known:
+        from retrieval.apps.tickets.config import RetrievalConfig  # which loads much
+
+        known |= _variables(RetrievalConfig)
+    for name in sorted(unknown - known):
+        near = difflib.get_close_matches(name[len(_PREFIX) :], [other[len(_PREFIX) :] for other in known], n=1)
+        advice = f"did you mean {_PREFIX}{near[0]}?" if near else "see docs/reference/settings.md"
+        line = clean_text(f"note: {name:.60} is no setting, and is ignored; {advice}", is_line=True)
+        print(line, file=sys.stderr)  # noqa: T201
+
+
+def _variables(settings: type[BaseSettings]) -> set[str]:
+    """The variables that the settings are read from."""
+    fields = settings.model_fields.items()
+    return {str(field.validation_alias or f"{_PREFIX}{name}").upper() for name, field in fields}
 
 
 def run_program(arguments: Sequence[str]) -> int:

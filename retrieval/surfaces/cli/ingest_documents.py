@@ -269,4 +269,6 @@ def _price(chosen: ChosenService, total_bytes: int | None) -> str:
     dollars = known.dollars if known and chosen.service.key_variable and chosen.url == chosen.service.url else None
     if dollars is None:
         return f": about {count(tokens, 'token')}"
-    return f": about {count(tokens, 'token')}, some ${max(tokens * dollars / 1e6, 0.01):,.2f} by its list price"
+    price = tokens * dollars / 1e6
+    told = f"some ${price:,.2f}" if price >= 0.01 else "less than $0.01"
+    return f": about {count(tokens, 'token')}, {told} by its list price"

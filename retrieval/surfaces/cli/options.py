@@ -108,6 +108,22 @@ class State:
         return settings if self.tenant is None else settings.changed(tenant=self.tenant)
 
 
+def confirm(question: str, *, yes: bool, as_json: bool = False) -> None:
+    """Ask the question of a command that nothing undoes, unless ``yes``; the answer no ends the program.
+
+    Raises ``InvalidRequestError`` where nobody can answer.
+    """
+    import sys
+
+    from retrieval.domain.errors import InvalidRequestError
+
+    if yes:
+        return
+    if as_json or sys.stdin is None or not sys.stdin.isatty():
+        raise InvalidRequestError(f"{question} There is no terminal to ask at; to go on, give --yes")
+    typer.confirm(question, abort=True, err=True)
+
+
 def state_of(context: typer.Context) -> State:
     """The global options that this command was called with."""
     return context.ensure_object(State)
@@ -117,6 +133,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else
 JsonLines = Annotated[
     bool, typer.Option("--json", help="Print JSON, an object a line as it comes, and nothing else, on standard output.")
 ]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 CollectionName = Annotated[
     str,
     typer.Argument(

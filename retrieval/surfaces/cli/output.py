@@ -14,7 +14,8 @@ from functools import partial
 from typing import Any
 
 from rich import box
-from rich.console import Console
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, RenderResult
 from rich.progress import (
     BarColumn,
     Progress,
@@ -38,7 +39,8 @@ class _Console(Console):
     """Printed output is text: it holds no markup and no control sequences."""
 
     def print(self, *objects: Any, **options: Any) -> None:
-        super().print(*(clean_text(part) if isinstance(part, str) else part for part in objects), **options)
+        cleaned = (clean_text(part) if isinstance(part, str) else part for part in objects)
+        super().print(*cleaned, **{"crop": False, **options})
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -71,20 +73,44 @@ def plain(text: str) -> str:
     return clean_text(text, is_line=True)
 
 
+_IDS = frozenset({"id", "item", "key", "name", "collection", "job", "superseded"})
+"""The columns of ids."""
+
+_LEAST_WIDTH = 8
+"""Characters that any other column has, if it needs them."""
+
+
+class _Table(Table):
+    """A table that is wider than the line where its columns need it: what is cut off cannot be copied."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        least = sum((column.min_width or 0) + 3 for column in self.columns)
+        return super().__rich_console__(console, options.update(max_width=max(options.max_width, least)))
+
+
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, right: Container[str] = ()) -> Table:
     """A table without frames; columns of numbers, and those named in ``right``, are aligned on the right.
 
-    A column that is empty in every row is left out: most terminals show 80 characters.
+    A column that is empty in every row is left out: most terminals show 80 characters. Ids are copied, so they stand
+    on one line; the other columns share what is left.
     """
     listed = [list(row) for row in rows]
     filled = [place for place in range(len(columns)) if not listed or any(row[place] != "" for row in listed)]
     columns, listed = [columns[place] for place in filled], [[row[place] for place in filled] for row in listed]
-    made = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    cells = [[plain(cell_text(cell)) for cell in row] for row in listed]
+    made = _Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for place, name in enumerate(columns):
         numbers = name in right or (bool(listed) and all(_is_number(row[place]) for row in listed))
-        made.add_column(name, justify="right" if numbers else "left", overflow="fold")
-    for row in listed:
-        made.add_row(*(Text(plain(cell_text(cell))) for cell in row))
+        widest = max((cell_len(row[place]) for row in cells), default=0)
+        made.add_column(
+            name,
+            justify="right" if numbers else "left",
+            overflow="fold",
+            no_wrap=name in _IDS,
+            min_width=widest if name in _IDS else min(widest, _LEAST_WIDTH),
+        )
+    for row in cells:
+        made.add_row(*map(Text, row))
     return made
 
 

@@ -26,7 +26,7 @@ from retrieval.collection import Collection, handle_of
 from retrieval.domain.errors import ConfigurationError, InvalidItemError, InvalidRequestError, RetrievalError
 from retrieval.domain.items.item import Became, Item
 from retrieval.services.add import AddReport, ItemOutcome
-from retrieval.services.ingest import SeenIds, WithoutText
+from retrieval.services.ingest import SeenIds, WithoutText, checked_text
 from retrieval.services.items import add_each, finished
 from retrieval.surfaces.http.caller import STILL_ALLOWED
 from retrieval.surfaces.http.json_bodies import sent_item, with_ticket_hours
@@ -379,12 +379,13 @@ class BulkAnswer(Response):
             while batch:
                 await still_allowed()
                 read = await asyncio.to_thread(self._read, batch)
+                without_text += WithoutText.among(item for _, item in read if isinstance(item, Item))
+                read = [(line, _with_text(item)) for line, item in read]
                 items = [item for _, item in read if isinstance(item, Item)]
                 added = await add_each(handle_of(self._collection), items, more=True)
                 stored = iter(added.outcomes)
                 outcomes = [next(stored) if isinstance(item, Item) else _refused(item) for _, item in read]
                 done += added.report
-                without_text += WithoutText.among(items)
                 seen.extend(outcome.item_id for outcome in outcomes if outcome.item_id and outcome.error is None)
                 told.update(outcome.became or _REJECTED for outcome in outcomes)
                 await spool.write(
@@ -401,13 +402,21 @@ class BulkAnswer(Response):
             if not _is_late():
                 raise
             error = BodyTimeoutError() if intake.is_awaited else late()
-        notes = without_text.notes(told.total() - told[_REJECTED])
+        notes = without_text.notes(told.total() - told[_REJECTED] + without_text.number)
         if not told.total() and error is None:
             notes = (_EMPTY,)
         return _summary(done + seen.report() + AddReport(notes=notes), told, error)
 
     def _read(self, batch: Sequence[StreamLine]) -> list[tuple[StreamLine, Item | InvalidItemError]]:
         return [(line, self._reader.read(line)) for line in batch]
+
+
+def _with_text(item: Item | InvalidItemError) -> Item | InvalidItemError:
+    """The item of a line, or its refusal where it has no text."""
+    try:
+        return checked_text(item) if isinstance(item, Item) else item
+    except InvalidItemError as error:
+        return error
 
 
 async def _nothing() -> None:

@@ -28,7 +28,7 @@ from pydantic import AnyUrl, Field, ValidationError
 from retrieval.adapters.store.deadline import Deadline, deadline
 from retrieval.apps.principles.principle import CANDIDATE
 from retrieval.domain.api_key import EVERY_SCOPE, Caller, Scope
-from retrieval.domain.checks import shown_line
+from retrieval.domain.checks import names_there_are, shown_line
 from retrieval.domain.errors import DatabaseUnreachableError, InvalidRequestError, NotFoundError, UnknownCollectionError
 from retrieval.domain.items.item import MAX_KEY_BYTES
 from retrieval.settings import Settings
@@ -65,7 +65,6 @@ from retrieval.surfaces.mcp.values import (
     scoped,
     tags_text,
 )
-from retrieval.surfaces.refused_values import names_there_are
 from retrieval.surfaces.tenants import Holder, PlatformOpening, ServedPlatforms, give_back
 
 if TYPE_CHECKING:

@@ -398,11 +398,11 @@ async def test_a_model_is_trusted_no_longer_than_its_verdicts_are_there(platform
 
 
 async def test_items_without_a_text_are_told(platform: Platform) -> None:
-    """They are stored, for they may be meant; the note says where the text may be, and a given vector is no text."""
+    """They are stored, for they may be meant; where none has a text, the note says where it may be."""
     notes = await platform.collection("notes")
-    report = await notes.add([{"id": "1", "descr": "a disk", "level": "low"}, {"id": "2", "title": "A printer"}])
-    assert (report.added, report.notes) == (2, ("1 of 2 items have no text; if 'descr' holds it, call that 'text'",))
-    assert (await notes.add([{"id": "3"}])).notes == (
-        "1 of 1 item has no text; an item's 'title' and 'text' are searched",
+    report = await notes.add([{"id": "1", "descr": "a disk", "level": "low"}, {"id": "2", "level": "up"}])
+    assert (report.added, report.notes) == (2, ("2 of 2 items have no text; if 'descr' holds it, call that 'text'",))
+    assert (await notes.add([{"id": "3", "descr": "a disk"}, {"id": "2", "title": "A printer"}])).notes == (
+        "1 of 2 items has no text; an item's 'title' and 'text' are searched",
     )
     assert not (await notes.add([{"id": "4"}], embeddings=await notes.vectors_of(["disk"]))).notes

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from retrieval.surfaces.cli.options import Json, examples
+from retrieval.surfaces.cli.options import Json, Yes, confirm, examples
 from retrieval.surfaces.cli.output import count
 from retrieval.surfaces.cli.run import answer
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from retrieval.platform import Platform
 
 
-EXAMPLES = ("retrieval actors pseudonymise ann@example.com",)
+EXAMPLES = ("retrieval actors pseudonymise ann@example.com --yes",)
 QUARANTINE = ("retrieval actors quarantine bot-7 --reason spam",)
 RELEASE = ("retrieval actors release bot-7",)
 
@@ -36,6 +36,7 @@ def pseudonymise(
     context: typer.Context,
     *,
     actor: Actor,
+    yes: Yes = False,
     as_json: Json = False,
 ) -> None:
     """Replace an actor's name by a pseudonym in recorded searches and feedback.
@@ -48,6 +49,7 @@ def pseudonymise(
         searches, events = count(done.retrievals, "search"), count(done.feedback, "event")
         return f"{searches} and {events} of feedback now bear {done.pseudonym}"
 
+    confirm(f"Replace {actor:.80} for good in all records?", yes=yes, as_json=as_json)
     answer(context, lambda platform: platform.pseudonymise(actor), shown, as_json=as_json)
 
 

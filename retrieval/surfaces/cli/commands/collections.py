@@ -8,7 +8,7 @@ import typer
 
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.collection import OCCURRED_AT, IndexKind, Neighbours
-from retrieval.surfaces.cli.options import CollectionName, Json, examples, filterable_of, state_of
+from retrieval.surfaces.cli.options import CollectionName, Json, Yes, confirm, examples, filterable_of, state_of
 from retrieval.surfaces.cli.output import NO_COLLECTIONS, Step, console, count, print_json, progress, short_space, table
 from retrieval.surfaces.cli.run import answer, of_collection, run
 
@@ -263,17 +263,14 @@ def remove(
     context: typer.Context,
     *,
     collection: CollectionName,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Yes = False,
     as_json: Json = False,
 ) -> None:
     """Remove a collection. Nothing brings it back.
 
     Its items, profiles, models, recorded searches and feedback are deleted.
     """
-    if not yes and (as_json or not console(stderr=True).is_terminal):
-        raise InvalidRequestError(f"there is no terminal to confirm the removal of {collection!r:.80}; give --yes")
-    if not yes:
-        typer.confirm(f"Remove {collection} with all that is its own?", abort=True, err=True)
+    confirm(f"Remove {collection:.80} with all that is its own?", yes=yes, as_json=as_json)
 
     async def work(platform: Platform) -> None:
         if not await platform.remove_collection(collection):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict
@@ -14,7 +13,7 @@ import typer
 
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.surfaces.cli.errors import FAILED
-from retrieval.surfaces.cli.options import Json, State, examples, state_of
+from retrieval.surfaces.cli.options import Json, State, Yes, confirm, examples, state_of
 from retrieval.surfaces.cli.output import console, count, print_json
 
 if TYPE_CHECKING:
@@ -75,7 +74,7 @@ def downgrade(
     context: typer.Context,
     *,
     revision: Annotated[str, typer.Argument(help="The revision to go back to: its name, -1 for one back, or base.")],
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Yes = False,
     as_json: Json = False,
 ) -> None:
     """Take the schema back to an older revision. This destroys data.
@@ -85,7 +84,7 @@ def downgrade(
     from retrieval.adapters.store.installation import schema
 
     with _server(state_of(context)) as (url, name):
-        _confirm(yes, f"Going back to {revision!r} destroys what newer revisions of schema {name!r} hold. Go on?")
+        confirm(f"Go back to {revision!r}, and destroy what newer revisions of schema {name!r} hold?", yes=yes)
         schema.downgrade(url, name, revision)
         found = schema.status(url, name)
         _print(found, url, _sentence(found), as_json=as_json)
@@ -259,14 +258,6 @@ def _server(state: State) -> Iterator[tuple[str, str]]:
         return
     with start_embedded(settings.home or default_home()) as server:
         yield server.url, settings.database_schema
-
-
-def _confirm(yes: bool, question: str) -> None:
-    if yes:
-        return
-    if sys.stdin is None or not sys.stdin.isatty():
-        raise InvalidRequestError("this destroys data, and there is no terminal to confirm it; give --yes")
-    typer.confirm(question, abort=True, err=True)
 
 
 def _print(found: SchemaStatus, url: str, sentence: str, *, as_json: bool) -> None:

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from shlex import quote as quoted
 from typing import Annotated, Any, NoReturn, Self, TextIO
 
 import typer
@@ -327,8 +326,8 @@ def _present(options: IngestOptions, source: InputFiles, report: IngestReport, r
             f"{count(report.rejected, 'bad line')} put aside in {where}; mend and ingest that file",
             soft_wrap=True,
         )
-    if report.without_text.number:
-        _tell_without_text(report)
+    if report.without_text.number and not report.read:
+        raise report.without_text.error()
     if not report.read + report.rejected:
         err.print(plain(f"note: there are no items in {', '.join(options.files)}"), soft_wrap=True)
     tell_cut(err, report.items)
@@ -338,17 +337,6 @@ def _present(options: IngestOptions, source: InputFiles, report: IngestReport, r
 _IDS_MADE = (
     "note: what has no id has a hash of {0} as its id: a changed one is another item, and --prune archives the former"
 )
-
-
-def _tell_without_text(report: IngestReport) -> None:
-    """Say where the text may stand. Raises ``InvalidItemError`` where no item has any, which nobody means."""
-    found = report.without_text
-    likely = found.likely_text
-    advice = f"did you mean --map text={quoted(likely)}?" if likely else "name what is: --map text=NAME"
-    told = f"{found.told(report.read)}; {advice}"
-    if found.number == report.read:
-        raise InvalidItemError(told)
-    console(stderr=True).print(plain(f"note: {told}"), soft_wrap=True)
 
 
 def summary_table(report: IngestReport) -> object:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from retrieval.surfaces.cli.options import CollectionName, Json, examples
-from retrieval.surfaces.cli.output import count, table
+from retrieval.surfaces.cli.output import console, count, plain, table
 from retrieval.surfaces.cli.run import answer, of_collection
 from retrieval.surfaces.cli.search_options import CONDITION_HELP, where_of
 
@@ -107,13 +107,16 @@ def put(
 ) -> None:
     """Store one item; it replaces the item of its id as a whole."""
     from retrieval.domain.errors import InvalidRequestError
+    from retrieval.services.ingest import WithoutText
 
     if is_new and version is not None:
         raise InvalidRequestError("give --new or --if-version, not both")
     wanted = "" if is_new else version
     item = _object(record)
     written = of_collection(collection, lambda found: found.put(item, version=wanted))
-    answer(context, written, _table, as_json=as_json, told=_told)
+    stored = answer(context, written, _table, as_json=as_json, told=_told)
+    for note in WithoutText.among([stored.item]).notes(1):
+        console(stderr=True).print(plain(f"note: {note}"), soft_wrap=True)
 
 
 @app.command(epilog=examples(*PATCH))

@@ -139,9 +139,7 @@ def _listing(found: tuple[list[ApiKey], datetime]) -> Table | str:
     if not keys:
         return "no keys yet; make one with: retrieval keys create NAME"
     columns = ["key", "name", "scopes", "a minute", "a day on an item", "state", "expires", "last used"]
-    listing = table(columns, [_row(key, now) for key in keys])
-    listing.columns[0].no_wrap = True  # it is copied
-    return listing
+    return table(columns, [_row(key, now) for key in keys])
 
 
 def _row(key: ApiKey, now: datetime) -> list[object]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from retrieval.surfaces.cli.options import Json, complete_collection, examples
+from retrieval.surfaces.cli.options import Json, Yes, complete_collection, confirm, examples
 from retrieval.surfaces.cli.output import console, count, table
 from retrieval.surfaces.cli.run import answer
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 SHOW = ("retrieval memories show 01a20206-45aa-77ad-9d9a-229001806734",)
 FORGET = (
     "retrieval memories forget 01a20206-45aa-77ad-9d9a-229001806734",
-    "retrieval memories forget --user ann",
+    "retrieval memories forget --user ann --yes",
 )
 
 REMEMBER = ("retrieval memories remember chat.jsonl --project ops --session 2026-05-01",)
@@ -74,6 +74,7 @@ def forget(
     user: Annotated[str | None, typer.Option("--user", metavar="NAME", help="All memories of this user.")] = None,
     project: Annotated[str | None, typer.Option("--project", metavar="ID", help="All of this project.")] = None,
     collection: Collection = "memories",
+    yes: Yes = False,
     as_json: Json = False,
 ) -> None:
     """Forget a memory, or all of a user or of a project. Nothing brings them back.
@@ -82,9 +83,13 @@ def forget(
     """
     from retrieval.domain.errors import InvalidRequestError
 
+    if [memory_id, user, project].count(None) != 2:
+        raise InvalidRequestError("say what to forget, one of: ID, --user NAME, --project ID")
+    if memory_id is None:
+        whose = f"project {project:.80}" if user is None else f"user {user:.80}"
+        confirm(f"Forget all memories of {whose} in {collection:.80}?", yes=yes, as_json=as_json)
+
     async def work(platform: Platform) -> int:
-        if [memory_id, user, project].count(None) != 2:
-            raise InvalidRequestError("say what to forget, one of: ID, --user NAME, --project ID")
         store = await _store(platform, collection)
         if user is not None:
             return await store.forget_user(user)

@@ -41,15 +41,21 @@ def lines(records: Iterable[object]) -> bytes:
 
 
 async def test_a_csv_is_stored_by_its_columns(client: AsyncClient) -> None:
-    """Rows are told as lines are; items without a text are noticed."""
+    """Rows are told as lines are; one without a text is refused, and replaces none that has one."""
+    await client.put(f"{ITEMS}/B2", json={"text": "Snow fell."})
     sheet = b"Ref,Headline,Body,Year\nB1,Tide,The harbour\\n,2019\nB2,Snow,,2018\n,none,,\n"
     query = {"map": ["id=Ref", "text=Body"]}
     answer = await client.post(f"{ITEMS}/bulk", content=sheet, params=query, headers={"Content-Type": "text/csv"})
     *told, last = [json.loads(line) for line in answer.content.splitlines()]
 
-    assert [(one["line"], one.get("item_id")) for one in told] == [(2, "B1"), (3, "B2"), (4, None)]
-    assert (last["summary"]["added"], last["summary"]["rejected"]) == (2, 1)
-    assert last["summary"]["notes"] == ["1 of 2 items have no text; if 'Headline' holds it, call that 'text'"]
+    assert [(one["line"], one.get("item_id")) for one in told] == [(2, "B1"), (3, None), (4, None)]
+    assert (told[1]["error"]["item_id"], told[1]["error"]["detail"]) == (
+        "B2",
+        "no text; give the item a title or a text",
+    )
+    assert (last["summary"]["added"], last["summary"]["rejected"]) == (1, 2)
+    assert last["summary"]["notes"] == ["1 of 2 items has no text; an item's 'title' and 'text' are searched"]
+    assert (await client.get(f"{ITEMS}/B2")).json()["text"] == "Snow fell."
     assert (await client.get(f"{ITEMS}/B1")).json()["metadata"] == {"Headline": "Tide", "Year": 2019}
 
 
@@ -113,7 +119,7 @@ async def test_a_search_right_after_it_knows_how_many_items_there_are(client: As
 
 async def test_each_line_is_told_what_became_of_it(client: AsyncClient) -> None:
     """In order; blank lines are none, bad ones cost no other, and the last line sums up."""
-    body = lines([{"_id": "a", "text": "one"}, {"title": "no id"}, {"_id": "b"}, {"_id": "a", "text": "two"}])
+    body = lines([{"id": "a", "text": "one"}, {"title": "no id"}, {"id": "b", "text": "b"}, {"id": "a", "text": "two"}])
     body += b'\n{"_id":"c", nonsense}\n\xff\n{"_id":"d","text":"' + b"x" * MAX_LINE_BYTES + b'"}\n{"_id":"e"}'
 
     *told, last = await send(client, body)
@@ -121,24 +127,24 @@ async def test_each_line_is_told_what_became_of_it(client: AsyncClient) -> None:
     results = [(one["line"], one.get("item_id"), one.get("result")) for one in told]
     assert results == [
         (1, "a", "added"), (2, None, None), (3, "b", "added"), (4, "a", "changed"),
-        (6, None, None), (7, None, None), (8, None, None), (9, "e", "added"),
+        (6, None, None), (7, None, None), (8, None, None), (9, None, None),
     ]  # fmt: skip
     problems = [one["error"] for one in told if "error" in one]
     assert {(one["type"], one["status"]) for one in problems} == {("/problems/invalid-item", 422)}
-    assert [one["detail"].split()[0] for one in problems] == ["no", "not", "byte", "the"]
+    assert [one["detail"].split()[0] for one in problems] == ["no", "not", "byte", "the", "no"]
     counts = {
-        "added": 3,
+        "added": 2,
         "changed": 1,
         "unchanged": 0,
-        "rejected": 4,
-        "embedded": 3,
+        "rejected": 5,
+        "embedded": 2,
         "pending": 0,
         "cut": 0,
         "repeated": 1,
     }
     notes = [
         "1 id stands more than once; the last of each was kept",
-        "2 of 4 items have no text; an item's 'title' and 'text' are searched",
+        "1 of 4 items has no text; an item's 'title' and 'text' are searched",
     ]
     assert last == {"summary": {**counts, "notes": notes}}
     assert (await client.get(f"{ITEMS}/a")).json()["text"] == "two"
@@ -212,7 +218,7 @@ async def test_a_line_is_answered_before_the_next_one_is_sent(client: AsyncClien
     talk.is_reading.set()
     serving = talk.begin()
     for number in range(3):
-        talk.say(lines([{"_id": f"talk{number}"}]))
+        talk.say(lines([{"_id": f"talk{number}", "text": "word"}]))
         assert await talk.hear() == [{"line": number + 1, "item_id": f"talk{number}", "result": "added"}]
         assert (await client.get(f"{ITEMS}/talk{number}")).status_code == 200
     talk.say(b'{"_id":"half"')
@@ -237,7 +243,7 @@ async def test_a_client_that_reads_nothing_until_it_has_sent_all_is_served(
     serving = talk.begin()
     for number in range(3):
         stored.clear()
-        talk.say(lines([{"_id": f"late{number}"}]))
+        talk.say(lines([{"_id": f"late{number}", "text": "word"}]))
         await stored.wait()
     talk.say(b"", more=False)
     talk.is_reading.set()
@@ -261,7 +267,7 @@ async def test_a_stream_that_breaks_says_so(client: AsyncClient, monkeypatch: py
         return await store(handle, items, more=more)
 
     monkeypatch.setattr("retrieval.surfaces.http.bulk.add_each", failing)
-    *told, last = await send(client, lines({"_id": f"b{number}"} for number in range(600)))
+    *told, last = await send(client, lines({"_id": f"b{number}", "text": "word"} for number in range(600)))
 
     assert [one["item_id"] for one in told] == [f"b{number}" for number in range(500)]
     assert last["summary"]["added"] == 500
@@ -298,7 +304,7 @@ async def test_a_stream_whose_items_take_too_long_is_summed_up(
     talk = Conversation(client)
     talk.is_reading.set()
     serving = talk.begin(X_Request_Timeout="0.1")
-    talk.say(lines([{"_id": "slow"}]), more=False)
+    talk.say(lines([{"_id": "slow", "text": "word"}]), more=False)
     (last,) = await talk.hear()
     assert (last["summary"]["added"], last["error"]["type"]) == (0, "/problems/deadline")
     await serving
@@ -316,11 +322,13 @@ async def test_a_body_of_another_type_is_refused_as_a_whole(client: AsyncClient,
 @pytest.mark.parametrize("sent", ["application/x-ndjson; charset=utf-8", "Application/JSONL", "application/ndjson"])
 async def test_each_name_of_json_lines_is_taken(client: AsyncClient, sent: str) -> None:
     """There is no registered one."""
-    answer = await client.post(f"{ITEMS}/bulk", content=lines([{"_id": "t"}]), headers={"Content-Type": sent})
+    answer = await client.post(
+        f"{ITEMS}/bulk", content=lines([{"_id": "t", "text": "word"}]), headers={"Content-Type": sent}
+    )
     assert answer.status_code == 200
 
 
 async def test_an_unknown_collection_is_told_before_anything_is_read(client: AsyncClient) -> None:
     """As a problem document."""
-    answer = await client.post("/v1/collections/nowhere/items/bulk", content=lines([{"_id": "a"}]))
+    answer = await client.post("/v1/collections/nowhere/items/bulk", content=lines([{"_id": "a", "text": "word"}]))
     assert (answer.status_code, answer.json()["type"]) == (404, "/problems/unknown-collection")

@@ -212,10 +212,10 @@ async def test_a_revoked_key_stores_no_more_of_a_stream(world: World, monkeypatc
         return added
 
     async def body() -> AsyncIterator[bytes]:
-        yield b'{"_id":"before"}\n'
+        yield b'{"_id":"before","text":"word"}\n'
         await stored.wait()
         await world.mine.revoke_key(key.text)
-        yield b'{"_id":"after"}\n'
+        yield b'{"_id":"after","text":"word"}\n'
 
     monkeypatch.setattr("retrieval.surfaces.http.bulk.add_each", noted)
     headers = {"X-API-Key": key.text, "Content-Type": "application/x-ndjson"}

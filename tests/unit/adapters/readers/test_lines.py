@@ -77,6 +77,12 @@ def test_offsets_rise_to_the_size_on_disk(file: Path, *, packed: bool) -> None:
     assert offsets[0] < offsets[-1] == file.stat().st_size
 
 
+def test_the_offset_of_a_small_file_is_what_was_given(file: Path) -> None:
+    """Not what was read ahead: the share that is done would be 100 % from the first line on."""
+    file.write_bytes(b"\xef\xbb\xbfabc\n" + b"x" * 20 + b"\nab")
+    assert [line.offset for line in read_lines(str(file), max_line_bytes=10)] == [7, 28, 30]
+
+
 def test_a_line_that_is_too_long_is_cut_and_the_next_one_is_whole(file: Path) -> None:
     """A line may have as many bytes as the limit, its end included; of a longer one the start is kept."""
     file.write_bytes(b"x" * 1999 + b"\n" + b"y" * 5000 + b"\n" + b"z\n")

@@ -70,7 +70,7 @@ def test_no_usable_id_is_refused(given: dict[str, Any]) -> None:
     [
         ({"SKU": "A-1", "name": "Shoe"}, "; there are: 'SKU', 'name'"),
         ({"ID": "A-1", "name": "Shoe"}, "; did you mean 'ID'? There are: 'ID', 'name'"),
-        ({"_id": None}, "; there are: none"),
+        ({"_id": None}, "; there is none"),
     ],
 )
 def test_without_an_id_the_entries_that_are_there_are_told(given: dict[str, Any], told: str) -> None:

@@ -45,6 +45,19 @@ def test_a_column_that_is_empty_in_every_row_is_left_out() -> None:
     assert len(table(["name", "size"], []).columns) == 2
 
 
+@pytest.mark.parametrize("others", [0, 1])
+def test_ids_are_never_broken(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, others: int) -> None:
+    """Other columns shrink, and where that does not do the line is longer than the terminal's."""
+    monkeypatch.setenv("COLUMNS", "80")
+    known = "01a20206-45aa-77ad-9d9a-229001806734"
+    row = ["a text of many words, of which some stand on another line", *[known] * (1 + others), "a reason of its own"]
+    console().print(table(["text", "id", *["superseded"] * others, "reason"], [row]))
+    shown = capsys.readouterr().out
+    assert shown.count(known) == 1 + others
+    assert "words," in shown
+    assert others or max(map(len, shown.splitlines())) <= 80
+
+
 def test_brackets_in_texts_are_not_markup() -> None:
     """A title such as [bold] is shown as it is."""
     out = Console(file=io.StringIO(), width=80)

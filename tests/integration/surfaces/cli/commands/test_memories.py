@@ -34,14 +34,16 @@ def test_a_memory_is_shown_and_forgotten(
     shown = json.loads(program.invoke(app, ["memories", "show", "m1", "--json"]).output)
     assert (shown["memory_id"], shown["content"], shown["accesses"]) == ("m1", {"n": 1}, 0)
     assert program.invoke(app, ["memories", "forget", "m1"]).output == "1 memory forgotten\n"
-    assert json.loads(program.invoke(app, ["memories", "forget", "--user", "ann", "--json"]).output) == {"forgotten": 2}
-    assert program.invoke(app, ["memories", "forget", "--project", "p1"]).output == "0 memories forgotten\n"
+    of_ann = ("forget", "--user", "ann", "--json")
+    assert "Forget all memories of user ann in memories? There is no terminal" in str(refused(*of_ann))
+    assert json.loads(program.invoke(app, ["memories", *of_ann, "--yes"]).output) == {"forgotten": 2}
+    assert program.invoke(app, ["memories", "forget", "--project", "p1", "-y"]).output == "0 memories forgotten\n"
     assert isinstance(refused("show", "m1"), UnknownItemError)
     assert isinstance(refused("forget"), InvalidRequestError)
     with connect(database_url, settings=settings) as platform:
         plain = platform.collection("plain")
         plain.add([Item(item_id="i", body="no memory", attributes={"project_id": "p1"})])
-        for words in (["show", "i"], ["forget", "i"], ["forget", "--project", "p1"]):
+        for words in (["show", "i"], ["forget", "i"], ["forget", "--project", "p1", "-y"]):
             assert "holds no memories" in str(refused(*words, "--collection", "plain"))
         assert (plain.info().items, plain.info().filterable) == (1, {})
     assert isinstance(refused("forget", "m1", "--user", "ann"), InvalidRequestError)
