@@ -225,6 +225,15 @@ async def _with_snippets(
     return replace(result, hits=await aside(lambda: tuple(map(cut, result)), is_long=is_long))
 
 
+async def parts_of(handle: CollectionHandle, query: str, hit: Hit) -> Callable[[int], str]:
+    """Give a function for the part of a hit's text, of so many characters, that holds most of the query's words."""
+    stored, request = await handle.fresh(), checked_request(query, bounds=handle.parts.bounds)
+    words = with_synonyms(request.query, stored.profile.synonyms)
+    marked = await marked_texts(handle.database, handle.tenant_id, stored, words, [hit.item_id])
+    text = marked.get(hit.item_id, hit.body[:READ])
+    return lambda size: snippet_of(text, words, request.prefixes, size).text
+
+
 def _question(handle: CollectionHandle, stored: StoredCollection, request: SearchRequest) -> str:
     """The text that identifies a search, equal in every process; without the page's size and the moment."""
     vector = None if request.vector is None else request.vector.tobytes()
