@@ -154,6 +154,7 @@ def _chosen(
         "dimensions": dimensions,
         "max_texts": settings.embedding_max_texts,
         "timeout_seconds": settings.embedding_timeout_seconds,
+        "is_implicit": settings.embedder_name.kind == "auto" and service.name == "openai",
     }
     return ChosenService(service, service.address(given), model, options)
 
