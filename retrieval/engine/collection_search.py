@@ -94,6 +94,8 @@ async def search(
         synonyms = (chosen or stored.profile).synonyms
         corrected, notes = await _corrected(handle, stored, query, synonyms, syntax=asked.get("syntax", True))
         request = make(corrected) if notes else request
+    if query and not typos and asked.get("syntax", True):
+        request = replace(request, tells_words=True)
     cursor = None if after is None else read_cursor(after, _question(handle, stored, first))
     if cursor is not None:
         request = replace(request, limit=min(len(cursor.shown) + request.limit, MAX_SHOWN), after=cursor)

@@ -128,6 +128,9 @@ class SearchRequest:
     after: Cursor | None = None
     """The position behind the hits of earlier pages, which ``limit`` counts too; None: the answer has all hits."""
 
+    tells_words: bool = False
+    """Whether the result says so if no item has a word of the query."""
+
     @property
     def wordings(self) -> tuple[SearchRequest, ...]:
         """The request itself, and one for each rewritten query."""
