@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from retrieval.adapters.embedders.cached import CachedEmbedder
+from retrieval.adapters.embedders.chosen import no_embedder
 from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.domain.checks import check_flags, checked_list, fault_of, is_finite, is_storable
 from retrieval.domain.errors import (
@@ -567,7 +568,7 @@ def _why_no_vectors(collection: StoredCollection, embedder: CachedEmbedder | Non
     if collection.space is None:
         return f"{_lost(profile)}: {NO_SPACE}"
     if embedder is None:
-        return f"{_lost(profile)}: no embedder for the space {collection.space.space.name} is configured"
+        return f"{_lost(profile)}: {no_embedder(collection.space.space)}"
     return None
 
 
