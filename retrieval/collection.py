@@ -299,8 +299,10 @@ class Collection:
     ) -> Passages:
         """Search, and give the best passages as text for a prompt of at most ``max_tokens`` tokens.
 
-        The ``limit`` best hits are taken in their order as far as there is room, then up to ``around`` chunks on each
-        side of them, 0 to 10; chunks that follow one another become one passage. ``min_score`` and ``min_relevance``
+        The ``limit`` best hits are taken in their order as far as there is room, 100 tokens at least. The first that
+        does not fit whole is cut to the room that is left, around the query's words (``passage.cut``). Room that
+        remains goes to up to ``around`` chunks on each side of the hits, 0 to 10; chunks that follow one another become
+        one passage. ``min_score`` and ``min_relevance``
         are as for ``search``: where nothing is good enough there are no passages, and ``notes`` say so. Tokens are of
         the collection's model, or an estimate; ``count_tokens`` counts them as your language model does. Raises what
         ``search`` raises, and ``InvalidLimitError``.
@@ -312,7 +314,9 @@ class Collection:
             result = await self.search(
                 query, limit=limit, where=where, min_score=min_score, min_relevance=min_relevance, context=context
             )
-            return await passages(self._handle, result, max_tokens=max_tokens, around=around, count_tokens=count_tokens)
+            return await passages(
+                self._handle, query, result, max_tokens=max_tokens, around=around, count_tokens=count_tokens
+            )
 
     def unrecorded(self) -> Collection:
         """The same collection without recording, for trials and measurements; its searches explore nothing either."""

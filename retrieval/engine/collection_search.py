@@ -94,6 +94,8 @@ async def search(
         synonyms = (chosen or stored.profile).synonyms
         corrected, notes = await _corrected(handle, stored, query, synonyms, syntax=options.get("syntax", True))
         request = make(corrected) if notes else request
+    if query and not typos and options.get("syntax", True):
+        request = replace(request, tells_words=True)
     cursor = None if after is None else read_cursor(after, _question(handle, stored, first))
     if cursor is not None:
         request = replace(request, limit=min(len(cursor.shown) + request.limit, MAX_SHOWN), after=cursor)
@@ -223,6 +225,15 @@ async def _with_snippets(
 
     is_long = sum(map(len, marked.values())) >= LONG_TEXT
     return replace(result, hits=await aside(lambda: tuple(map(cut, result)), is_long=is_long))
+
+
+async def parts_of(handle: CollectionHandle, query: str, hit: Hit) -> Callable[[int], str]:
+    """Give a function for the part of a hit's text, of so many characters, that holds most of the query's words."""
+    stored, request = await handle.fresh(), checked_request(query, bounds=handle.parts.bounds)
+    words = with_synonyms(request.query, stored.profile.synonyms)
+    marked = await marked_texts(handle.database, handle.tenant_id, stored, words, [hit.item_id])
+    text = marked.get(hit.item_id, hit.body[:READ])
+    return lambda size: snippet_of(text, words, request.prefixes, size).text
 
 
 def _question(handle: CollectionHandle, stored: StoredCollection, request: SearchRequest) -> str:

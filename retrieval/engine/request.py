@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from retrieval.adapters.embedders.cached import CachedEmbedder
+from retrieval.adapters.embedders.chosen import no_embedder
 from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.domain.checks import check_flags, checked_list, fault_of, is_finite, is_storable
 from retrieval.domain.errors import (
@@ -127,6 +128,9 @@ class SearchRequest:
     """The least relevance of a hit, 0 to 1; None: any."""
     after: Cursor | None = None
     """The position behind the hits of earlier pages, which ``limit`` counts too; None: the answer has all hits."""
+
+    tells_words: bool = False
+    """Whether the result says so if no item has a word of the query."""
 
     @property
     def wordings(self) -> tuple[SearchRequest, ...]:
@@ -565,7 +569,7 @@ def _why_no_vectors(collection: StoredCollection, embedder: CachedEmbedder | Non
     if collection.space is None:
         return f"{_lost(profile)}: {NO_SPACE}"
     if embedder is None:
-        return f"{_lost(profile)}: no embedder for the space {collection.space.space.name} is configured"
+        return f"{_lost(profile)}: {no_embedder(collection.space.space)}"
     return None
 
 

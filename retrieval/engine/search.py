@@ -36,6 +36,7 @@ from retrieval.domain.search.profile import MAX_DEPTH, LegName, Profile, leg_of
 from retrieval.domain.search.profile_parts import Combination, Exploration, Recording
 from retrieval.domain.search.query import with_synonyms
 from retrieval.domain.search.reranking import Rerank, Reranking, Scored, text_for_reranker
+from retrieval.domain.search.signals import tokens
 from retrieval.engine.decide import Decider, Decision, Undecided, may_decide, moment, slate
 from retrieval.engine.plan import SCORED_BOTH_WAYS, SearchPlan, account, diverse_pool, make_plan, plan_preferred
 from retrieval.engine.ranking import (
@@ -189,6 +190,8 @@ _WITHOUT_VECTOR = (
     "{} of {} hits have no vector yet and were found by words alone; make the vectors with: "
     "retrieval jobs run embed --collection {}"
 )
+
+_NO_WORD = "no item{} has a word of the query; misspelt words are found with typos"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -598,6 +601,9 @@ class Searcher:
         if rows.without_vector and LegName.DENSE in answer.plan.request.legs:
             waiting = sum(hit.item_id in rows.without_vector for hit in shown)
             notes = (*notes, _WITHOUT_VECTOR.format(waiting, len(shown), self.collection.name)) if waiting else notes
+        if answer.request.tells_words and self._has_no_word(answer, first):
+            which = "" if answer.request.condition is None else " that passes the filter"
+            notes = (*notes, _NO_WORD.format(which))
         return SearchResult(
             hits=shown,
             path=first.path,
@@ -609,6 +615,16 @@ class Searcher:
             timings_ms=answer.timings_ms,
             retrieval_id=answer.retrieval_id if is_kept else None,
             next=following,
+        )
+
+    def _has_no_word(self, answer: Answered, first: Found) -> bool:
+        """Whether the lexical leg ran and found nothing; empty collections and empty filters have their own notes."""
+        lexical = [found for leg, found in first.rankings.items() if leg.startswith(LegName.LEXICAL)]
+        return (
+            LegName.LEXICAL in answer.plan.request.legs
+            and not any(lexical)
+            and bool(tokens(answer.query.words) and self.collection.documents)
+            and (answer.request.condition is None or any(first.rankings.values()))
         )
 
 

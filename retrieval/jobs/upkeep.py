@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from retrieval.adapters.embedders.chosen import no_embedder
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Connection, Database
 from retrieval.adapters.store.installation.idempotency import remove_expired_writes
@@ -201,7 +202,7 @@ async def embed_pending(workplace: Workplace, target: JobTarget, advance: Advanc
     left = await count_pending(workplace.database, target.tenant_id, target.collection.collection_id, space)
     notes = report.notes
     if embedder is None and left:
-        notes = (f"no embedder for the space {space.space.name} is configured",)
+        notes = (no_embedder(space.space),)
     return {"embedded": report.embedded, "pending": left, **({"notes": list(notes)} if notes else {})}
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from retrieval.adapters.aside import aside
 from retrieval.adapters.embedders.cached import CachedEmbedder
+from retrieval.adapters.embedders.chosen import no_embedder
 from retrieval.adapters.readers import item_from_record
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.items.collections import StoredCollection
@@ -236,8 +237,8 @@ class Writer:
             return
         if self.embedder is None or not self.asks:
             missing = (
-                f"no embedder for the space {space.space.name} is configured: set RETRIEVAL_EMBEDDER to that one, or "
-                f"move the collection to another: retrieval reembed {self.collection.name} --to minilm --switch"
+                f"{no_embedder(space.space)}, or move the collection to another space: "
+                f"retrieval reembed {self.collection.name} --to minilm --switch"
             )
             notes = (missing,) if self.embedder is None else ()
             yield _Part(AddReport(pending=len(items), notes=notes))

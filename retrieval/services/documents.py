@@ -22,11 +22,21 @@ from retrieval.domain.errors import InvalidItemError, InvalidLimitError, Invalid
 from retrieval.domain.items.chunking import CHUNK, TOLD_OF_CHUNKS, Chunking, chunk_items, chunks_of
 from retrieval.domain.items.embedding import TokenMeasure
 from retrieval.domain.items.item import Item
-from retrieval.domain.items.passages import Passages, Place, passages_of, place_of, places_around, text_of
+from retrieval.domain.items.passages import (
+    Passages,
+    Place,
+    cut_to_room,
+    fitting,
+    passages_of,
+    place_of,
+    places_around,
+    text_of,
+)
 from retrieval.domain.json_schema import AttributeSchema
 from retrieval.domain.search.filters import And, Field, Filter, OneOf, Or
-from retrieval.domain.search.hit import SearchResult
+from retrieval.domain.search.hit import Hit, SearchResult
 from retrieval.domain.told import Told
+from retrieval.engine import collection_search
 from retrieval.engine.collection_handle import CollectionHandle, from_a_replica, told_if_gone
 from retrieval.engine.request import checked_item_ids
 from retrieval.services.add import AddReport, Writer, add_in_parts, repeated_among
@@ -306,15 +316,29 @@ class Documents:
         return StoredDocument(id=document_id, text=text_of(ordered), item_ids=ids, **_about(ordered[0].attributes))
 
     async def passages(
-        self, result: SearchResult, *, max_tokens: int, around: int, count_tokens: Callable[[str], int] | None
+        self,
+        result: SearchResult,
+        *,
+        max_tokens: int,
+        around: int,
+        count_tokens: Callable[[str], int] | None,
+        parts_of: Callable[[Hit], Awaitable[Callable[[int], str]]],
     ) -> Passages:
-        """The hits as passages, with the chunks beside them."""
+        """The hits as passages, with the chunks beside them. ``parts_of`` gives parts of a hit, by their size."""
         wanted = places_around(result.hits, around)
         beside = await self._chunks_at(wanted)
         count = count_tokens or (lambda text: self._measure.count_tokens([text])[0])
-        passages, text, left_out = await asyncio.to_thread(
-            passages_of, result.hits, beside, wanted, fits=lambda page: count(page) <= max_tokens
-        )
+
+        def fits(page: str) -> bool:
+            return count(page) <= max_tokens
+
+        hits, cut = result.hits, None
+        whole = await asyncio.to_thread(fitting, hits, fits=fits)
+        if whole < len(hits):
+            part = await parts_of(hits[whole])
+            cut = await asyncio.to_thread(cut_to_room, hits[:whole], hits[whole], part, fits=fits)
+            hits = hits if cut is None else hits[:whole] + hits[whole + 1 :]
+        passages, text, left_out = await asyncio.to_thread(passages_of, hits, beside, wanted, fits=fits, cut=cut)
         return Passages(
             passages=passages,
             text=text,
@@ -505,7 +529,8 @@ def _next_batch(reading: _Reading, sources: Iterator[DocumentFile | RawDocument]
 MAX_AROUND = 10
 """The most chunks of a passage on each side of its hit."""
 
-MAX_PASSAGE_TOKENS = 10_000_000
+MIN_PASSAGE_TOKENS, MAX_PASSAGE_TOKENS = 100, 10_000_000
+"""The page's first line and a source take more than half of the fewest tokens."""
 
 
 @told_if_gone
@@ -555,6 +580,7 @@ async def document_of(handle: CollectionHandle, document_id: str) -> StoredDocum
 @from_a_replica
 async def passages(
     handle: CollectionHandle,
+    query: str,
     result: SearchResult,
     *,
     max_tokens: int,
@@ -563,7 +589,13 @@ async def passages(
 ) -> Passages:
     """The passages of a search's hits. See ``Collection.passages``."""
     documents = await _documents(handle)
-    return await documents.passages(result, max_tokens=max_tokens, around=around, count_tokens=count_tokens)
+    return await documents.passages(
+        result,
+        max_tokens=max_tokens,
+        around=around,
+        count_tokens=count_tokens,
+        parts_of=partial(collection_search.parts_of, handle, query),
+    )
 
 
 def check_passages(max_tokens: int, around: int, count_tokens: object) -> None:
@@ -572,9 +604,12 @@ def check_passages(max_tokens: int, around: int, count_tokens: object) -> None:
     Raises ``InvalidRequestError`` for a ``count_tokens`` that cannot be called.
     """
     check_functions(count_tokens=count_tokens)
-    for name, value, most in (("max_tokens", max_tokens, MAX_PASSAGE_TOKENS), ("around", around, MAX_AROUND)):
-        if not is_whole(value, 0, most):
-            raise InvalidLimitError(f"{name} is {value!r:.80}; it must be a whole number from 0 to {most:,}")
+    for name, value, least, most in (
+        ("max_tokens", max_tokens, MIN_PASSAGE_TOKENS, MAX_PASSAGE_TOKENS),
+        ("around", around, 0, MAX_AROUND),
+    ):
+        if not is_whole(value, least, most):
+            raise InvalidLimitError(f"{name} is {value!r:.80}; it must be a whole number from {least} to {most:,}")
 
 
 async def _documents(handle: CollectionHandle, chunking: Chunking = Chunking()) -> Documents:

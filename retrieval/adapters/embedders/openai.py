@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import logging
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retrieval.adapters.embedders.batching import all_of, batches, cut, estimated_tokens, prepared, without_repeats
-from retrieval.adapters.embedders.services import SERVICES, EmbeddingService, KnownModel, known_model
+from retrieval.adapters.embedders.services import DESTINATIONS, SERVICES, EmbeddingService, KnownModel, known_model
 from retrieval.adapters.endpoints import OPENAI_URL
 from retrieval.adapters.endpoints.caller import (
     EndpointCaller,
@@ -277,6 +278,20 @@ def _endpoint_service(service: EmbeddingService, options: OpenAIOptions) -> Endp
     )
 
 
+_destinations: set[str] = set()
+"""The hosts that this process has named in its log."""
+
+
+def _tell_destination(options: OpenAIOptions) -> None:
+    if options.host not in _destinations:
+        _destinations.add(options.host)
+        logging.getLogger(DESTINATIONS).warning(
+            "texts are sent to %s at %s, to be embedded by %s, because %s is set and RETRIEVAL_EMBEDDER is not; "
+            "RETRIEVAL_EMBEDDER=minilm keeps them on this machine, RETRIEVAL_EMBEDDER=%s stops this warning",
+            *(options.service.title, options.host, options.model, options.service.key_variable, options.service.name),
+        )
+
+
 class OpenAIEmbedder:
     """Embeds over HTTP, in batches and in parallel; belongs to the event loop that it is first used in.
 
@@ -309,6 +324,7 @@ class OpenAIEmbedder:
         sleep: Sleep = asyncio.sleep,
         rng: random.Random | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        is_implicit: bool = False,
     ) -> None:
         """Connects to nothing yet. Raises ``ConfigurationError``, naming the setting.
 
@@ -326,6 +342,8 @@ class OpenAIEmbedder:
         - ``max_attempts``: for one request, the first one included.
         - ``sleep``, ``rng``, ``now``: for waiting, for jitter, and (time zone aware) for a ``Retry-After``
           date.
+        - ``is_implicit``: whether a key in the environment alone has chosen the service: the first call of the process
+          logs where texts go.
         """
         self._options = options = OpenAIOptions(
             service=service,
@@ -353,6 +371,7 @@ class OpenAIEmbedder:
             rng=rng,
             now=now,
         )
+        self._is_implicit = is_implicit
         self._closed = False
         self._found_too_long: set[bytes] = set()
 
@@ -395,6 +414,8 @@ class OpenAIEmbedder:
         distinct, places = without_repeats(ready)
         if not distinct:
             return np.zeros((0, self._space.dimensions), dtype=np.float32)
+        if self._is_implicit:
+            _tell_destination(self._options)
         split = batches(
             [estimated_tokens(text) for text in distinct],
             max_items=max(1, min(self._options.max_texts, _NUMBERS_A_REQUEST // self._space.dimensions)),

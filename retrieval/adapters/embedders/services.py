@@ -11,6 +11,9 @@ from typing import Any
 from retrieval.adapters.endpoints import OPENAI_URL
 from retrieval.domain.items.embedding import EmbeddingSpace, TextRole
 
+DESTINATIONS = "retrieval.destinations"
+"""The logger of where texts are sent, if a key in the environment alone has chosen that."""
+
 _NOTHING: Mapping[Any, Any] = MappingProxyType({})
 _BASE64 = MappingProxyType({"encoding_format": "base64"})
 

@@ -70,7 +70,7 @@ def read_json_lines(
             yield bad_line(file, line, raw, fault)
             continue
         try:
-            read = partial(item_from_record, _with_id(wanted.mapped(_parsed(raw)), id_from))
+            read = partial(item_from_record, with_id(wanted.mapped(_parsed(raw)), id_from))
             item, is_cleaned = item_as_it_is_or_cleaned(read, clean=clean)
         except (JSONTextError, InvalidItemError) as error:
             yield bad_line(file, line, raw, str(error))
@@ -79,7 +79,7 @@ def read_json_lines(
     wanted.check_seen(file)
 
 
-def _with_id(record: Any, id_from: str | None) -> Any:
+def with_id(record: Any, id_from: str | None) -> Any:
     """The record with its id, or with one made of the entry. Raises ``InvalidItemError`` where it gets none."""
     if id_from is not None:
         return with_hashed_id(record, id_from)

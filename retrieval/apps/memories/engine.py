@@ -115,6 +115,7 @@ NOTHING = "Nothing relevant is remembered."
 
 SUMMARY_CHARACTERS = 300
 _TYPE_CHARACTERS = 100
+_TYPES_NAMED = 10
 
 _LEAST_CONTENT = 40
 """Characters of content below which a memory that does not fit is better left out."""
@@ -136,8 +137,11 @@ def context_text(
     *,
     content_characters: int = CONTENT_CHARACTERS,
     standings: Mapping[str, Standing] = MappingProxyType({}),
+    nothing: str = NOTHING,
 ) -> ContextText:
     """The memories as Markdown, in their order, as many as the bounds allow; ``standings`` tell how each has fared.
+
+    ``nothing`` stands in their place where there are none.
 
     Each line of a memory's content stands behind ``>``, so that it cannot pass for a line of the page. Only the content
     of the last memory is shortened, if only a part of it fits.
@@ -151,7 +155,7 @@ def context_text(
             blocks += _fitted(blocks, block_of, content, bounds)
             break
         blocks.append(block)
-    page = _page(blocks)
+    page = _page(blocks, nothing)
     return ContextText(page if blocks or (not memories and bounds.fits(page)) else "", tuple(memories[: len(blocks)]))
 
 
@@ -167,9 +171,9 @@ def _fitted(blocks: Sequence[str], block_of: Callable[[str], str], content: str,
     return [block_of(shortened(content, low))] if low >= _LEAST_CONTENT else []
 
 
-def _page(blocks: Sequence[str]) -> str:
+def _page(blocks: Sequence[str], nothing: str = NOTHING) -> str:
     title = f"## Previous Context ({len(blocks)} relevant memories)"
-    return "\n\n".join([title, STORED_NOTE, *blocks] if blocks else [title, NOTHING])
+    return "\n\n".join([title, STORED_NOTE, *blocks] if blocks else [title, nothing])
 
 
 def _block(number: int, memory: RelevantMemory, standing: Standing | None, content: str) -> str:
@@ -325,10 +329,11 @@ class RetrievalEngine:
         """
         checked_length("content_characters", content_characters)
         bounds = Bounds(max_characters=max_characters, max_tokens=max_tokens, count_tokens=count_tokens)
+        types = self._get_related_types(task_type)
         result = await self._get_candidate_memories(
             project_id,
             query,
-            interaction_types=self._get_related_types(task_type),
+            interaction_types=types,
             entity_ids=current_entities,
             limit=limit,
             profile=replace(await self._chosen(strategy, profile), min_score=min_score),
@@ -338,7 +343,10 @@ class RetrievalEngine:
         )
         memories = await self._memories_of(result)
         standings = await (await self._opened()).standings([memory.memory_id for memory in memories])
-        text = context_text(memories, bounds, content_characters=content_characters, standings=standings)
+        nothing = NOTHING if memories else await self._nothing_of(project_id, types)
+        text = context_text(
+            memories, bounds, content_characters=content_characters, standings=standings, nothing=nothing
+        )
         await self._count_accesses(text.shown)
         return text.text
 
@@ -355,6 +363,17 @@ class RetrievalEngine:
         result = await collection.search(where=where, limit=limit, profile=TIMELINE_PROFILE, as_of=now)
         memories = await self._memories_of(result)
         return sorted(memories, key=lambda memory: memory.occurred_at, reverse=True)
+
+    async def _nothing_of(self, project_id: str, types: Sequence[str]) -> str:
+        """Say that nothing was found, and of which types the project has memories, if it has none of the given ones."""
+        where = conditions(project_id, (), None, None)
+        held = [count.value for count in await (await self._opened()).value_counts("kind", where=where)]
+        if not held or not set(held).isdisjoint(types):
+            return NOTHING
+        more = " and others" if len(held) > _TYPES_NAMED else ""
+        there = ", ".join(named(shown_line(name, _TYPE_CHARACTERS)) for name in held[:_TYPES_NAMED])
+        asked = ", ".join(named(shown_line(name, _TYPE_CHARACTERS)) for name in types)
+        return f"Nothing is remembered of the task's type: {asked}. There are memories of the types: {there}{more}."
 
     async def _chosen(self, strategy: str | None, profile: Profile | None) -> Profile:
         """The profile that a call names; where it names none, words and meaning count, as in any other search."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any, overload
 from uuid import UUID
@@ -12,6 +13,7 @@ from retrieval.domain.checks import STORED_NOTE, is_whole, named, quoted_block, 
 from retrieval.domain.items.chunking import BETWEEN_HEADINGS
 from retrieval.domain.items.item import Item
 from retrieval.domain.search.hit import Hit
+from retrieval.domain.search.snippet import SMALLEST
 
 Place = tuple[str, int]
 """The id of a document, and the number of a chunk in it."""
@@ -39,6 +41,8 @@ class Passage:
     """The score of its best hit; comparable within one search only."""
     item_ids: tuple[str, ...]
     """Its chunks, for feedback."""
+    cut: bool = False
+    """Whether the text is a part of a hit, around the query's words, because the whole hit had no room."""
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
@@ -109,22 +113,48 @@ def places_around(hits: Sequence[Hit], around: int) -> list[Place]:
     return [place for place in wanted if place[1] >= 0 and place not in known]
 
 
+def fitting(hits: Sequence[Hit], *, fits: Callable[[str], bool]) -> int:
+    """The number of best hits that fit whole, up to the first that does not."""
+    return next((place for place in range(len(hits)) if not fits(page_of(_joined(hits[: place + 1])))), len(hits))
+
+
+def cut_to_room(
+    before: Sequence[Hit], hit: Hit, part: Callable[[int], str], *, fits: Callable[[str], bool]
+) -> Passage | None:
+    """The largest part of a hit that fits behind the hits before it; None: there is hardly any room.
+
+    ``part`` gives so many characters of the hit's text.
+    """
+
+    def passage(size: int) -> Passage:
+        return replace(_passage([hit]), text=part(size), cut=True)
+
+    sizes = range(SMALLEST, len(hit.body))
+    fit = bisect_right(sizes, 0, key=lambda size: int(not fits(page_of(_joined(before, passage(size))))))
+    return passage(sizes[fit - 1]) if fit else None
+
+
 def passages_of(
-    hits: Sequence[Hit], beside: Mapping[Place, Item], order: Sequence[Place], *, fits: Callable[[str], bool]
+    hits: Sequence[Hit],
+    beside: Mapping[Place, Item],
+    order: Sequence[Place],
+    *,
+    fits: Callable[[str], bool],
+    cut: Passage | None = None,
 ) -> tuple[tuple[Passage, ...], str, int]:
     """The passages, their text and how many hits had no room.
 
-    The hits are taken in their order, as long as the text fits; the remaining room goes to the chunks beside them, in
-    the order of ``order``.
+    The hits are taken in their order, as long as the text fits, beside the passage that was cut to its room; the
+    remaining room goes to the chunks beside them, in the order of ``order``.
     """
     parts: list[Hit | Item] = []
-    passages: tuple[Passage, ...] = ()
+    passages: tuple[Passage, ...] = () if cut is None else (cut,)
     left_out = 0
     candidates: list[Hit | Item] = [*hits, *(beside[place] for place in order if place in beside)]
     for candidate in candidates:
         if isinstance(candidate, Item) and not _is_beside(candidate, parts):
             continue
-        joined = _joined([*parts, candidate])
+        joined = _joined([*parts, candidate], cut)
         if fits(page_of(joined)):
             parts.append(candidate)
             passages = joined
@@ -139,10 +169,11 @@ def _is_beside(chunk: Item, parts: Sequence[Hit | Item]) -> bool:
     return place is not None and any((place[0], place[1] + step) in taken for step in (-1, 1))
 
 
-def _joined(parts: Sequence[Hit | Item]) -> tuple[Passage, ...]:
+def _joined(parts: Sequence[Hit | Item], cut: Passage | None = None) -> tuple[Passage, ...]:
     """Chunks that follow one another as one passage each; the passages in the order of their best hits."""
     places = {place: part for part in parts if (place := place_of(part)) is not None}
-    passages = [_passage([part]) for part in parts if place_of(part) is None]
+    passages = [] if cut is None else [cut]
+    passages += [_passage([part]) for part in parts if place_of(part) is None]
     ordered = sorted(places)
     for _, run in groupby(enumerate(ordered), key=lambda entry: (entry[1][0], entry[1][1] - entry[0])):
         passages.append(_passage([places[place] for _, place in run]))
@@ -196,5 +227,5 @@ def _block(number: int, passage: Passage) -> str:
     pages = "" if passage.page is None else f", page {passage.page}"
     if passage.last_page not in (None, passage.page):
         pages = f", pages {passage.page} to {passage.last_page}"
-    source = f"Source: {named(passage.document)}{pages}"
+    source = f"Source: {named(passage.document)}{pages}{', cut to the room' * passage.cut}"
     return f"### {number}. {named(shown_line(title, _MAX_HEADING))}\n\n{source}\n\n{quoted_block(passage.text)}"

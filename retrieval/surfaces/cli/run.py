@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import signal
 import sys
@@ -120,8 +121,11 @@ def run_alone(work: Callable[[], Coroutine[object, object, T]]) -> T:
 
 async def _with_platform(state: State, work: Callable[[Platform], Awaitable[T]]) -> T:
     with uncollected():
+        from retrieval.adapters.embedders.services import DESTINATIONS
         from retrieval.platform import connect
 
+    # Commands that store texts say themselves where these go, and ask.
+    logging.getLogger(DESTINATIONS).setLevel(logging.ERROR)
     async with AsyncExitStack() as stack:
         # An embedded database takes seconds to be made the first time.
         with _spinner("opening the database"):

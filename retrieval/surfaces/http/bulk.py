@@ -18,9 +18,9 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from retrieval.adapters.readers.csv_files import CsvRecords
-from retrieval.adapters.readers.item_files import item_from_line
+from retrieval.adapters.readers.item_files import item_from_line, with_id
 from retrieval.adapters.readers.lines import decoded
-from retrieval.adapters.readers.records import check_id, mapped_columns, mapped_record
+from retrieval.adapters.readers.records import mapped_columns, mapped_record
 from retrieval.adapters.store.deadline import current_deadline, late
 from retrieval.collection import Collection, handle_of
 from retrieval.domain.errors import ConfigurationError, InvalidItemError, InvalidRequestError, RetrievalError
@@ -35,6 +35,7 @@ from retrieval.surfaces.http.problems import (
     BrokenStreamError,
     MediaTypeError,
     UnreadAnswerError,
+    detail_of,
     problem_of,
 )
 
@@ -110,17 +111,22 @@ class LineCutter:
 class LineReader:
     """Makes items of a stream's lines, by the content type and the mapping of its request.
 
-    Raises ``MediaTypeError`` for another content type, and ``InvalidRequestError`` for a mapping that cannot be.
+    ``id_from`` names the entry whose hash is the id where JSON has none. Raises ``MediaTypeError`` for another content
+    type, and ``InvalidRequestError`` for a mapping or an ``id_from`` that cannot be.
     """
 
-    def __init__(self, content_type: str, mapping: Sequence[str]) -> None:
+    def __init__(self, content_type: str, mapping: Sequence[str], id_from: str | None = None) -> None:
         sent = content_type.partition(";")[0].strip().lower()
         if sent not in (*_JSON_TYPES, CSV_TYPE):
             raise MediaTypeError(content_type, f"{MEDIA_TYPE} or {CSV_TYPE}", "JSON Lines, an item a line, or a CSV,")
         columns = _refused_as_request(lambda: mapped_columns(mapping))
+        if id_from is not None and (sent == CSV_TYPE or not id_from):
+            raise InvalidRequestError("id_from names an entry of JSON Lines; of a CSV, map a column: ?map=id=NAME")
         self._records = CsvRecords("the CSV", columns) if sent == CSV_TYPE else None
         self.cutter = LineCutter(goes_on=None if self._records is None else self._records.goes_on)
-        self._item = partial(_json_item, columns) if self._records is None else partial(_csv_item, self._records)
+        self._item = (
+            partial(_json_item, columns, id_from) if self._records is None else partial(_csv_item, self._records)
+        )
 
     def begin(self, lines: list[StreamLine]) -> list[StreamLine]:
         """The first lines of the stream without the header of a CSV.
@@ -154,13 +160,11 @@ def _text_of(line: StreamLine) -> str:
     return text
 
 
-def _json_item(columns: Mapping[str, str], text: str) -> Item:
+def _json_item(columns: Mapping[str, str], id_from: str | None, text: str) -> Item:
     def item_of(record: Mapping[str, Any]) -> Item:
         if columns and isinstance(record, Mapping):
             record = mapped_record(record, columns)
-        else:
-            check_id(record)
-        return sent_item(record)
+        return sent_item(with_id(record, id_from))
 
     return item_from_line(text, item_of)
 
@@ -316,6 +320,11 @@ class Intake:
         return batch
 
     @property
+    def is_complete(self) -> bool:
+        """Whether the whole body arrived, and all its lines were taken."""
+        return self._is_over and not self._lines and not self.is_cut_off
+
+    @property
     def _is_full(self) -> bool:
         return len(self._lines) >= BATCH_LINES or self._bytes >= BATCH_BYTES
 
@@ -328,8 +337,10 @@ class Intake:
 
 _REJECTED = "rejected"
 _EMPTY = "there was no item in the body"
+_NO_LINE = "no line of the body is an item"
 
 _Line = Mapping[str, Any]
+_Read = list[tuple[StreamLine, Item | InvalidItemError]]
 _Check = Callable[[], Awaitable[None]]
 
 
@@ -355,7 +366,9 @@ class BulkAnswer(Response):
             tasks = [asyncio.create_task(intake.run())]
             try:
                 # A client may wait for "100 Continue" before it sends anything; reading the body sends it.
-                first = self._reader.begin(await intake.batch())
+                first = await self._read(self._reader.begin(await intake.batch()))
+                if intake.is_complete:
+                    _check_some(first)
                 tasks.append(asyncio.create_task(self._send(spool, send)))
                 await spool.end(_lines([await self._store(first, intake, spool, still_allowed)]))
                 await tasks[-1]
@@ -370,15 +383,14 @@ class BulkAnswer(Response):
             await send({"type": "http.response.body", "body": part, "more_body": True})
         await send({"type": "http.response.body", "body": b""})
 
-    async def _store(self, batch: list[StreamLine], intake: Intake, spool: Spool, still_allowed: _Check) -> _Line:
+    async def _store(self, read: _Read, intake: Intake, spool: Spool, still_allowed: _Check) -> _Line:
         """Store batch after batch, write a result for each line, and give the summary."""
         done, told, seen, without_text = AddReport(), Counter[str](), SeenIds(), WithoutText()
         error: RetrievalError | None = None
         try:
-            batch = batch or await intake.batch()  # the header of a CSV may have come alone
-            while batch:
+            read = read or await self._read(await intake.batch())  # the header of a CSV may have come alone
+            while read:
                 await still_allowed()
-                read = await asyncio.to_thread(self._read, batch)
                 without_text += WithoutText.among(item for _, item in read if isinstance(item, Item))
                 read = [(line, _with_text(item)) for line, item in read]
                 items = [item for _, item in read if isinstance(item, Item)]
@@ -391,7 +403,7 @@ class BulkAnswer(Response):
                 await spool.write(
                     _lines(_told(line, outcome) for (line, _), outcome in zip(read, outcomes, strict=True))
                 )
-                batch = await intake.batch()
+                read = await self._read(await intake.batch())
             if intake.is_cut_off:
                 # The indexes are then left to the jobs.
                 raise BrokenStreamError
@@ -405,10 +417,22 @@ class BulkAnswer(Response):
         notes = without_text.notes(told.total() - told[_REJECTED] + without_text.number)
         if not told.total() and error is None:
             notes = (_EMPTY,)
+        elif told.total() == told[_REJECTED]:
+            notes = (*notes, _NO_LINE)
         return _summary(done + seen.report() + AddReport(notes=notes), told, error)
 
-    def _read(self, batch: Sequence[StreamLine]) -> list[tuple[StreamLine, Item | InvalidItemError]]:
-        return [(line, self._reader.read(line)) for line in batch]
+    async def _read(self, batch: Sequence[StreamLine]) -> _Read:
+        if not batch:
+            return []
+        return await asyncio.to_thread(lambda: [(line, self._reader.read(line)) for line in batch])
+
+
+def _check_some(read: _Read) -> None:
+    """Raise ``InvalidRequestError`` for a body of which no line is an item, before the answer begins."""
+    refused = [(line, item) for line, item in read if isinstance(item, InvalidItemError)]
+    if refused and len(refused) == len(read):
+        (line, error), *_ = refused
+        raise InvalidRequestError(f"{_NO_LINE}; line {line.number}: {detail_of(error)}")
 
 
 def _with_text(item: Item | InvalidItemError) -> Item | InvalidItemError:

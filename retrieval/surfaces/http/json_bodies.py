@@ -54,10 +54,15 @@ def members_at(kind: Any, place: Sequence[str | int]) -> list[str]:
     """The names of the members that a body of that type has at this place; none where no model says them."""
     models = list(_models(kind))
     for step in place:
-        inner = [field.annotation for model in models if (field := model.model_fields.get(str(step)))]
+        inner = [annotation for model in models if (annotation := _members(model).get(str(step)))]
         # Positions in lists and keys of mappings lead to no other model.
         models = [model for part in inner for model in _models(part)] if inner else models
-    return list(dict.fromkeys(name for model in models for name in model.model_fields))
+    return list(dict.fromkeys(name for model in models for name in _members(model)))
+
+
+def _members(model: type[BaseModel]) -> dict[str, Any]:
+    """The types of a model's members, by the names that a body gives them."""
+    return {field.alias or name: field.annotation for name, field in model.model_fields.items()}
 
 
 def _models(kind: Any) -> Iterator[type[BaseModel]]:

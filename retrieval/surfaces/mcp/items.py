@@ -382,7 +382,7 @@ def _collection_answer(info: CollectionInfo) -> CollectionAnswer:
         name=shown_line(info.name),
         items=info.items,
         pending=info.pending,
-        by_meaning=info.space is not None,
+        by_meaning=info.space is not None and (info.pending < info.items or not info.items),
         language=info.text_search_config,
         filterable={shown_line(name): kind for name, kind in info.filterable.items()},
     )
@@ -399,6 +399,8 @@ def _collection_line(answer: CollectionAnswer) -> str:
         f"{named(answer.name)}: {answer.items:,} items",
         "by meaning and words" if answer.by_meaning else "by words alone",
     ]
+    if answer.by_meaning and answer.pending:
+        parts.append(f"{answer.pending:,} of them by words alone as yet")
     if answer.filterable:
         parts.append(f"indexed: {', '.join(f'{named(name)} ({kind})' for name, kind in answer.filterable.items())}")
     return " · ".join(parts)

@@ -38,6 +38,16 @@ InteractionType = Annotated[
     ),
     LINE,
 ]
+TaskType = Annotated[
+    str,
+    Field(
+        min_length=1,
+        max_length=100,
+        description="The sort of task, as interaction_type of store_memory: only memories of it and of related sorts "
+        "are given.",
+    ),
+    LINE,
+]
 InteractionTypes = Annotated[
     list[Annotated[str, Field(min_length=1, max_length=100), ASKED]] | None,
     Field(max_length=20, description="Only memories of these sorts."),
@@ -150,7 +160,7 @@ class MemoryTools:
         self,
         ctx: Context,
         project_id: Project,
-        task_type: InteractionType,
+        task_type: TaskType,
         current_entities: Entities = None,
         limit: MemoryLimit = 5,
         *,
@@ -263,7 +273,7 @@ class MemoryTools:
 
 
 _TOO_SHORT = "Nothing fits into max_characters; give more."
-_NOTHING = "Nothing is remembered that fits. Try other words, a longer time, or a lower min_score."
+_NOTHING = "Nothing remembered fits. Try other words, no interaction_types, a longer time or a lower min_score."
 
 
 def _answered(found: Sequence[RelevantMemory], characters: int, tool: str) -> CallToolResult:

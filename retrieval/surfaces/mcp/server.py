@@ -39,10 +39,12 @@ from retrieval.surfaces.mcp.memories import MemoryTools
 from retrieval.surfaces.mcp.values import (
     ASKED,
     BLOCK,
+    EXPLORABLE,
     KEY,
     LINE,
     MOST_TAGS,
     NOT_BY_MEANING,
+    NOTHING_FOUND,
     AddedAnswer,
     AllAnswer,
     AskedTag,
@@ -428,7 +430,11 @@ class PrincipleTools:
         if found.notes:
             _log.warning("a search went without something: %s", "; ".join(found.notes))
         notes = [NOT_BY_MEANING] if found.notes else []
-        return answer(found_text(shown, notes), PrinciplesAnswer(principles=shown, retrieval_id=number, notes=notes))
+        nothing = NOTHING_FOUND
+        if not shown and not include_exploration and await store.get_exploratory_principles(1):
+            nothing = EXPLORABLE
+        said = found_text(shown, notes, nothing=nothing)
+        return answer(said, PrinciplesAnswer(principles=shown, retrieval_id=number, notes=notes))
 
     async def rate_principle(
         self,

@@ -226,6 +226,10 @@ NOTHING_FOUND = (
     "No principle matches. Try other words, or fewer tags (list_tags names those in use); "
     "what you learn yourself can be kept with add_principle."
 )
+EXPLORABLE = (
+    "No proven principle matches. There are principles with little or no record, which this search does not give: "
+    "include_exploration=true gives up to two of them, marked so, for you to try and rate."
+)
 RATE_THEM = (
     "Once you know whether one of them helped, say so: rate_principle(principle_id, was_helpful). "
     'Those marked "(exploring)" have little or no record yet; your rating decides about them.'
@@ -242,9 +246,11 @@ FAILED_NOTE = "It was tried before and did not help, so it is not given any more
 NO_TAGS = "No principle has a tag yet."
 
 
-def found_text(principles: Sequence[PrincipleAnswer], notes: Sequence[str] = ()) -> str:
+def found_text(
+    principles: Sequence[PrincipleAnswer], notes: Sequence[str] = (), *, nothing: str = NOTHING_FOUND
+) -> str:
     """The principles that were found, with advice for their use, and notes on what the search lacked."""
-    parts = [STORED_NOTE, *map(principle_text, principles), RATE_THEM] if principles else [NOTHING_FOUND]
+    parts = [STORED_NOTE, *map(principle_text, principles), RATE_THEM] if principles else [nothing]
     return "\n\n".join([*parts, *notes])
 
 

@@ -71,7 +71,9 @@ async def every_tool_and_resource(client: Client) -> None:
     assert (principle["status"], principle["tags"], principle["success_rate"]) == ("candidate", ["tests"], None)
     assert "until ratings prove it" in added.text
 
-    assert (await called(client, "search_principles", query="a failing test")).titles == []
+    none = await called(client, "search_principles", query="a failing test")
+    assert none.titles == []
+    assert "include_exploration=true gives up to two of them" in none.text
     found = await called(client, "search_principles", query="a failing test", include_exploration=True)
     assert [one["exploring"] for one in found.value["principles"]] == [True]
     assert f'**[{principle["id"]}]** (exploring) "Write a failing test first"' in found.text

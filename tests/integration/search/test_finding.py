@@ -102,6 +102,10 @@ async def test_what_was_written_a_moment_ago_is_known(platform: Platform) -> Non
     papers = await filled(platform)
     await papers.add([{"id": "n", "text": "zeppelins over Lakehurst"}])
     assert not (await papers.search("zeppelins", legs=["lexical"], typos=True)).notes
+    told = "no item has a word of the query; misspelt words are found with typos"
+    assert (await papers.search("zepelins", legs=["lexical"])).notes == (told,)
+    assert not (await papers.search("zeppelins zepelins", legs=["lexical"])).notes
+    assert not (await papers.search("zepelins", legs=["lexical"], syntax=False)).notes
     assert [hit.item_id for hit in await papers.search("zepelins", legs=["lexical"], typos=True)] == ["n"]
 
 

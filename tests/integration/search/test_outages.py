@@ -391,7 +391,7 @@ async def test_readiness_tells_what_searches_found_out(
             await asyncio.sleep(0.1)
         else:
             pytest.fail("it is not ready again")
-        found = await client.post("/v1/collections/docs/search", json={"query": "a new question"})
+        found = await client.post("/v1/collections/docs/search", json={"query": "a new timeout"})
         assert not found.json()["notes"]
 
 

@@ -361,16 +361,32 @@ async def test_passages_are_joined_within_the_budget(docs: Collection) -> None:
     assert found.tokens == len(found.text.split()) + 2 <= 400
     assert found.retrieval_id is not None
 
-    small = await docs.passages("word70", limit=2, max_tokens=80, around=3, count_tokens=lambda text: len(text.split()))
-    assert 0 < small.tokens <= 80
-    assert small.left_out == 1
-    assert (await docs.passages("word70", max_tokens=0)).text == ""
+    small = await docs.passages(
+        "word70", limit=2, max_tokens=100, around=3, count_tokens=lambda text: len(text.split())
+    )
+    assert 0 < small.tokens <= 100
+    assert [passage.cut for passage in small] == [False, True]
+    assert small.left_out == 0
 
 
-@pytest.mark.parametrize("asked", [{"max_tokens": -1}, {"around": 11}, {"around": True}, {"max_tokens": 1.5}])
+async def test_a_best_hit_larger_than_the_budget_is_cut_around_the_words(docs: Collection) -> None:
+    """The next hit would fit, and is not taken in its place."""
+    long = " ".join(["other"] * 300 + ["the answer is forty two"] + ["other"] * 300)
+    await docs.add([{"id": "long", "text": long}, {"id": "short", "text": "one other answer"}])
+
+    found = await docs.passages("forty two answer", max_tokens=100, limit=2)
+
+    assert [(passage.document, passage.cut) for passage in found] == [("long", True)]
+    assert "the answer is forty two" in found[0].text
+    assert (found[0].text[0], found[0].text[-1]) == ("…", "…")
+    assert 90 < found.tokens <= 100
+    assert found.left_out == 1
+
+
+@pytest.mark.parametrize("asked", [{"max_tokens": 99}, {"around": 11}, {"around": True}, {"max_tokens": 1.5}])
 async def test_numbers_outside_their_range_are_refused(docs: Collection, asked: Any) -> None:
     """The message says what the range is."""
-    with pytest.raises(InvalidLimitError, match="must be a whole number from 0 to"):
+    with pytest.raises(InvalidLimitError, match=r"must be a whole number from (0|100) to"):
         await docs.passages("x", **asked)
 
 

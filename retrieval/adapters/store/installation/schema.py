@@ -38,8 +38,9 @@ UPGRADE_WAIT_SECONDS = 120.0
 
 
 def status(url: str, schema: str) -> SchemaStatus:
-    """Read the schema's status."""
+    """Read the schema's status. Raises ``UnsupportedDatabaseError`` for a server that is too old."""
     with _connection(url) as connection:
+        check_postgresql(connection.execute(sa.text(MAJOR_VERSION)).scalar_one())
         return _status(connection, schema)
 
 

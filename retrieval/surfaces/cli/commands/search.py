@@ -249,7 +249,7 @@ def passages(
     collection: CollectionName,
     query: Annotated[str, typer.Argument(help="What is asked.", show_default=False)],
     max_tokens: Annotated[
-        int, typer.Option("--max-tokens", "-t", metavar="N", help="Tokens of all that is printed, at most.")
+        int, typer.Option("--max-tokens", "-t", metavar="N", help="Tokens of all that is printed, at most; from 100.")
     ] = 2000,
     around: Annotated[
         int, typer.Option("--around", metavar="N", help="Chunks taken in on each side of a hit; 0 to 10.")
@@ -266,8 +266,10 @@ def passages(
 ) -> None:
     """Print the passages about a question, as text for a prompt.
 
-    The hits come in their order, as far as there is room, then the chunks
-    next to them; consecutive chunks of a document become one passage.
+    The hits come in their order, as far as there is room; the first that
+    does not fit whole is cut around the words of the query. Room that is left
+    goes to the chunks next to the hits; consecutive chunks of a document
+    become one passage.
     """
     from retrieval.surfaces.cli.output import console, print_json
     from retrieval.surfaces.cli.run import run

@@ -671,13 +671,17 @@ async def add_each(
         list[str],
         Query(alias="map", description="Other names of fields, as FIELD=NAME.", examples=[["text=Summary"]]),
     ] = [],  # noqa: B006 - FastAPI makes a new one for each request
+    id_from: Annotated[
+        str | None, Query(description="Of JSON Lines without ids: the entry whose hash is the id.", examples=["text"])
+    ] = None,
 ) -> Response:
     """Store the items of a stream of lines, and stream back the outcome of each: a line for each line, in order.
 
     What has its line is stored. A bad line costs no other; the last line sums up. An `error` beside the summary says
     why the stream was broken off: what has no line then is to be sent again, which does no harm where it was stored.
+    A short body of which no line is an item is refused as a whole.
     """
-    return BulkAnswer(collection, LineReader(request.headers.get("content-type", ""), mapping))
+    return BulkAnswer(collection, LineReader(request.headers.get("content-type", ""), mapping, id_from))
 
 
 @router.post("/delete", dependencies=_WRITE, response_model=DeletedTold, summary="Remove items")

@@ -21,7 +21,7 @@ from retrieval.domain.search.hit import Contribution, Explanation, Hit, SearchRe
 from retrieval.domain.search.snippet import Snippet
 from retrieval.domain.search.spelling import Completions, Title
 from retrieval.engine.replay import Difference, Replay
-from retrieval.services.documents import MAX_AROUND, MAX_PASSAGE_TOKENS
+from retrieval.services.documents import MAX_AROUND, MAX_PASSAGE_TOKENS, MIN_PASSAGE_TOKENS
 from retrieval.surfaces.http.caller import CurrentPlatform, NamedCollection, needs
 from retrieval.surfaces.http.json_bodies import (
     LARGE_PAGE,
@@ -150,7 +150,7 @@ class PassagesRequest(Sent):
     )
 
     query: str
-    max_tokens: Annotated[int, Field(ge=0, le=MAX_PASSAGE_TOKENS)] = 2000
+    max_tokens: Annotated[int, Field(ge=MIN_PASSAGE_TOKENS, le=MAX_PASSAGE_TOKENS)] = 2000
     """Tokens of the collection's model that the text has, at most."""
     around: Annotated[int, Field(ge=0, le=MAX_AROUND)] = 1
     """The chunks on each side of a hit that are taken in, at most."""
@@ -186,6 +186,7 @@ class PassagesTold(AnswerPart, of=Passages):
                             "rank": 1,
                             "score": 0.0328,
                             "item_ids": ["handbook/leave.md#0b1c2d3e4f5a"],
+                            "cut": False,
                         }
                     ],
                     "text": "## Leave › Parents\n\n> Parents get fourteen weeks.",

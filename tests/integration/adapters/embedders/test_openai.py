@@ -12,8 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from retrieval import Settings
+from retrieval.adapters.embedders.chosen import configured_embedder
 from retrieval.adapters.embedders.hashing import hashed_vector
 from retrieval.adapters.embedders.openai import OpenAIEmbedder
+from retrieval.adapters.embedders.services import DESTINATIONS
 from retrieval.adapters.endpoints.caller import EndpointUsage
 from retrieval.domain.errors import EmbedderError, EmbedderRejectedError, EmbedderUnavailableError
 from retrieval.domain.items.embedding import TextRole, Vectors
@@ -54,6 +57,27 @@ async def make(server: OpenAIServer, waits: list[float]) -> AsyncIterator[Callab
     yield embedder
     for one in made:
         await one.aclose()
+
+
+async def test_where_a_key_alone_chose_the_service_the_log_says_once_where_texts_go(
+    server: OpenAIServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Before the first text leaves; not where ``RETRIEVAL_EMBEDDER`` names the service."""
+    given = {"openai_api_key": "key", "openai_base_url": server.url, "embedding_model": "small"}
+    keyed = Settings().changed(**given, embedding_dimensions=64, embedder="auto")
+    for settings in (keyed.changed(embedder="openai"), keyed, keyed):
+        embedder = configured_embedder(settings)
+        assert embedder is not None
+        await embedder.embed(["a"], TextRole.DOCUMENT)
+        await embedder.embed(["b"], TextRole.QUERY)
+        await embedder.aclose()
+
+    [told] = [record.getMessage() for record in caplog.records if record.name == DESTINATIONS]
+    host = server.url.split("/")[2]
+    assert told.startswith(
+        f"texts are sent to OpenAI at {host}, to be embedded by small, because OPENAI_API_KEY is set"
+    )
+    assert "RETRIEVAL_EMBEDDER=minilm keeps them on this machine" in told
 
 
 def expected(*texts: str) -> Vectors:

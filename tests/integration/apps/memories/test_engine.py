@@ -17,7 +17,7 @@ from pydantic import SecretStr
 from retrieval import Item, Platform, Settings
 from retrieval.adapters.store.records.retrievals import read_pools
 from retrieval.apps.memories import SEED_PROFILE, MemoryStore, RetrievalEngine
-from retrieval.apps.memories.engine import compute_hybrid_score
+from retrieval.apps.memories.engine import NOTHING, compute_hybrid_score
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.search.signals import STOP_WORDS, Facts, Question
 from retrieval.engine.target import by_relevance, in_order
@@ -337,6 +337,17 @@ async def test_nothing_is_found_where_nothing_is(open_platform: Platform) -> Non
 
     assert answers == [[], [], []]
     assert "(0 relevant memories)" in await engine.retrieve_context_for_task("p", "insights")
+
+
+async def test_a_context_of_a_type_without_memories_says_which_types_there_are(open_platform: Platform) -> None:
+    """An unknown task's memories are of its own type alone."""
+    engine, store = RetrievalEngine(open_platform), MemoryStore(open_platform)
+    await store.store_memory("p", "insights", "The cat sleeps.", "ann")
+
+    text = await engine.retrieve_context_for_task("p", "pets", query="cat")
+
+    assert text.endswith("Nothing is remembered of the task's type: pets. There are memories of the types: insights.")
+    assert (await engine.retrieve_context_for_task("other", "pets")).endswith(NOTHING)
 
 
 async def test_meanings_count_where_a_call_names_no_strategy_and_there_are_vectors(

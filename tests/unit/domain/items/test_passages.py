@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from retrieval.domain.items.item import Item
-from retrieval.domain.items.passages import Passage, page_of, passages_of, place_of, places_around
+from retrieval.domain.items.passages import (
+    Passage,
+    cut_to_room,
+    fitting,
+    page_of,
+    passages_of,
+    place_of,
+    places_around,
+)
 from retrieval.domain.search.hit import Explanation, Hit
 
 TEXTS = ("One is here.", "here. Two follows it.", "Three ends it.")
@@ -79,6 +88,34 @@ def test_what_has_no_room_is_counted() -> None:
     assert [passage.document for passage in passages] == ["a.md", "c.md"]
     assert left_out == 1
     assert text == page_of(passages)
+
+
+def room_for(characters: int) -> Any:
+    """There is room for so many characters of stored text."""
+    return lambda page: sum(len(line) for line in page.splitlines() if line.startswith("> ")) <= characters
+
+
+def test_the_best_hit_that_does_not_fit_whole_is_cut_to_the_room() -> None:
+    """Nothing smaller takes its place; what stands beside it is not taken either."""
+    large = replace(hit(2, 0, "b.md"), body="x" * 500)
+    hits, fits = [hit(1, 0), large, hit(3, 2, "c.md")], room_for(60)
+    assert fitting(hits, fits=fits) == 1
+
+    cut = cut_to_room(hits[:1], large, lambda size: "y" * size, fits=fits)
+    passages, text, left_out = passages_of(
+        [hits[0], hits[2]], {("b.md", 1): chunk(1)}, [("b.md", 1)], fits=fits, cut=cut
+    )
+
+    assert [(passage.document, passage.cut) for passage in passages] == [("a.md", False), ("b.md", True)]
+    assert passages[1].text == "y" * (60 - 2 - len("> One is here."))
+    assert "Source: b.md, page 1, cut to the room\n" in text
+    assert left_out == 1
+
+
+def test_a_hit_is_left_out_where_hardly_a_word_has_room() -> None:
+    """A few letters would say nothing."""
+    assert cut_to_room([], replace(hit(1, 0), body="x" * 500), lambda size: "y" * size, fits=room_for(10)) is None
+    assert fitting([hit(1, 0)], fits=always) == 1
 
 
 def test_nothing_fits() -> None:

@@ -66,6 +66,18 @@ def test_json_lines_are_mapped_too() -> None:
     assert (item.item_id, item.body, item.attributes) == ("a", "one", {"team": "ops"})
 
 
+def test_json_lines_without_ids_get_hashes() -> None:
+    """Of the entry that is named; a CSV has columns for ids."""
+    reader = LineReader("application/x-ndjson", ["text=summary"], "text")
+    one, other = (reader.read(StreamLine(1, line)) for line in (b'{"summary": "one"}', b'{"id": "a", "summary": "b"}'))
+    assert isinstance(one, Item)
+    assert isinstance(other, Item)
+    assert (len(one.item_id), one.body, other.item_id) == (24, "one", "a")
+    for sent, name in (("text/csv", "text"), ("application/x-ndjson", "")):
+        with pytest.raises(InvalidRequestError, match=r"map a column: \?map=id=NAME"):
+            LineReader(sent, [], name)
+
+
 def test_a_line_without_an_id_is_told_how_to_name_it() -> None:
     """And which entry may be meant."""
     refused = LineReader("application/x-ndjson", []).read(StreamLine(1, b'{"uuid": "a", "text": "one"}'))
