@@ -350,7 +350,8 @@ class Collection:
     ) -> IngestReport:
         """Store a stream of lines, which ``retrieval.read_items`` makes of a file; see ``retrieval.services.ingest``.
 
-        ``rejected`` is called with each line that holds no item; without it such a line raises ``BadLineError``.
+        ``rejected`` is called with each line that holds no item, or one without title and text; without it such a line
+        raises ``BadLineError``, and ``InvalidItemError`` tells of lines that all lack a text.
         ``prune`` archives the items that the stream does not have. ``progress`` is called at first, after each
         batch, and while vectors are made.
         """

@@ -674,8 +674,9 @@ async def add_each(
 ) -> Response:
     """Store the items of a stream of lines, and stream back the outcome of each: a line for each line, in order.
 
-    What has its line is stored. A bad line costs no other; the last line sums up. An `error` beside the summary says
-    why the stream was broken off: what has no line then is to be sent again, which does no harm where it was stored.
+    What has its line is stored. A bad line, also one without title and text, costs no other; the last line sums up.
+    An `error` beside the summary says why the stream was broken off: what has no line then is to be sent again, which
+    does no harm where it was stored.
     """
     return BulkAnswer(collection, LineReader(request.headers.get("content-type", ""), mapping))
 
