@@ -57,9 +57,10 @@ class Advice(Enum):
     MAKE_COLLECTION = "make it with: retrieval ingest {name} {file}"
     LIST_PROFILES = "see: retrieval profiles list {name}"
     DECLARE_ANEW = "to change it: retrieval collections filterable {name} --drop {attribute} {attribute}:{kind}"
-    MAP_ID = "name the column that is one by --map id=NAME (columns=)"
+    MAP_ID = "map the column of the ids: --map id=NAME (in Python: columns=)"
     MAP_OR_MAKE_ID = (
-        "name the entry that is one by --map id=NAME (columns=), or make ids of the texts by --id-from text (id_from=)"
+        "map the entry of the ids: --map id=NAME (in Python: columns=), or make ids of the texts: --id-from text "
+        "(id_from=)"
     )
     CLEAN_TEXT = "take it out, as clean_text and retrieval ingest do"
 

@@ -22,6 +22,7 @@ from retrieval.domain.search.filters import (
     Filter,
     Not,
     OneOf,
+    Or,
     Scalar,
     as_mapping,
     field_name,
@@ -86,6 +87,8 @@ def _never(part: Filter) -> str | None:
     match part:
         case OneOf(field, ()):
             return f"{field_name(field)} is to be one of an empty list; give at least one value, or leave it out"
+        case Or(()):
+            return '"or" holds an empty list, which no item passes; give at least one filter, or leave it out'
         case Not(And(())):
             return '"not" holds an empty filter, which every item passes; leave it out'
         case _:
@@ -108,9 +111,8 @@ async def _hint(handle: CollectionHandle, part: Filter, types: Mapping[str, Sequ
     held = [count.value for count in await value_counts(handle, field_name(field)) if count.value]
     kinds = [kind for kind in SPOKEN_TYPES if kind in types.get(field.name, ())] if field.is_attribute else ["string"]
     if not field.path and kinds and not {_kind(value) for value in wanted} & set(kinds):
-        return (
-            f"; its values are {' and '.join(SPOKEN_TYPES[kind] for kind in kinds)}, such as {_shown(held[:1], kinds)}"
-        )
+        such_as = "" if kinds == ["boolean"] else f", such as {_shown(held[:1], kinds)}"
+        return f"; its values are {' and '.join(SPOKEN_TYPES[kind] for kind in kinds)}{such_as}"
     folded = {value.casefold(): value for value in reversed(held)}
     near = [name for value in wanted for name in difflib.get_close_matches(str(value).casefold(), folded, n=1)]
     if near and not isinstance(part, Compare) and "string" in kinds:

@@ -232,7 +232,8 @@ def account(collection: StoredCollection, found: Found, *, is_filtered: bool) ->
             f"{weighed} of {documents} items match: comparing them all costs less than walking the HNSW index",
         )
     if index is None:
-        return documents, f"no HNSW index: {documents} items are few enough to compare all"
+        few = "1 item is" if documents == 1 else f"{documents} items are"
+        return documents, f"no HNSW index: {few} few enough to compare all"
     return documents, "so many hits are wanted that comparing all vectors is safer than walking the HNSW index"
 
 

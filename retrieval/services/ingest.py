@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from pathlib import PurePath
 from shlex import quote
 
@@ -196,9 +196,8 @@ async def ingest(
     if progress:
         progress(report, offset)
     while batch := await asyncio.to_thread(_next_batch, lines, skip=rejected is not None):
-        without_text = report.without_text + WithoutText.among(batch.without_text)
-        if rejected is None and batch.rejected:
-            raise without_text.error() if not report.read + len(batch.items) else _error_of(batch.rejected[0])
+        if rejected is None:
+            _check_all_good(batch, is_first=not report.read)
         for line in batch.rejected:
             if rejected is not None:
                 rejected(line)
@@ -209,7 +208,7 @@ async def ingest(
             read=report.read + len(batch.items),
             rejected=report.rejected + len(batch.rejected),
             cleaned=report.cleaned + batch.cleaned,
-            without_text=without_text,
+            without_text=report.without_text + WithoutText.among(batch.without_text),
             items=report.items + await _added(follower, batch.items, stopped=report.items.stopped),
         )
         offset = batch.offset
@@ -227,6 +226,31 @@ async def ingest(
         report = replace(report, archived=await _prune(writer, seen))
     await refresh_weights(writer.database, writer.tenant_id, writer.collection.collection_id)
     return report
+
+
+def looked_at(lines: Iterator[InputLine], *, skip: bool) -> Iterator[InputLine]:
+    """The same lines, after a look at the first batch.
+
+    Raises what ``ingest`` would raise before it stores anything, so that no collection is made for such lines.
+    """
+    first: list[InputLine] = []
+
+    def noted() -> Iterator[InputLine]:
+        for line in lines:
+            first.append(line)
+            yield line
+
+    batch = _next_batch(noted(), skip=skip)
+    if batch and not skip:
+        _check_all_good(batch, is_first=True)
+    return chain(first, lines)
+
+
+def _check_all_good(batch: _Batch, *, is_first: bool) -> None:
+    """Raise the error of the first bad line; where the input begins with items without text alone, an error of all."""
+    if batch.rejected:
+        is_all = is_first and not batch.items
+        raise WithoutText.among(batch.without_text).error() if is_all else _error_of(batch.rejected[0])
 
 
 def _fitting(lines: Iterator[InputLine], schema: AttributeSchema | None) -> Iterator[InputLine]:

@@ -104,7 +104,7 @@ def read_judged(queries: str | Path, qrels: str | Path | None = None) -> tuple[l
 
 
 def read_pairs(path: str | Path) -> tuple[list[JudgedQuery], Qrels]:
-    """Queries with the items expected of each, from a CSV with the columns ``query`` and ``expected_id``.
+    """Queries with the items expected of each, from a CSV with the columns ``query`` and ``expected_id``, in any case.
 
     A query that stands in several rows expects several items; other columns are left alone. Queries are numbered as
     they come. Raises ``BadLineError`` for a row that lacks one of the two, ``InvalidRequestError`` for a file that
@@ -113,7 +113,8 @@ def read_pairs(path: str | Path) -> tuple[list[JudgedQuery], Qrels]:
     lines = [line + "\n" for _, line in _lines(Path(path))]
     header = lines[0] if lines else ""
     reader = csv.DictReader(lines, delimiter=max(",;\t", key=header.count), strict=True)
-    if missing := {"query", "expected_id"} - set(reader.fieldnames or ()):
+    reader.fieldnames = [name.strip().casefold() for name in reader.fieldnames or ()]
+    if missing := {"query", "expected_id"} - set(reader.fieldnames):
         raise InvalidRequestError(
             f"{path}: no column {' and '.join(sorted(missing))} in its first line; without a file of judgements the "
             "queries come as CSV with the columns query,expected_id"
@@ -153,10 +154,11 @@ async def missing_items(collection: ItemLookup, queries: Sequence[JudgedQuery], 
     example = min(missing)
     if len(missing) == len(relevant):
         raise InvalidRequestError(
-            f"none of the {len(relevant)} judged items is in the collection, such as {example!r:.60}; "
-            "give the judgements of its items, by their ids"
+            f"no judged item is in the collection, such as {example!r:.60}; give the judgements of its items, by "
+            "their ids"
         )
-    return f"{len(missing)} of {len(relevant)} relevant items are not in the collection, such as {example!r:.60}"
+    told = f"{len(missing)} of {len(relevant)} relevant items {'is' if len(missing) == 1 else 'are'}"
+    return f"{told} not in the collection, such as {example!r:.60}"
 
 
 def judged(queries: Sequence[JudgedQuery], qrels: Qrels) -> list[JudgedQuery]:
@@ -304,7 +306,9 @@ def _query(line: str) -> JudgedQuery:
     try:
         record = json_of(line)
     except JSONSyntaxError:
-        raise ValueError("not JSON; write one object a line") from None
+        raise ValueError(
+            "not JSON; write one object a line with id and text (a CSV of query,expected_id goes without judgements)"
+        ) from None
     except JSONTextError as error:
         raise ValueError(f"not JSON that is read: {error}") from None
     if not isinstance(record, dict):
@@ -332,9 +336,11 @@ def _is_header(columns: Sequence[str]) -> bool:
 def _judgement(columns: Sequence[str], width: int | None) -> tuple[str, str, int]:
     """Query id, item id and relevance; ``width`` is the number of columns of the lines before."""
     if width is not None and len(columns) != width:
-        raise ValueError(f"{len(columns)} columns where the lines before have {width}")
+        raise ValueError(f"the number of columns is {len(columns)}; the lines before have {width}")
     if len(columns) not in (3, 4):
-        raise ValueError(f"{len(columns)} columns; write query, item and score, or TREC's four columns")
+        raise ValueError(
+            f"the number of columns is {len(columns)}; write query, item and score, or TREC's four columns"
+        )
     query_id, item_id, score = columns[0], columns[-2], columns[-1]
     if not query_id or not item_id:
         raise ValueError("the query's or the item's id is empty")

@@ -137,6 +137,7 @@ def test_a_few_items_without_text_are_bad_lines(program: Program) -> None:
     assert "notes.jsonl:2: no text; give the item a title or a text; stored before it: 0 items" in program.fails(
         "ingest", "notes", path
     )
+    assert program.json("collections") == []
     done = program("ingest", "notes", path, "-q", "--on-error", "skip")
     assert (done.returncode, done.stdout) == (0, "")
     assert "did you mean" not in done.stderr
@@ -165,7 +166,7 @@ def test_items_without_ids_get_them_by_their_content(program: Program, tmp_path:
     """They get them on request; the refusal says how."""
     file = tmp_path / "notes.jsonl"
     file.write_text('{"text": "first note"}\n{"_id": "b", "text": "second note"}\n{"text": "first note"}\n')
-    assert "make ids of the texts by --id-from text" in program.fails("ingest", "notes", file)
+    assert "make ids of the texts: --id-from text" in program.fails("ingest", "notes", file)
     said = program.succeeds("ingest", "notes", file, "--id-from", "text")
     assert "has a hash of text as its id" in said
     assert "1 id stands more than once" in said

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
 from collections.abc import Iterable, Mapping
@@ -15,6 +16,7 @@ import typer
 
 from retrieval.adapters.embedders.chosen import ChosenService, is_english_alone, service_in_use
 from retrieval.adapters.embedders.services import known_model
+from retrieval.adapters.readers.folders import find_documents
 from retrieval.domain.errors import InvalidRequestError, UnknownCollectionError
 from retrieval.domain.items.chunking import Chunking
 from retrieval.surfaces.cli.errors import PENDING
@@ -100,6 +102,7 @@ def ingest_paths(state: State, options: DocumentOptions) -> None:
         raise InvalidRequestError(f"{options.refused[0]} is for files of items; documents are stored as they are")
 
     async def work(platform: Platform) -> DocumentsReport:
+        await asyncio.to_thread(find_documents, options.paths, options.name)  # no collection for what is not there
         collection = await options.opened(platform, bytes_of(options.paths))
         with progress(f"ingest {options.collection}", "document", quiet=options.quiet) as update:
 

@@ -48,8 +48,8 @@ _ADVICE = {
     Advice.MAKE_COLLECTION: "make it with: PUT /v1/collections/{name}",
     Advice.LIST_PROFILES: "see: GET /v1/collections/{name}/profiles",
     Advice.DECLARE_ANEW: "whoever runs the service can change it, with: retrieval collections filterable",
-    Advice.MAP_ID: "name the column that is one by ?map=id=NAME",
-    Advice.MAP_OR_MAKE_ID: "name the entry that is one by ?map=id=NAME, or make ids of the texts by ?id_from=text",
+    Advice.MAP_ID: "map the column of the ids: ?map=id=NAME",
+    Advice.MAP_OR_MAKE_ID: "map the entry of the ids: ?map=id=NAME, or make ids of the texts: ?id_from=text",
     Advice.CLEAN_TEXT: "take it out",
 }
 """The advice of an error over HTTP."""

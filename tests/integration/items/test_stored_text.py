@@ -331,11 +331,11 @@ async def test_lines_of_a_file_are_refused_one_by_one_or_cleaned(platform: Platf
 
     rows = [
         {"_id": "a", "title": "One\ntwo\u202e", "text": "\ufeffsoft\xadware\x0cpage", "tags": ["x\ty"], "k": "\u200bv"},
-        {"_id": "b"},
+        {"_id": "b", "text": "whole"},
     ]
     jsonl, csv = tmp_path / "notes.jsonl", tmp_path / "notes.csv"
     jsonl.write_text("\n".join(map(json.dumps, rows)))
-    csv.write_text('_id,title,text,tags,k\na,"One\ntwo\u202e",\ufeffsoft\xadware\x0cpage,x\ty,\u200bv\nb,,,,\n')
+    csv.write_text('_id,title,text,tags,k\na,"One\ntwo\u202e",\ufeffsoft\xadware\x0cpage,x\ty,\u200bv\nb,,whole,,\n')
 
     for path in (jsonl, csv):
         refused, good = read_items(path, clean=False)

@@ -135,7 +135,7 @@ NOTHING = "the filter lets nothing through: no item has "
         ({"year": "1960"}, 'year = "1960"; its values are numbers, such as '),
         ({"year": 1961}, "year = 1961; its values are from 1958 to 1990"),
         ({"year": {"gte": 2000}}, "year \u2265 2000; its values are from 1958 to 1990"),
-        ({"checked": "true"}, 'checked = "true"; its values are true or false, such as true'),
+        ({"checked": "true"}, 'checked = "true"; its values are true or false'),
         ({"tags": "wings"}, 'tags = "wings"; did you mean "wing"?'),
         ({"kind": "note"}, 'kind = "note"'),
         ({"area": "aero", "year": 1961}, "year = 1961; its values are from 1958 to 1990"),
@@ -158,7 +158,11 @@ async def test_the_part_that_lets_nothing_through_is_told(
 
 @pytest.mark.parametrize(
     ("where", "reason"),
-    [({"year": []}, "year is to be one of an empty list"), ({"not": {}}, '"not" holds an empty filter')],
+    [
+        ({"year": []}, "year is to be one of an empty list"),
+        ({"not": {}}, '"not" holds an empty filter'),
+        ({"or": []}, '"or" holds an empty list'),
+    ],
 )
 async def test_a_filter_that_no_item_can_pass_is_told_as_such(
     platform: Platform, where: dict[str, Any], reason: str

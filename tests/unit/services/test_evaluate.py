@@ -594,8 +594,8 @@ async def test_judged_items_that_are_not_there_are_told() -> None:
     some = await evaluate_collection(
         both_legs(absent=frozenset("b")), QUERIES_COLLECTION, QRELS_COLLECTION, metrics=METRICS
     )
-    assert "1 of 2 relevant items are not in the collection, such as 'b'" in some.notes
+    assert "1 of 2 relevant items is not in the collection, such as 'b'" in some.notes
     collection = both_legs(absent=frozenset("ab"))
-    with pytest.raises(InvalidRequestError, match="none of the 2 judged items is in the collection, such as 'a'"):
+    with pytest.raises(InvalidRequestError, match="no judged item is in the collection, such as 'a'"):
         await evaluate_collection(collection, QUERIES_COLLECTION, QRELS_COLLECTION, metrics=METRICS)
     assert not collection.asked

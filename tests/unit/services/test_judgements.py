@@ -82,6 +82,7 @@ def test_a_byte_order_mark_is_ignored(tmp_path: Path) -> None:
     ("line", "reason"),
     [
         ("{", "not JSON"),
+        ("query,expected_id", "a CSV of query,expected_id goes without judgements"),
         ("[" * 100_000, "not JSON"),
         ('["q"]', "not a JSON object"),
         ('{"text": "t"}', "'id'"),
@@ -144,8 +145,8 @@ def test_trec_judgements_may_be_parted_by_spaces(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
-        ("q1\td1", "2 columns"),
-        ("q1\t0\td2\t1", "4 columns where the lines before have 3"),
+        ("q1\td1", "the number of columns is 2"),
+        ("q1\t0\td2\t1", "the number of columns is 4; the lines before have 3"),
         ("q1\td2\thigh", "whole number"),
         ("q1\td2\t0.5", "whole number"),
         ("q1\td2\t1_0", "whole number"),
@@ -168,7 +169,7 @@ def test_a_bad_judgement_is_named_by_file_and_line(tmp_path: Path, line: str, re
 @pytest.mark.parametrize("line", ["q1\td1", "q1 0 d1 1 run", "q1"])
 def test_a_first_line_of_another_width_is_a_bad_line(tmp_path: Path, line: str) -> None:
     """Judgements have three or four columns."""
-    with pytest.raises(BadLineError, match="columns; write query, item and score"):
+    with pytest.raises(BadLineError, match=r"the number of columns is \d; write query, item and score"):
         read_qrels(written(tmp_path, line + "\n"))
 
 
@@ -337,7 +338,7 @@ def test_where_the_own_item_stands_must_be_metadata(text: str) -> None:
 def test_a_csv_brings_queries_with_what_is_expected(tmp_path: Path, separator: str) -> None:
     """A query in two rows expects two items; other columns are left alone."""
     rows = [
-        ("query", "by", "expected_id"),
+        ("Query", "by", "Expected_ID"),
         ("why, so", "me", "a"),
         ("where", "", "b"),
         ("why, so", "me", "c"),

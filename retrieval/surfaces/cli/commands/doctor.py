@@ -81,7 +81,7 @@ def doctor(
 
 
 def _mend(state: State, found: Diagnosis, *, yes: bool) -> bool:
-    """Run the commands that mend findings; gives whether there was any.
+    """Run the commands that mend findings, and name the remedies that are left to people; gives whether any ran.
 
     Raises ``InvalidRequestError`` where nobody can be asked.
     """
@@ -89,7 +89,9 @@ def _mend(state: State, found: Diagnosis, *, yes: bool) -> bool:
 
     commands = list(dict.fromkeys(filter(None, map(mending, found.findings))))
     if commands and not yes and not sys.stdin.isatty():
-        raise InvalidRequestError("there is no terminal to confirm the repairs; give --yes to run them")
+        raise InvalidRequestError("--fix asks before each command, and there is no terminal to ask at; give --yes")
+    for line in dict.fromkeys(finding.mend for finding in found.findings if finding.mend and not mending(finding)):
+        print(f"not run: {plain(line)}", file=sys.stderr)  # noqa: T201 - beside the answer
     for words in commands:
         line = shlex.join(("retrieval", *words))
         if not yes and not typer.confirm(f"Run {line}?", default=True, err=True):

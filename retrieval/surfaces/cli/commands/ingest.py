@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import csv
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,7 +30,7 @@ from retrieval.domain.errors import BadLineError, InvalidItemError, InvalidReque
 from retrieval.domain.items.chunking import DEFAULT_OVERLAP, DEFAULT_TOKENS
 from retrieval.domain.items.collection import IndexKind
 from retrieval.platform import Platform
-from retrieval.services.ingest import IngestReport
+from retrieval.services.ingest import IngestReport, looked_at
 from retrieval.surfaces.cli.ingest_documents import (
     DocumentOptions,
     RunOptions,
@@ -275,8 +276,12 @@ async def _ingest(
     platform: Platform, options: IngestOptions, source: InputFiles, rejected: RejectedLines
 ) -> IngestReport:
     declared = TICKET_FILTERABLE if source.holds_tickets else {}
-    collection = await options.opened(platform, source.total_bytes, filterable=declared)
     stored = IngestReport()
+    try:
+        lines = await asyncio.to_thread(looked_at, source.lines(), skip=options.skip)
+    except BadLineError as error:
+        _explain_stop(error, stored)
+    collection = await options.opened(platform, source.total_bytes, filterable=declared)
     with progress(f"ingest {options.collection}", "item", quiet=options.quiet) as update:
 
         def follow(report: IngestReport, offset: int) -> None:
@@ -286,7 +291,7 @@ async def _ingest(
 
         try:
             return await collection.ingest(
-                source.lines(),
+                lines,
                 rejected=rejected.add if options.skip else None,
                 prune=options.prune,
                 progress=follow,

@@ -64,7 +64,7 @@ async def test_a_csv_is_stored_by_its_columns(client: AsyncClient) -> None:
     [
         (
             b"Ref,Body\nB1,The harbour\n",
-            "the CSV: no column 'id'; there are: 'Ref', 'Body'; name the column that is one by ?map=id=NAME",
+            "the CSV: no column 'id'; there are: 'Ref', 'Body'; map the column of the ids: ?map=id=NAME",
         ),
         (
             b"id,te\xffxt\nB1,x\n",

@@ -82,7 +82,7 @@ def test_a_line_without_an_id_is_told_how_to_name_it() -> None:
     """And which entry may be meant."""
     refused = LineReader("application/x-ndjson", []).read(StreamLine(1, b'{"uuid": "a", "text": "one"}'))
     assert isinstance(refused, InvalidItemError)
-    assert "did you mean 'uuid'? There are: 'uuid', 'text'; name the entry that is one by ?map=" in detail_of(refused)
+    assert "did you mean 'uuid'? There are: 'uuid', 'text'; map the entry of the ids: ?map=" in detail_of(refused)
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_a_header_of_which_no_item_can_be_made_ends_the_stream() -> None:
     """Each of its rows would be refused."""
     with pytest.raises(InvalidRequestError, match="no column 'id'") as refused:
         LineReader("text/csv", []).begin([StreamLine(1, b"Ref,Body")])
-    assert detail_of(refused.value).endswith("name the column that is one by ?map=id=NAME")
+    assert detail_of(refused.value).endswith("map the column of the ids: ?map=id=NAME")
 
 
 @pytest.mark.parametrize("sent", ["application/pdf", ""])

@@ -5,8 +5,10 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pytest
+from typer.testing import CliRunner
 
 from retrieval.domain.diagnosis import Finding, Severity, diagnosis_of
+from retrieval.surfaces.cli.app import app
 from retrieval.surfaces.cli.commands.doctor import finding_lines, mending, summary
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
@@ -19,6 +21,15 @@ def test_a_finding_is_a_line_with_what_to_do_below() -> None:
     """Without what would steer the terminal."""
     lines = [line.plain for line in finding_lines(PENDING, encoding="utf-8")]
     assert lines == ["! pending: 3 items wait", "    → retrieval jobs run embed"]
+
+
+def test_fix_names_what_it_leaves_to_people(monkeypatch: pytest.MonkeyPatch) -> None:
+    """SQL, which a person has to agree to."""
+    sql = "ALTER SYSTEM SET jit = 'off'; SELECT pg_reload_conf()"
+    left = Finding(check="settings", severity=Severity.ADVICE, found="jit is on", mend=sql)
+    monkeypatch.setattr("retrieval.surfaces.cli.commands.doctor.diagnosis", lambda *_, **__: diagnosis_of([left], NOW))
+    done = CliRunner().invoke(app, ["doctor", "--fix", "--yes"])
+    assert done.stderr == f"not run: {sql}\n"
 
 
 def test_signs_become_words_where_they_cannot_be_printed() -> None:
