@@ -7,12 +7,12 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from retrieval.adapters.store.replicas import reading_after
-from retrieval.domain.checks import check_flags
+from retrieval.domain.checks import check_flags, names_told
 from retrieval.domain.items.chunking import Chunking
 from retrieval.domain.items.embedding import TextRole
 from retrieval.domain.learning.context import Context
 from retrieval.engine import collection_search
-from retrieval.engine.collection_handle import CollectionHandle, names_told
+from retrieval.engine.collection_handle import CollectionHandle
 from retrieval.engine.request import checked_item_ids
 
 if TYPE_CHECKING:
@@ -466,15 +466,15 @@ class Collection:
 
     # Get.
 
-    async def get(self, item_ids: Sequence[str]) -> dict[str, Item]:
-        """The items of those ids that exist, by item id."""
+    async def get(self, item_ids: str | Sequence[str]) -> dict[str, Item]:
+        """The items of those ids, or of a single one, that exist, by item id: ``get("a")["a"]``."""
         from retrieval.adapters.store.items.items import read_items
 
         keys = checked_item_ids(item_ids)
         return await read_items(*await self._handle.place(), keys)
 
-    async def stored(self, item_ids: Sequence[str]) -> dict[str, StoredItem]:
-        """The items of those ids that exist, each with its version and times, by item id."""
+    async def stored(self, item_ids: str | Sequence[str]) -> dict[str, StoredItem]:
+        """The items of those ids, or of a single one, that exist, each with its version and times, by item id."""
         from retrieval.adapters.store.items.items import read_stored
 
         keys = checked_item_ids(item_ids)

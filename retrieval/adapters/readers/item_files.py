@@ -30,7 +30,15 @@ from retrieval.adapters.readers.records import (
     target_of,
     with_hashed_id,
 )
-from retrieval.domain.checks import JSONSyntaxError, JSONTextError, check_flags, check_functions, checked_list, json_of
+from retrieval.domain.checks import (
+    JSONSyntaxError,
+    JSONTextError,
+    check_flags,
+    check_functions,
+    checked_list,
+    json_of,
+    names_told,
+)
 from retrieval.domain.errors import ConfigurationError, InvalidItemError, InvalidRequestError
 from retrieval.domain.items.item import Item
 
@@ -138,6 +146,7 @@ FORMATS = ("jsonl", "csv")
 _FORMAT_OF = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".csv": "csv", ".tsv": "csv"}
 
 
+@names_told
 def read_items(
     path: str | os.PathLike[str],
     *,
