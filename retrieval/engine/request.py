@@ -386,7 +386,11 @@ def check_fields(condition: Filter | None, known: Mapping[str, Collection[str]],
     for name in unknown:
         if name in _SEARCHED:
             raise _of_field(name, UnknownFieldError(_IN_THE_QUERY.format(name)))
-        near = difflib.get_close_matches(name, [*names, *FIELDS], n=1)
+        first, *inner = name.split(".")
+        if inner and first in names and "/" not in name:
+            near = [f"/{'/'.join((first, *inner))}"]
+        else:
+            near = difflib.get_close_matches(name, [*names, *FIELDS], n=1)
         hint = f"; did you mean {near[0]!r}? There are" if near else "; there are"
         raise _of_field(
             name, UnknownFieldError(f"no item has a field {name!r}{hint} {_listed(sorted(FIELDS) + names)}")
