@@ -79,7 +79,7 @@ def names_there_are(name: object, names: Iterable[str]) -> str:
     same = _ALSO_CALLED.get(str(name))
     near = [same] if same in known else difflib.get_close_matches(str(name), known, n=1)
     listed = f"here are: {', '.join(known)}"
-    return (f"did you mean {near[0]!r}? T" if near else "t") + listed if known else "there is none"
+    return (f"did you mean {near[0]!r}? T" if near else "t") + listed if known else "none is taken"
 
 
 def _plain(bound: object) -> object:

@@ -62,7 +62,7 @@ def test_the_nearest_name_comes_first() -> None:
     """Where one is near, and where there is any."""
     assert names_there_are("limt", ["query", "limit"]) == "did you mean 'limit'? There are: query, limit"
     assert names_there_are("zebra", ["query", "limit"]) == "there are: query, limit"
-    assert names_there_are("zebra", []) == "there is none"
+    assert names_there_are("zebra", []) == "none is taken"
 
 
 @pytest.mark.parametrize(("name", "meant"), [("filter", "where"), ("top_k", "limit"), ("querry", "query")])
