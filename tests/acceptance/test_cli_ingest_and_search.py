@@ -77,7 +77,9 @@ def test_a_search_by_groups_shows_the_best_of_each(program: Program) -> None:
     program.succeeds("ingest", "notes", program.write("notes.jsonl", *lines), "-q")
     found = program.json("search", "notes", "disk full", "--group-by", "host")
     assert sorted(hit["metadata"]["host"] for hit in found["hits"]) == ["h0", "h1", "h2"]
-    assert "exact, 9 rows weighed: no HNSW index" in program.succeeds("search", "notes", "disk", "-g", "host", "--explain")
+    assert "exact, 9 rows weighed: no HNSW index" in program.succeeds(
+        "search", "notes", "disk", "-g", "host", "--explain"
+    )
     assert "did you mean 'host'" in program.fails("search", "notes", "disk full", "-g", "hosts")
 
 
