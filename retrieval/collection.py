@@ -7,12 +7,12 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from retrieval.adapters.store.replicas import reading_after
-from retrieval.domain.checks import check_flags
+from retrieval.domain.checks import check_flags, names_told
 from retrieval.domain.items.chunking import Chunking
 from retrieval.domain.items.embedding import TextRole
 from retrieval.domain.learning.context import Context
 from retrieval.engine import collection_search
-from retrieval.engine.collection_handle import CollectionHandle, names_told
+from retrieval.engine.collection_handle import CollectionHandle
 from retrieval.engine.request import checked_item_ids
 
 if TYPE_CHECKING:
@@ -355,8 +355,8 @@ class Collection:
     ) -> IngestReport:
         """Store a stream of lines, which ``retrieval.read_items`` makes of a file; see ``retrieval.services.ingest``.
 
-        ``rejected`` is called with each line that holds no item, or an item without title and text; without it such a line
-        raises ``BadLineError``, and lines that all lack a text raise ``InvalidItemError``.
+        ``rejected`` is called with each line that holds no item, or an item without title and text; without it such a
+        line raises ``BadLineError``, and lines that all lack a text raise ``InvalidItemError``.
         ``prune`` archives the items that are not in the stream. ``progress`` is called at the start, after each batch,
         and while texts are embedded.
         """
@@ -468,15 +468,15 @@ class Collection:
 
     # Get.
 
-    async def get(self, item_ids: Sequence[str]) -> dict[str, Item]:
-        """The items of those ids that exist, by item id."""
+    async def get(self, item_ids: str | Sequence[str]) -> dict[str, Item]:
+        """The items of those ids, or of a single one, that exist, by item id: ``get("a")["a"]``."""
         from retrieval.adapters.store.items.items import read_items
 
         keys = checked_item_ids(item_ids)
         return await read_items(*await self._handle.place(), keys)
 
-    async def stored(self, item_ids: Sequence[str]) -> dict[str, StoredItem]:
-        """The items of those ids that exist, each with its version and times, by item id."""
+    async def stored(self, item_ids: str | Sequence[str]) -> dict[str, StoredItem]:
+        """The items of those ids, or of a single one, that exist, each with its version and times, by item id."""
         from retrieval.adapters.store.items.items import read_stored
 
         keys = checked_item_ids(item_ids)

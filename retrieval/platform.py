@@ -34,7 +34,7 @@ from retrieval.adapters.store.records.forgetting import ensure_months
 from retrieval.adapters.store.replicas import token_of
 from retrieval.adapters.store.search.vectors import StoredSpace, register_space
 from retrieval.collection import Collection, handle_of
-from retrieval.domain.checks import check_flags, check_functions
+from retrieval.domain.checks import check_flags, check_functions, names_told
 from retrieval.domain.errors import ConflictError, DatabaseError, InvalidRequestError, RetrievalError
 from retrieval.domain.items.attribute import checked_filterable
 from retrieval.domain.items.collection import (
@@ -57,7 +57,6 @@ from retrieval.engine.accesses import AccessCounter
 from retrieval.engine.collection_handle import (
     CollectionHandle,
     CollectionParts,
-    names_told,
 )
 from retrieval.engine.decide import Decider, Models
 from retrieval.engine.feedback import checked_events, quarantine, take_feedback
@@ -337,7 +336,6 @@ class Platform:
 
     # Feedback.
 
-    @names_told
     @names_told
     async def feedback(
         self,

@@ -18,14 +18,16 @@ from __future__ import annotations
 
 import codecs
 import difflib
+import inspect
 import json
 import math
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any, NoReturn, TypeGuard
+from functools import wraps
+from typing import Any, NoReturn, ParamSpec, TypeGuard, TypeVar
 
 from retrieval.domain.errors import InvalidRequestError
 
@@ -329,3 +331,66 @@ def _refuse_constant(name: str) -> NoReturn:
 
 DECODER = json.JSONDecoder(parse_constant=_refuse_constant, object_pairs_hook=_members)
 """The strict decoder of a value within a text; it raises ``JSONDecodeError`` and ``RecursionError`` too."""
+
+
+_Given = ParamSpec("_Given")
+_Answer = TypeVar("_Answer")
+
+_OTHER_NAMES: Mapping[str, tuple[str, ...]] = {
+    "limit": ("k", "n", "top_k", "topk", "top", "size", "count", "n_results", "num_results", "max_results"),
+    "where": ("filter", "filters", "condition", "conditions"),
+    "query": ("q", "question", "search_query", "text", "words"),
+    "queries": ("query", "texts", "questions"),
+    "items": ("documents", "docs", "texts", "records", "rows", "data"),
+    "documents": ("items", "docs", "texts"),
+    "paths": ("path", "folder", "folders", "file", "files", "directory"),
+    "vector": ("embedding", "query_vector", "query_embedding"),
+    "vectors": ("embeddings",),
+    "embeddings": ("vectors", "vector", "embedding"),
+    "facets": ("aggs", "aggregations"),
+    "typos": ("fuzzy", "spelling"),
+    "snippet": ("highlight", "highlights"),
+    "after": ("cursor", "offset", "page"),
+    "group_by": ("group", "groupby", "collapse"),
+    "min_score": ("score_threshold", "threshold", "cutoff"),
+    "chunking": ("chunk_size", "chunk_tokens", "chunk_overlap", "overlap"),
+    "language": ("lang", "text_search_config"),
+    "space": ("embedding_space", "dimensions"),
+    "filterable": ("attributes", "indexes"),
+    "create": ("create_if_missing",),
+    "columns": ("map", "mapping", "fields"),
+    "name": ("collection", "collection_name"),
+    "item_id": ("id", "item", "document_id"),
+    "reward": ("score", "rating", "value"),
+    "actor": ("user", "user_id"),
+    "note": ("comment",),
+    "url": ("database_url", "dsn", "database"),
+    "tenant": ("tenant_id",),
+}
+"""The arguments of calls, and their names in other libraries."""
+
+
+def names_told(call: Callable[_Given, _Answer]) -> Callable[_Given, _Answer]:
+    """The call, which answers a wrong name of an argument with the right one: it raises ``InvalidRequestError``."""
+
+    @wraps(call)
+    def told(*given: _Given.args, **named: _Given.kwargs) -> _Answer:
+        try:
+            return call(*given, **named)
+        except TypeError:
+            _check_names(call, named)
+            raise
+
+    return told
+
+
+def _check_names(call: Callable[..., object], given: Iterable[str]) -> None:
+    known = [name for name in inspect.signature(call).parameters if name != "self"]
+    for name in given:
+        if name not in known:
+            meant = [argument for argument in known if name in _OTHER_NAMES.get(argument, ())]
+            meant = meant or difflib.get_close_matches(name, known, n=1)
+            hint = f"; did you mean {meant[0]}? It" if meant else "; it"
+            said = call.__qualname__.rpartition(".")[2]
+            message = f"{said} has no argument {name!r:.80}{hint} takes {', '.join(known)}"
+            raise InvalidRequestError(message) from None

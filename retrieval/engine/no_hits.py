@@ -38,6 +38,7 @@ _MOST_PARTS = 8
 _MOST_COUNTED = 50_000
 """Most items of a collection whose values are counted."""
 _SHOWN = 5
+_NOTHING_PASSES = "the filter lets nothing through: "
 _LONGEST = 80
 
 
@@ -71,15 +72,17 @@ async def _explain(handle: CollectionHandle, stored: StoredCollection, wanted: F
     alone = [part for part in parts if not await page(handle, part, limit=1)]
     for part in alone:
         if (always := _never(part)) is not None:
-            said.append(f"the filter lets nothing through: {always}")
+            said.append(f"{_NOTHING_PASSES}{always}")
             continue
         hint = await _hint(handle, part, stored.attributes) if documents <= _MOST_COUNTED else ""
-        said.append(f"the filter lets nothing through: no item has {_said(part)}{hint}")
+        # The words may be the query's own: a phrase that it demands, or a word that it excludes.
+        is_of_words = isinstance(part, Contains) or (isinstance(part, Not) and isinstance(part.filter, Contains))
+        said.append(f"{'' if is_of_words else _NOTHING_PASSES}no item has {_said(part)}{hint}")
     if not alone:
         others = [(part, And(tuple(other for other in parts if other is not part))) for part in parts]
         culprits = [_said(part) for part, rest in others if await page(handle, rest, limit=1)]
         without = f"; without {' or without '.join(culprits)} there are items" if culprits else ""
-        said.append(f"the filter lets nothing through: no item has {' and '.join(map(_said, parts))}{without}")
+        said.append(f"{_NOTHING_PASSES}no item has {' and '.join(map(_said, parts))}{without}")
 
 
 def _never(part: Filter) -> str | None:

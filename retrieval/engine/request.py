@@ -49,9 +49,11 @@ from retrieval.domain.search.query import DEFAULT_BOUNDS, ParsedQuery, SearchBou
 from retrieval.domain.search.signals import Entity, VectorSimilarity, check_entity
 
 
-def checked_item_ids(item_ids: Sequence[str]) -> list[str]:
-    """The identifiers. Raises ``InvalidRequestError`` for values that cannot be an item's id."""
-    if isinstance(item_ids, str) or not isinstance(item_ids, Sequence):
+def checked_item_ids(item_ids: str | Sequence[str]) -> list[str]:
+    """The identifiers, also of a single one. Raises ``InvalidRequestError`` for values that cannot be an item's id."""
+    if isinstance(item_ids, str):
+        item_ids = [item_ids]
+    if not isinstance(item_ids, Sequence):
         raise InvalidRequestError(f"item ids come in a list such as ['a', 'b'], not {item_ids!r:.80}")
     for item_id in item_ids:
         if not is_storable(item_id):
@@ -384,7 +386,11 @@ def check_fields(condition: Filter | None, known: Mapping[str, Collection[str]],
     for name in unknown:
         if name in _SEARCHED:
             raise _of_field(name, UnknownFieldError(_IN_THE_QUERY.format(name)))
-        near = difflib.get_close_matches(name, [*names, *FIELDS], n=1)
+        first, *inner = name.split(".")
+        if inner and first in names and "/" not in name:
+            near = [f"/{'/'.join((first, *inner))}"]
+        else:
+            near = difflib.get_close_matches(name, [*names, *FIELDS], n=1)
         hint = f"; did you mean {near[0]!r}? There are" if near else "; there are"
         raise _of_field(
             name, UnknownFieldError(f"no item has a field {name!r}{hint} {_listed(sorted(FIELDS) + names)}")

@@ -170,7 +170,7 @@ async def set_status(handle: CollectionHandle, item_id: str, status: str, *, was
 @told_if_gone
 async def delete(handle: CollectionHandle, item_ids: str | Sequence[str], version: str | None = None) -> int:
     """See ``Collection.delete``."""
-    keys = checked_item_ids([item_ids] if isinstance(item_ids, str) else item_ids)
+    keys = checked_item_ids(item_ids)
     if version is not None and len(keys) != 1:
         raise InvalidRequestError(f"a version is that of one item, and {len(keys)} are given; delete them one by one")
     await handle.recorded()

@@ -77,7 +77,7 @@ def arguments_there_are(name: object, arguments: Iterable[str]) -> str:
     """The arguments that could have been meant, also by their names in other services; see ``names_there_are``."""
     known = list(arguments)
     same = _ALSO_CALLED.get(str(name))
-    return names_there_are(same if same in known else name, known)
+    return names_there_are(same if same in known else name, known) if known else "none is taken"
 
 
 def _plain(bound: object) -> object:

@@ -17,12 +17,12 @@ from anyio.from_thread import start_blocking_portal
 
 from retrieval.adapters.endpoints.breaker import Outage
 from retrieval.collection import Collection
+from retrieval.domain.checks import names_told
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.embedding import Embedder
 from retrieval.domain.llm import LLM
 from retrieval.domain.search.profile import Profile
 from retrieval.domain.search.reranking import Reranker
-from retrieval.engine.collection_handle import names_told
 from retrieval.engine.recorder import RecordingState
 from retrieval.engine.stages import Clock
 from retrieval.platform import Platform

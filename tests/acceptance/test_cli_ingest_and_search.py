@@ -77,7 +77,9 @@ def test_a_search_by_groups_shows_the_best_of_each(program: Program) -> None:
     program.succeeds("ingest", "notes", program.write("notes.jsonl", *lines), "-q")
     found = program.json("search", "notes", "disk full", "--group-by", "host")
     assert sorted(hit["metadata"]["host"] for hit in found["hits"]) == ["h0", "h1", "h2"]
-    assert "exact, 9 rows weighed: no HNSW index" in program.succeeds("search", "notes", "disk full", "-g", "host")
+    assert "exact, 9 rows weighed: no HNSW index" in program.succeeds(
+        "search", "notes", "disk", "-g", "host", "--explain"
+    )
     assert "did you mean 'host'" in program.fails("search", "notes", "disk full", "-g", "hosts")
 
 
@@ -264,7 +266,7 @@ def test_the_model_of_this_machine_says_that_it_knows_english(program: Program) 
     """It says so of a new collection alone, and names a multilingual model."""
     path = program.write("notes.jsonl", *NOTES)
     local = program.using(RETRIEVAL_EMBEDDER="minilm")
-    said = "all-MiniLM-L6-v2, knows English alone; for texts in other languages RETRIEVAL_EMBEDDER=ollama:bge-m3"
+    said = "all-MiniLM-L6-v2 knows English only; for other languages: RETRIEVAL_EMBEDDER=ollama:bge-m3"
     assert said in local("ingest", "notes", path).stderr
     assert said not in local("ingest", "notes", path).stderr
 

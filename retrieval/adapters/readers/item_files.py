@@ -37,6 +37,7 @@ from retrieval.domain.checks import (
     checked_list,
     json_of,
     names_there_are,
+    names_told,
 )
 from retrieval.domain.errors import ConfigurationError, InvalidItemError, InvalidRequestError
 from retrieval.domain.items.item import Item
@@ -145,6 +146,7 @@ FORMATS = ("jsonl", "csv")
 _FORMAT_OF = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".csv": "csv", ".tsv": "csv"}
 
 
+@names_told
 def read_items(
     path: str | os.PathLike[str],
     *,

@@ -219,7 +219,9 @@ def _item_id(value: object) -> str:
             raise InvalidItemError("'id' is a number beyond ±1.8e308; write it as text")
         return str(value)
     if not isinstance(value, str):
-        raise InvalidItemError(f"'id' must be a text or a whole number, not {_kind_of(value)}")
+        raise InvalidItemError(
+            f"'id' must be a text or a whole number, not {value if isinstance(value, float) else _kind_of(value)}"
+        )
     return value
 
 

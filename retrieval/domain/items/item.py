@@ -32,6 +32,14 @@ MAX_INTEGER_BITS = 1024
 
 _EMPTY: Mapping[str, Any] = MappingProxyType({})
 
+_SHOWN, _TITLE_SHOWN, _METADATA_SHOWN = 150, 24, 40
+"""The characters of an item's ``repr`` without names and quotes of its text, and those of its title and metadata."""
+
+
+def _beginning(text: str, most: int) -> str:
+    line = " ".join(text[: 4 * most].split())
+    return line if len(line) <= most else f"{line[: most - 1]}…"
+
 
 class NamedAsGiven(Told):
     """An item, or a hit, with the names of the input, which every surface reads and shows."""
@@ -41,8 +49,23 @@ class NamedAsGiven(Told):
     told_as = MappingProxyType({"item_id": "id", "body": "text", "attributes": "metadata"})
 
     item_id: str
+    title: str
     body: str
     attributes: Mapping[str, Any]
+
+    def __repr__(self) -> str:
+        return self._short()
+
+    def _short(self, *facts: str) -> str:
+        """Two lines of a terminal, with the names of the input; ``as_dict`` has all."""
+        parts = [*facts[:1], f"id={self.item_id!r:.40}", *facts[1:]]
+        parts += [f"title={_beginning(self.title, _TITLE_SHOWN)!r}"] if self.title else []
+        metadata = f"metadata={dict(self.attributes)!r}"
+        metadata = metadata if len(metadata) <= _METADATA_SHOWN else "metadata={…}"
+        rest = [metadata] if self.attributes else []
+        room = _SHOWN - len(f"{type(self).__name__}({', '.join([*parts, *rest])})")
+        parts += [f"text={_beginning(self.body, room)!r}"] if self.body and room > 0 else []
+        return f"{type(self).__name__}({', '.join([*parts, *rest])})"
 
     @property
     def id(self) -> str:
@@ -60,7 +83,7 @@ class NamedAsGiven(Told):
         return self.attributes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Item(NamedAsGiven):
     """One retrievable thing.
 

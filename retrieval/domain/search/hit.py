@@ -64,8 +64,8 @@ class Explanation(Told):
         return f"{self.score:.5f} = " + " + ".join(parts) + f"  [{self.fusion}]"
 
 
-_REPR_CHARACTERS, _REPR_HITS = 70, 10
-"""The characters of a hit's text, and the hits of an answer, that their ``repr`` shows."""
+_REPR_HITS = 10
+"""The hits of an answer that its ``repr`` shows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,11 +96,8 @@ class Hit(NamedAsGiven):
     explanation: Explanation
 
     def __repr__(self) -> str:
-        # Two lines of a terminal; the rest is in its fields, and as_dict has all.
-        text = " ".join(f"{self.title} {self.body[:_REPR_CHARACTERS]}".split())
-        short = text if len(text) <= _REPR_CHARACTERS else f"{text[: _REPR_CHARACTERS - 1]}…"
-        sure = "" if self.relevance is None else f", relevance={self.relevance:.2f}"
-        return f"Hit(rank={self.rank}, item_id={self.item_id!r:.40}, score={self.score:.4f}{sure}, text={short!r})"
+        sure = () if self.relevance is None else (f"relevance={self.relevance:.2f}",)
+        return self._short(f"rank={self.rank}", f"score={self.score:.4f}", *sure)
 
     def _repr_html_(self) -> str:
         return hits_html([(self, self.explanation._repr_html_())], "")

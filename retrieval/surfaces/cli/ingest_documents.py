@@ -256,10 +256,7 @@ def _told(chosen: ChosenService) -> str:
 
 
 def _tell_english() -> None:
-    line = (
-        "the model on this machine, all-MiniLM-L6-v2, knows English alone; for texts in other languages "
-        "RETRIEVAL_EMBEDDER=ollama:bge-m3 or another multilingual one (docs/how-to/embedders.md)"
-    )
+    line = "all-MiniLM-L6-v2 knows English only; for other languages: RETRIEVAL_EMBEDDER=ollama:bge-m3"
     console(stderr=True).print(plain(f"note: {line}"), soft_wrap=True)
 
 

@@ -91,6 +91,12 @@ def test_an_unknown_field_is_named_with_the_nearest_known_one() -> None:
         check_fields(parse_where({"prioritty": "High"}), KNOWN)
 
 
+def test_a_path_of_dots_is_answered_with_the_pointer() -> None:
+    """Of an attribute that items have."""
+    with pytest.raises(UnknownFieldError, match="did you mean '/priority/author/name'"):
+        check_fields(parse_where({"priority.author.name": "Bob"}), KNOWN)
+
+
 def test_known_fields_pass() -> None:
     """Attributes that some item has, and the fields that every item has."""
     check_fields(parse_where({"priority": "High", "kind": "x", "tags": ["a"]}), KNOWN)

@@ -62,7 +62,7 @@ def test_the_nearest_name_comes_first() -> None:
     """The nearest name comes first, if one is near."""
     assert arguments_there_are("limt", ["query", "limit"]) == "did you mean 'limit'? There are: query, limit"
     assert arguments_there_are("zebra", ["query", "limit"]) == "there are: query, limit"
-    assert arguments_there_are("zebra", []) == "there is none"
+    assert arguments_there_are("zebra", []) == "none is taken"
 
 
 def test_many_and_long_names_are_shown_in_part() -> None:

@@ -117,7 +117,7 @@ def rows_of(found: AnalyticsTable) -> Iterator[str | Table]:
     for number, row in enumerate(kept, start=1):
         if number > 1:
             yield ""
-        yield table([str(number), ""], zip(names, row, strict=True))
+        yield table([f"row {number}" if len(kept) > 1 else "column", "value"], zip(names, row, strict=True))
 
 
 def _cell(value: Any) -> object:

@@ -45,7 +45,7 @@ def print_result(out: Console, result: SearchResult, *, explain: bool = False) -
     """Print the hits in order and, below them, how they were found."""
     for hit in result:
         print_hit(out, hit, explain=explain)
-    for line in footer(result):
+    for line in footer(result, explain=explain):
         out.print(Text(plain(line), style="dim"), soft_wrap=True)
 
 
@@ -108,10 +108,17 @@ def explanation_table(explanation: Explanation) -> Table:
     return made
 
 
-def footer(result: SearchResult) -> Iterator[str]:
-    """The path and why, the profile, the times, the id for feedback and replay, and the notes."""
+def footer(result: SearchResult, *, explain: bool = False) -> Iterator[str]:
+    """The path, the profile, the times, the id for feedback and replay, and the notes.
+
+    The reason for an exact search is told only when it is to be explained.
+    """
     weighed = f", {count(result.weighed, 'row')} weighed" if result.weighed else ""
-    way = result.why if result.path is Path.NONE else f"{result.path.value}{weighed}: {result.why}"
+    way = f"{result.path.value}{weighed}"
+    if result.path is Path.NONE:
+        way = result.why
+    elif explain or result.path is Path.APPROXIMATE:
+        way += f": {result.why}"
     by = "a profile of the call" if result.profile_version is None else f"profile v{result.profile_version}"
     yield f"{count(len(result), 'hit')} · {way} · {by}"
     for name, counts in result.facets.items():

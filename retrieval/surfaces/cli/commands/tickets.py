@@ -44,7 +44,7 @@ def fact_lines(facts: Mapping[str, Any]) -> Iterator[str]:
     for name, value in facts.items():
         if isinstance(value, Mapping):
             yield f"{name}:"
-            yield from (f"  {inner}: {number}" for inner, number in value.items())
+            yield from (f"  {inner or 'none'}: {number}" for inner, number in value.items())
         else:
             yield f"{name}: {value}"
 

@@ -113,7 +113,7 @@ def test_blank_lines_are_skipped_and_counted(tmp_path: Path) -> None:
         (b'"text"', "not as a text"),
         (b"null", "not as null"),
         (b'{"text": "no id"}', "there are: 'text'; map the entry of the ids: --map id=NAME"),
-        (b'{"_id": 1.5}', "'id' must be a text or a whole number"),
+        (b'{"_id": 1.5}', "'id' must be a text or a whole number, not 1.5"),
         (b'{"_id": "' + b"x" * 513 + b'"}', "longer than 512 bytes"),
         (b'{"_id": "b", "text": 5}', "'text' must be text"),
         (b'{"_id": "b", "text": "\x00"}', "NUL"),

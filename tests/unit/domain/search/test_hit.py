@@ -50,6 +50,9 @@ def test_a_hit_and_an_answer_are_short_in_their_plain_form() -> None:
     explanation = Explanation("rrf", ())
     long = Hit(item_id="T" * 500, score=1 / 3, rank=1000, explanation=explanation, title="a\nb", body="word " * 500)
     assert len(repr(long)) <= 160
-    assert repr(replace(long, item_id="T-1", rank=1, body="")) == "Hit(rank=1, item_id='T-1', score=0.3333, text='a b')"
+    short = replace(long, item_id="T-1", rank=1, body="b\nc", attributes={"year": 1960})
+    told = "id='T-1', score=0.3333, title='a b', text='b c', metadata={'year': 1960}"
+    assert repr(short) == f"Hit(rank=1, {told})"
+    assert "metadata={…}" in repr(replace(long, attributes={"note": "x" * 500}))
     found = SearchResult(hits=(long,) * 12, path=Path.EXACT, why="", profile_version=1, notes=("so it is",))
     assert repr(found).splitlines() == ["<12 hits, exact>", *[repr(long)] * 10, "…", "note: so it is"]

@@ -51,10 +51,12 @@ def test_rows_that_fit_are_a_table(capsys: pytest.CaptureFixture[str], monkeypat
 
 
 def test_rows_that_do_not_fit_are_lists(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each row is numbered and has a line a column, however many columns there are."""
+    """Each of several rows is numbered, and has a line a column, however many columns there are."""
     monkeypatch.setenv("COLUMNS", "60")
     show(rows_of(AnalyticsTable(view="queries", columns=TABLE.columns, values=TABLE.values * 2)))
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
-    assert ["1"] in lines
-    assert ["2"] in lines
+    assert ["row", "1", "value"] in lines
+    assert ["row", "2", "value"] in lines
     assert lines.count(["retrieved_at", "2026-03-02", "10:30"]) == 2
+    show(rows_of(TABLE))
+    assert capsys.readouterr().out.split()[:2] == ["column", "value"]

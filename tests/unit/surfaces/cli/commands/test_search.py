@@ -57,10 +57,11 @@ def test_hits_come_in_order_with_rank_score_id_title_and_body() -> None:
     assert lines[4].strip() == "short"
 
 
-def test_the_footer_says_path_why_profile_times_and_notes() -> None:
-    """All that a reader needs to judge the answer."""
+def test_the_footer_says_path_profile_times_and_notes() -> None:
+    """All that a reader needs to judge the answer; why a search was exact is part of the explanation."""
+    assert next(iter(footer(result(hit()), explain=True))) == f"1 hit · exact: {WHY} · profile v3"
     assert list(footer(result(hit(), notes=("the dense leg did not run",)))) == [
-        f"1 hit · exact: {WHY} · profile v3",
+        "1 hit · exact · profile v3",
         "embed 1.2 ms · total 9.0 ms",
         "note: the dense leg did not run",
     ]
@@ -75,7 +76,7 @@ def test_the_footer_names_the_retrieval_for_feedback_and_replay() -> None:
 def test_the_footer_says_how_many_rows_were_weighed() -> None:
     """The footer has the number if the dense leg weighed any."""
     found = replace(result(hit()), weighed=3)
-    assert next(iter(footer(found))) == f"1 hit · exact, 3 rows weighed: {WHY} · profile v3"
+    assert next(iter(footer(found))) == "1 hit · exact, 3 rows weighed · profile v3"
     found = replace(result(hit()), path=Path.NONE, why="no dense leg", weighed=0)
     assert next(iter(footer(found))) == "1 hit · no dense leg · profile v3"
 
