@@ -122,7 +122,7 @@ async def test_a_ticket_keeps_its_hours(client: AsyncClient) -> None:
     """As when a file of tickets is read."""
     hours = {"hours_to_resolve": "4.5", "resolution_time_hours": 4.5}
     put = await client.put(f"{ITEMS}/hours", json={"metadata": {"hours_to_resolve": "4.5"}})
-    await stream(client, json.dumps({"_id": "streamed", "hours_to_resolve": "4.5"}))
+    await stream(client, json.dumps({"_id": "streamed", "text": "x", "hours_to_resolve": "4.5"}))
     assert put.json()["metadata"] == (await client.get(f"{ITEMS}/streamed")).json()["metadata"] == hours
 
 
@@ -163,7 +163,7 @@ async def test_a_body_that_cannot_be_read_is_malformed(client: AsyncClient, body
 
 async def test_a_member_that_stands_twice_is_told_in_lines_and_in_filters_of_addresses(client: AsyncClient) -> None:
     """As in bodies; the other lines are stored."""
-    lines = b'{"_id": "good"}\n{"_id": "bad", "_id": "worse"}\n'
+    lines = b'{"_id": "good", "text": "x"}\n{"_id": "bad", "_id": "worse"}\n'
     first, second, _ = map(json.loads, (await stream(client, lines)).content.splitlines())
     assert first["item_id"] == "good"
     assert "the member '_id' occurs twice" in second["error"]["detail"]
