@@ -210,7 +210,7 @@ def test_the_doctor_runs_the_job_that_mends_if_it_is_told_to(program: Program, a
     """It runs the advised command; without a terminal it needs --yes."""
     collection = make_pending(program, admin)
     assert "retrieval jobs run embed --collection docs" in program.succeeds("doctor", "docs")
-    assert "give --yes to run them" in program.fails("doctor", "docs", "--fix")
+    assert "no terminal to ask at; give --yes" in program.fails("doctor", "docs", "--fix")
     assert embedded(admin, collection) == 0
     mended = program("doctor", "docs", "--fix", "--yes")
     assert "running retrieval jobs run embed --collection docs" in mended.stderr
