@@ -113,7 +113,7 @@ def test_a_variable_that_is_no_setting_is_noted(ready: Program) -> None:
         "collections"
     )
     assert done.returncode == 0
-    assert done.stderr == "note: RETRIEVAL_EMBEDER is no setting, and is ignored; did you mean RETRIEVAL_EMBEDDER?\n"
+    assert done.stderr == "note: RETRIEVAL_EMBEDER is not a setting, and is ignored; did you mean RETRIEVAL_EMBEDDER?\n"
 
 
 def test_a_traceback_is_shown_only_with_debug(ready: Program) -> None:

@@ -212,7 +212,7 @@ def _tell_unknown_variables() -> None:
     for name in sorted(unknown - known):
         near = difflib.get_close_matches(name[len(_PREFIX) :], [other[len(_PREFIX) :] for other in known], n=1)
         advice = f"did you mean {_PREFIX}{near[0]}?" if near else "see docs/reference/settings.md"
-        line = clean_text(f"note: {name:.60} is no setting, and is ignored; {advice}", is_line=True)
+        line = clean_text(f"note: {name:.60} is not a setting, and is ignored; {advice}", is_line=True)
         print(line, file=sys.stderr)  # noqa: T201
 
 
