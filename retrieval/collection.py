@@ -355,8 +355,8 @@ class Collection:
     ) -> IngestReport:
         """Store a stream of lines, which ``retrieval.read_items`` makes of a file; see ``retrieval.services.ingest``.
 
-        ``rejected`` is called with each line that holds no item, or an item without title and text; without it such a
-        line raises ``BadLineError``, and lines that all lack a text raise ``InvalidItemError``.
+        ``rejected`` is called with each line that holds no item; without it such a line raises ``BadLineError``. An
+        input of which no item has a title or a text raises ``InvalidItemError``, and nothing is stored.
         ``prune`` archives the items that are not in the stream. ``progress`` is called at the start, after each batch,
         and while texts are embedded.
         """

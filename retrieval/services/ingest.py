@@ -1,4 +1,4 @@
-"""Ingest: storing a stream of lines in a collection, batch by batch; what has no text is a bad line."""
+"""Ingest: storing a stream of lines in a collection, batch by batch; an input without any text is refused."""
 
 from __future__ import annotations
 
@@ -80,11 +80,11 @@ class WithoutText:
         return InvalidItemError(f"{self.told(self.number)}; {advice}")
 
 
-def checked_text(item: Item) -> Item:
-    """The item of a line. Raises ``InvalidItemError`` where it has no text: it would replace one that has."""
-    if item.indexed_text:
-        return item
-    raise InvalidItemError("no text; give the item a title or a text", item_id=item.item_id)
+def check_some_text(items: Sequence[Item]) -> None:
+    """Raise ``InvalidItemError`` where none of the items has a text: stored, they would replace those that have."""
+    without_text = WithoutText.among(items)
+    if items and without_text.number == len(items):
+        raise without_text.error()
 
 
 _log = logging.getLogger(__name__)
@@ -130,13 +130,13 @@ class IngestReport:
     read: int = 0
     """Items read, the bad lines not among them."""
     rejected: int = 0
-    """Bad lines, those without text among them."""
+    """Bad lines."""
     archived: int = 0
     """Items that the input no longer has."""
     cleaned: int = 0
     """Items read from whose text control or format characters were removed."""
     without_text: WithoutText = field(default_factory=WithoutText)
-    """Items that are rejected because they have neither a title nor a text."""
+    """Items read that have neither a title nor a text."""
     items: AddReport = field(default_factory=AddReport)
 
     def as_dict(self) -> dict[str, object]:
@@ -159,8 +159,6 @@ class _Batch:
     offset: int
     items: list[Item] = field(default_factory=list)
     rejected: list[InputLine] = field(default_factory=list)
-    without_text: list[Item] = field(default_factory=list)
-    """The items of those rejected lines that have no text."""
     cleaned: int = 0
 
 
@@ -183,9 +181,9 @@ async def ingest(
 ) -> IngestReport:
     """Store every item of the input; unchanged ones cost nothing.
 
-    A bad line, also one without title and text, raises its ``BadLineError`` before its batch is stored; where
-    ``rejected`` is given, it is called with the error instead. Where no item of the first batch has a text,
-    ``InvalidItemError`` says so. ``prune`` archives the items that the input does not have; nothing is archived when
+    A bad line raises its ``BadLineError`` before its batch is stored; where ``rejected`` is given, it is called with
+    the error instead. Where no item of the first batch has a title or a text, ``InvalidItemError`` says so, and nothing
+    is stored. ``prune`` archives the items that the input does not have; nothing is archived when
     a line was rejected, because it may have held one of them, or when there was no item at all. A run that was
     interrupted is completed by running it again.
     """
@@ -196,8 +194,8 @@ async def ingest(
     if progress:
         progress(report, offset)
     while batch := await asyncio.to_thread(_next_batch, lines, skip=rejected is not None):
-        if rejected is None:
-            _check_all_good(batch, is_first=not report.read)
+        if not report.read:
+            check_some_text(batch.items)
         for line in batch.rejected:
             if rejected is not None:
                 rejected(line)
@@ -208,7 +206,7 @@ async def ingest(
             read=report.read + len(batch.items),
             rejected=report.rejected + len(batch.rejected),
             cleaned=report.cleaned + batch.cleaned,
-            without_text=report.without_text + WithoutText.among(batch.without_text),
+            without_text=report.without_text + WithoutText.among(batch.items),
             items=report.items + await _added(follower, batch.items, stopped=report.items.stopped),
         )
         offset = batch.offset
@@ -240,17 +238,9 @@ def looked_at(lines: Iterator[InputLine], *, skip: bool) -> Iterator[InputLine]:
             first.append(line)
             yield line
 
-    batch = _next_batch(noted(), skip=skip)
-    if batch and not skip:
-        _check_all_good(batch, is_first=True)
+    if batch := _next_batch(noted(), skip=skip):
+        check_some_text(batch.items)
     return chain(first, lines)
-
-
-def _check_all_good(batch: _Batch, *, is_first: bool) -> None:
-    """Raise the error of the first bad line; where the input begins with items without text alone, an error of all."""
-    if batch.rejected:
-        is_all = is_first and not batch.items
-        raise WithoutText.among(batch.without_text).error() if is_all else _error_of(batch.rejected[0])
 
 
 def _fitting(lines: Iterator[InputLine], schema: AttributeSchema | None) -> Iterator[InputLine]:
@@ -297,37 +287,23 @@ async def _added(writer: Writer, items: list[Item], *, stopped: bool) -> AddRepo
 
 
 def _next_batch(lines: Iterator[InputLine], *, skip: bool) -> _Batch | None:
-    """The next lines, read in a thread; None at the end. Unless ``skip``, raises the first bad line's error.
-
-    A line without text raises nothing here: the lines behind it show whether the whole input has none.
-    """
+    """The next lines, read in a thread; None at the end. Raises the first bad line's error unless ``skip``."""
     items: list[Item] = []
     rejected: list[InputLine] = []
-    without_text: list[Item] = []
     offset = size = cleaned = 0
     for line in islice(lines, BATCH_ITEMS):
         offset = line.offset
         size += len(line.raw)
-        if line.item is None:
+        if line.item is not None:
+            items.append(line.item)
+            cleaned += line.is_cleaned
+        elif skip:
             rejected.append(line)
-            if not skip:
-                raise _error_of(rejected[0])
-        else:
-            try:
-                items.append(checked_text(line.item))
-                cleaned += line.is_cleaned
-            except InvalidItemError as error:
-                without_text.append(line.item)
-                rejected.append(replace(line, item=None, error=BadLineError(line.file, line.line, str(error))))
+        elif line.error is not None:
+            raise line.error
         if size > BATCH_BYTES:
             break
-    return _Batch(offset, items, rejected, without_text, cleaned) if items or rejected else None
-
-
-def _error_of(line: InputLine) -> BadLineError:
-    """The error of a bad line."""
-    assert line.error is not None  # noqa: S101 - a line has an item or an error
-    return line.error
+    return _Batch(offset, items, rejected, cleaned) if items or rejected else None
 
 
 async def embed_pending(writer: Writer, report: AddReport) -> AddReport:

@@ -26,7 +26,7 @@ from retrieval.collection import Collection, handle_of
 from retrieval.domain.errors import ConfigurationError, InvalidItemError, InvalidRequestError, RetrievalError
 from retrieval.domain.items.item import Became, Item
 from retrieval.services.add import AddReport, ItemOutcome
-from retrieval.services.ingest import SeenIds, WithoutText, checked_text
+from retrieval.services.ingest import SeenIds, WithoutText
 from retrieval.services.items import add_each, finished
 from retrieval.surfaces.http.caller import STILL_ALLOWED
 from retrieval.surfaces.http.json_bodies import sent_item, with_ticket_hours
@@ -339,6 +339,10 @@ _REJECTED = "rejected"
 _EMPTY = "there was no item in the body"
 _NO_LINE = "no line of the body is an item"
 
+_MANY = 50
+"""Items, of which one would have a text if those of the body had any."""
+
+
 _Line = Mapping[str, Any]
 _Read = list[tuple[StreamLine, Item | InvalidItemError]]
 _Check = Callable[[], Awaitable[None]]
@@ -367,8 +371,7 @@ class BulkAnswer(Response):
             try:
                 # A client may wait for "100 Continue" before it sends anything; reading the body sends it.
                 first = await self._read(self._reader.begin(await intake.batch()))
-                if intake.is_complete:
-                    _check_some(first)
+                _check_some(first, is_all=intake.is_complete)
                 tasks.append(asyncio.create_task(self._send(spool, send)))
                 await spool.end(_lines([await self._store(first, intake, spool, still_allowed)]))
                 await tasks[-1]
@@ -391,9 +394,8 @@ class BulkAnswer(Response):
             read = read or await self._read(await intake.batch())  # the header of a CSV may have come alone
             while read:
                 await still_allowed()
-                without_text += WithoutText.among(item for _, item in read if isinstance(item, Item))
-                read = [(line, _with_text(item)) for line, item in read]
                 items = [item for _, item in read if isinstance(item, Item)]
+                without_text += WithoutText.among(items)
                 added = await add_each(handle_of(self._collection), items, more=True)
                 stored = iter(added.outcomes)
                 outcomes = [next(stored) if isinstance(item, Item) else _refused(item) for _, item in read]
@@ -414,7 +416,7 @@ class BulkAnswer(Response):
             if not _is_late():
                 raise
             error = BodyTimeoutError() if intake.is_awaited else late()
-        notes = without_text.notes(told.total() - told[_REJECTED] + without_text.number)
+        notes = without_text.notes(told.total() - told[_REJECTED])
         if not told.total() and error is None:
             notes = (_EMPTY,)
         elif told.total() == told[_REJECTED]:
@@ -427,20 +429,16 @@ class BulkAnswer(Response):
         return await asyncio.to_thread(lambda: [(line, self._reader.read(line)) for line in batch])
 
 
-def _check_some(read: _Read) -> None:
-    """Raise ``InvalidRequestError`` for a body of which no line is an item, before the answer begins."""
+def _check_some(read: _Read, *, is_all: bool) -> None:
+    """Raise ``InvalidRequestError`` where no line of all is an item, or none of all or many has a text."""
+    items = [item for _, item in read if isinstance(item, Item)]
+    without_text = WithoutText.among(items)
+    if without_text.number == len(items) > 0 and (is_all or len(items) >= _MANY):
+        raise InvalidRequestError(*without_text.notes(len(items)))
     refused = [(line, item) for line, item in read if isinstance(item, InvalidItemError)]
-    if refused and len(refused) == len(read):
+    if is_all and refused and not items:
         (line, error), *_ = refused
         raise InvalidRequestError(f"{_NO_LINE}; line {line.number}: {detail_of(error)}")
-
-
-def _with_text(item: Item | InvalidItemError) -> Item | InvalidItemError:
-    """The item of a line, or its refusal where it has no text."""
-    try:
-        return checked_text(item) if isinstance(item, Item) else item
-    except InvalidItemError as error:
-        return error
 
 
 async def _nothing() -> None:

@@ -331,8 +331,8 @@ def _present(options: IngestOptions, source: InputFiles, report: IngestReport, r
             f"{count(report.rejected, 'bad line')} put aside in {where}; mend and ingest that file",
             soft_wrap=True,
         )
-    if report.without_text.number and not report.read:
-        raise report.without_text.error()
+    for note in report.without_text.notes(report.read):
+        err.print(plain(f"note: {note}"), soft_wrap=True)
     if not report.read + report.rejected:
         err.print(plain(f"note: there are no items in {', '.join(options.files)}"), soft_wrap=True)
     tell_cut(err, report.items)

@@ -677,10 +677,10 @@ async def add_each(
 ) -> Response:
     """Store the items of a stream of lines, and stream back the outcome of each: a line for each line, in order.
 
-    Each line of the answer reports an item that is stored, or the error of a bad line, also of a line without title and
-    text; bad lines do not affect the others. The last line is a summary. Its `error` says why the stream was broken
-    off: then send the lines again that have no answer; to send a stored item twice is harmless.
-    A short body of which no line is an item is refused as a whole.
+    Each line of the answer reports an item that is stored, or the error of a bad line; bad lines do not affect the
+    others. The last line is a summary. Its `error` says why the stream was broken off: then send the lines again that
+    have no answer; to send a stored item twice is harmless.
+    A body that begins with items without title and text, and a short body without any item, is refused as a whole.
     """
     return BulkAnswer(collection, LineReader(request.headers.get("content-type", ""), mapping, id_from))
 
