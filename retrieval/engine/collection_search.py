@@ -83,6 +83,7 @@ async def search(
             profile=chosen,
             preferred=preferred,
             needs_question=needs_question,
+            tells_words=bool(words) and not typos and options.get("syntax", True),
             bounds=bounds,
             **options,
         )
@@ -94,8 +95,6 @@ async def search(
         synonyms = (chosen or stored.profile).synonyms
         corrected, notes = await _corrected(handle, stored, query, synonyms, syntax=options.get("syntax", True))
         request = make(corrected) if notes else request
-    if query and not typos and options.get("syntax", True):
-        request = replace(request, tells_words=True)
     cursor = None if after is None else read_cursor(after, _question(handle, stored, first))
     if cursor is not None:
         request = replace(request, limit=min(len(cursor.shown) + request.limit, MAX_SHOWN), after=cursor)

@@ -167,6 +167,7 @@ def checked_request(
     min_score: float | None = None,
     min_relevance: float | None = None,
     needs_question: bool = True,
+    tells_words: bool = False,
     bounds: SearchBounds = DEFAULT_BOUNDS,
 ) -> SearchRequest:
     """The request, or an error that says what to change.
@@ -184,15 +185,15 @@ def checked_request(
     if not words and vector is None and needs_question:
         raise EmptyQueryError("the query is empty; give some words, or a vector")
     is_plain = not words or not syntax
-    asked = ParsedQuery(words) if is_plain else parse_query(words, needs_words=vector is None and needs_question)
+    parsed = ParsedQuery(words) if is_plain else parse_query(words, needs_words=vector is None and needs_question)
     return SearchRequest(
-        query=asked.words,
+        query=parsed.words,
         vector=None if vector is None else _flat(vector),
         limit=int(limit),
-        condition=_with_conditions(condition, asked),
+        condition=_with_conditions(condition, parsed),
         profile=profile,
         group_by=None if group_by is None else _checked_group(group_by),
-        prefixes=asked.prefixes,
+        prefixes=parsed.prefixes,
         rewrites=() if rewrites is _NONE else _checked_rewrites(rewrites, words, vector, bounds),
         preferred=() if preferred is _NONE else checked_preferred(preferred),
         entities=_NOBODY if entities is None else checked_entities(entities),
@@ -200,6 +201,7 @@ def checked_request(
         as_of=None if as_of is None else _checked_moment(as_of),
         min_score=None if min_score is None else _checked_least("min_score", min_score, -math.inf, math.inf),
         min_relevance=None if min_relevance is None else _checked_least("min_relevance", min_relevance, 0.0, 1.0),
+        tells_words=tells_words,
     )
 
 
