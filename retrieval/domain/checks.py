@@ -24,7 +24,7 @@ import math
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import wraps
 from typing import Any, NoReturn, ParamSpec, TypeGuard, TypeVar
@@ -370,6 +370,12 @@ _OTHER_NAMES: Mapping[str, tuple[str, ...]] = {
 """The arguments of calls, and their names in other libraries."""
 
 
+def meant_argument(name: str, arguments: Sequence[str]) -> str:
+    """The argument that other libraries call so, else the one that is spelt alike; empty: neither is there."""
+    same = [argument for argument in arguments if name in _OTHER_NAMES.get(argument, ())]
+    return next(iter(same or difflib.get_close_matches(name, arguments, n=1)), "")
+
+
 def names_told(call: Callable[_Given, _Answer]) -> Callable[_Given, _Answer]:
     """The call, which answers a wrong name of an argument with the right one: it raises ``InvalidRequestError``."""
 
@@ -388,9 +394,8 @@ def _check_names(call: Callable[..., object], given: Iterable[str]) -> None:
     known = [name for name in inspect.signature(call).parameters if name != "self"]
     for name in given:
         if name not in known:
-            meant = [argument for argument in known if name in _OTHER_NAMES.get(argument, ())]
-            meant = meant or difflib.get_close_matches(name, known, n=1)
-            hint = f"; did you mean {meant[0]}? It" if meant else "; it"
+            meant = meant_argument(name, known)
+            hint = f"; did you mean {meant}? It" if meant else "; it"
             said = call.__qualname__.rpartition(".")[2]
             message = f"{said} has no argument {name!r:.80}{hint} takes {', '.join(known)}"
             raise InvalidRequestError(message) from None

@@ -62,6 +62,8 @@ class Advice(Enum):
         "map the entry of the ids: --map id=NAME (in Python: columns=), or make ids of the texts: --id-from text "
         "(id_from=)"
     )
+    MAP_TEXT = "did you mean --map text={name}?"
+    NAME_TEXT = "map the column of the texts: --map text=NAME (in Python: columns=)"
     CLEAN_TEXT = "take it out, as clean_text and retrieval ingest do"
 
 

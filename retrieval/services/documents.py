@@ -338,7 +338,9 @@ class Documents:
             part = await parts_of(hits[whole])
             cut = await asyncio.to_thread(cut_to_room, hits[:whole], hits[whole], part, fits=fits)
             hits = hits if cut is None else hits[:whole] + hits[whole + 1 :]
-        passages, text, left_out = await asyncio.to_thread(passages_of, hits, beside, wanted, fits=fits, cut=cut)
+        passages, text, left_out = await asyncio.to_thread(
+            passages_of, hits, beside, wanted, fits=fits, whole=whole, cut=cut
+        )
         return Passages(
             passages=passages,
             text=text,

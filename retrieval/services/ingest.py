@@ -18,7 +18,7 @@ import numpy as np
 
 from retrieval.adapters.readers import InputLine
 from retrieval.adapters.store.items.items import archive_items, item_ids_after
-from retrieval.domain.errors import BadLineError, InvalidItemError, InvalidRequestError
+from retrieval.domain.errors import Advice, BadLineError, InvalidItemError, InvalidRequestError
 from retrieval.domain.items.item import Item
 from retrieval.domain.json_schema import AttributeSchema
 from retrieval.services.add import BATCH_ITEMS, AddReport, Writer, repeated_report
@@ -74,14 +74,15 @@ class WithoutText:
         return (f"{self.told(items)}; {advice}",)
 
     def error(self) -> InvalidItemError:
-        """The error of an input of which no item has a text: it says where the text may be."""
-        likely = self.likely_text
-        advice = f"did you mean --map text={quote(likely)}?" if likely else "name what is: --map text=NAME"
-        return InvalidItemError(f"{self.told(self.number)}; {advice}")
+        """The error of an input without any text; it names the attribute that may hold the text."""
+        error = InvalidItemError(self.told(self.number))
+        if likely := self.likely_text:
+            return error.advising(Advice.MAP_TEXT, name=quote(likely))
+        return error.advising(Advice.NAME_TEXT)
 
 
 def check_some_text(items: Sequence[Item]) -> None:
-    """Raise ``InvalidItemError`` where none of the items has a text: stored, they would replace those that have."""
+    """Raise ``InvalidItemError`` if none of the items has a text: to store them could replace stored texts."""
     without_text = WithoutText.among(items)
     if items and without_text.number == len(items):
         raise without_text.error()
@@ -182,10 +183,10 @@ async def ingest(
     """Store every item of the input; unchanged ones cost nothing.
 
     A bad line raises its ``BadLineError`` before its batch is stored; where ``rejected`` is given, it is called with
-    the error instead. Where no item of the first batch has a title or a text, ``InvalidItemError`` says so, and nothing
-    is stored. ``prune`` archives the items that the input does not have; nothing is archived when
-    a line was rejected, because it may have held one of them, or when there was no item at all. A run that was
-    interrupted is completed by running it again.
+    the error instead. If no item of the first batch has a title or a text, ``InvalidItemError`` is raised, and nothing
+    is stored. ``prune`` archives the items that the input does not have; nothing is archived when a line was rejected,
+    because it may have held one of them, or when there was no item at all. A run that was interrupted is completed by
+    running it again.
     """
     report = IngestReport()
     seen = SeenIds()

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from retrieval.domain.checks import names_there_are
+from retrieval.domain.checks import meant_argument, names_there_are
 from retrieval.domain.errors import InvalidRequestError
 
 _TEXT, _WHOLE, _NUMBER, _TRUTH = "a text", "a whole number", "a number", "true or false"
@@ -50,9 +50,6 @@ _OF_LENGTH = {
 }
 """The wording of a length, the name of the bound, and the counted unit."""
 
-_ALSO_CALLED = {"filter": "where", "filters": "where", "k": "limit", "top_k": "limit", "text": "query", "q": "query"}
-"""The names of arguments in other search services, with their names here."""
-
 _KINDS = ((bool, _TRUTH), (int, _NUMBER), (float, _NUMBER), (str, _TEXT), (Mapping, "an object"), (list, "a list"))
 
 
@@ -76,8 +73,7 @@ def refusal_of(found: Mapping[str, Any]) -> str:
 def arguments_there_are(name: object, arguments: Iterable[str]) -> str:
     """The arguments that could have been meant, also by their names in other services; see ``names_there_are``."""
     known = list(arguments)
-    same = _ALSO_CALLED.get(str(name))
-    return names_there_are(same if same in known else name, known) if known else "none is taken"
+    return names_there_are(meant_argument(str(name), known) or name, known) if known else "none is taken"
 
 
 def _plain(bound: object) -> object:

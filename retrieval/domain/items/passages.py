@@ -140,17 +140,19 @@ def passages_of(
     order: Sequence[Place],
     *,
     fits: Callable[[str], bool],
+    whole: int = 0,
     cut: Passage | None = None,
 ) -> tuple[tuple[Passage, ...], str, int]:
     """The passages, their text and how many hits had no room.
 
-    The hits are taken in their order, as long as the text fits, beside the passage that was cut to its room; the
-    remaining room goes to the chunks beside them, in the order of ``order``.
+    The first ``whole`` hits are known to fit, with ``cut``, the passage of the next hit, which was cut to its room.
+    The others are taken in their order if they fit; the remaining room goes to the chunks beside them, in the order of
+    ``order``.
     """
-    parts: list[Hit | Item] = []
-    passages: tuple[Passage, ...] = () if cut is None else (cut,)
+    parts: list[Hit | Item] = list(hits[:whole])
+    passages = _joined(parts, cut)
     left_out = 0
-    candidates: list[Hit | Item] = [*hits, *(beside[place] for place in order if place in beside)]
+    candidates: list[Hit | Item] = [*hits[whole:], *(beside[place] for place in order if place in beside)]
     for candidate in candidates:
         if isinstance(candidate, Item) and not _is_beside(candidate, parts):
             continue

@@ -340,7 +340,7 @@ _EMPTY = "there was no item in the body"
 _NO_LINE = "no line of the body is an item"
 
 _MANY = 50
-"""Items, of which one would have a text if those of the body had any."""
+"""If the first items of a body, so many, have no text, the body is taken to have none."""
 
 
 _Line = Mapping[str, Any]
@@ -430,7 +430,7 @@ class BulkAnswer(Response):
 
 
 def _check_some(read: _Read, *, is_all: bool) -> None:
-    """Raise ``InvalidRequestError`` where no line of all is an item, or none of all or many has a text."""
+    """Raise ``InvalidRequestError`` if the body has no item, or if its items have no text."""
     items = [item for _, item in read if isinstance(item, Item)]
     without_text = WithoutText.among(items)
     if without_text.number == len(items) > 0 and (is_all or len(items) >= _MANY):

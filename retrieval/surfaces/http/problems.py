@@ -50,6 +50,8 @@ _ADVICE = {
     Advice.DECLARE_ANEW: "whoever runs the service can change it, with: retrieval collections filterable",
     Advice.MAP_ID: "map the column of the ids: ?map=id=NAME",
     Advice.MAP_OR_MAKE_ID: "map the entry of the ids: ?map=id=NAME, or make ids of the texts: ?id_from=text",
+    Advice.MAP_TEXT: "map the column or entry of the texts: ?map=text=NAME",
+    Advice.NAME_TEXT: "map the column or entry of the texts: ?map=text=NAME",
     Advice.CLEAN_TEXT: "take it out",
 }
 """The advice of an error over HTTP."""

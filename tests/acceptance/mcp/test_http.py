@@ -139,7 +139,7 @@ async def test_with_a_token_it_serves_those_who_bear_it_until_it_is_told_to_end(
 
 
 async def test_what_is_asked_when_it_is_told_to_end_is_answered_or_sent_away(served: Program) -> None:
-    """Whoever asks meanwhile gets no fault of the server, and nothing is said of errors."""
+    """Requests meanwhile get no server error, and no error is logged."""
     statuses, is_asked = list[int](), asyncio.Event()
     headers = {"Authorization": f"Bearer {TOKEN}", "Accept": "application/json, text/event-stream"}
 

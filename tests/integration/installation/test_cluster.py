@@ -101,7 +101,7 @@ async def test_a_node_shows_nobody_the_rows_of_another_tenant(platform: Platform
 
 @on_a_cluster
 async def test_the_sizes_of_tables_and_indexes_are_those_on_the_nodes(platform: Platform) -> None:
-    """Whoever tells them: a search's index, the figures of a collection, the doctor."""
+    """A search's index, the figures of a collection and the doctor tell the same sizes."""
     names = platform.database.names
     collection = await platform.collection("sized")
     await collection.add([{"_id": f"i-{place}", "text": f"thing {place}"} for place in range(40)])

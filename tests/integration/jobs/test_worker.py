@@ -229,7 +229,7 @@ async def test_a_worker_listens_on_whatever_it_is_notified_of(
 
 
 async def test_a_notification_that_asks_for_an_abort_ends_no_job(platform: Platform) -> None:
-    """Whoever may not change the queue's tables may not end what runs."""
+    """A role that may not change the queue's tables may not end a running job."""
     collection = await make_pending(platform, "docs", 3)
     reports: asyncio.Queue[RunReport] = asyncio.Queue()
     async with listening(platform, reports.put_nowait), queue(platform) as app:

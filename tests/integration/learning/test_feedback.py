@@ -69,7 +69,7 @@ async def test_feedback_of_a_hit_counts_in_the_situation_of_its_search(platform:
 
 
 async def test_a_repeated_call_counts_once(platform: Platform) -> None:
-    """By what it says, or by the key that was given, one by one or within a batch."""
+    """Events are the same by their content, or by the given key, alone or within a batch."""
     await _stored(platform)
     retrieval, (first, second, *_) = await _shown(platform)
     for _ in range(2):
@@ -187,7 +187,7 @@ async def test_a_key_has_a_cap_of_its_own_for_each_item_whatever_actors_it_names
 
 
 async def test_the_cap_of_a_key_is_exact_also_for_those_who_write_at_once(platform: Platform) -> None:
-    """Whoever adds to an item waits for the others, so that what they added is seen."""
+    """Writers of one item wait for each other, so that each sees the events of the others."""
     await _stored(platform)
     key = (await platform.create_key("app", scopes=["feedback", "read"], feedback_cap=20)).key
     calls = [
@@ -365,7 +365,7 @@ async def test_feedback_counts_in_the_range_that_its_search_looked_up(platform: 
 
 
 async def test_another_tenants_retrieval_is_unknown(platform: Platform, database_url: str) -> None:
-    """Whoever knows its identifier learns nothing and changes nothing."""
+    """A caller that knows the identifier of another tenant's record reads and changes nothing."""
     from retrieval import connect
 
     await _stored(platform)

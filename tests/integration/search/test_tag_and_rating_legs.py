@@ -107,7 +107,7 @@ async def test_a_walk_that_meets_too_few_is_followed_by_a_look_at_all_that_match
 async def test_another_tenant_sees_neither_the_tags_nor_the_verdicts(
     opened: Opened, database_url: str, where: dict[str, Any]
 ) -> None:
-    """Whoever names the collection's number: the policies of the database let nothing through."""
+    """Another tenant that gives the collection's number gets no rows: the database's policies hide them."""
     _, collection = opened
     request = await _request(collection, LegName.TAGGED, LegName.RATED, where=where)
     asked = Settings(tenant="tag-legs-of-another", database_schema=SCHEMA, embedder="none")

@@ -36,7 +36,7 @@ def test_a_record_has_a_value_for_every_column() -> None:
 
 
 def test_its_time_is_that_of_its_identifier() -> None:
-    """Whoever has the identifier knows the month to look in."""
+    """The month of a record follows from its identifier."""
     made = record(answered())
     assert made.retrieved_at == MOMENT
     assert made.statistics_at == MOMENT

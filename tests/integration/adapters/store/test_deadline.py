@@ -63,7 +63,7 @@ async def test_the_time_that_is_left_holds_for_its_own_task_alone(platform: Plat
 
 
 async def test_a_limit_of_the_login_is_never_raised(database_url: str, settings: Settings) -> None:
-    """Whoever runs the database has the last word."""
+    """The shorter timeout of the database's administrator applies."""
     url = f"{database_url}{'&' if '?' in database_url else '?'}options=-c%20statement_timeout%3D2s"
     async with connect(url, settings=settings) as platform:
         with deadline(_in(100)):

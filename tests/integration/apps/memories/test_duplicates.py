@@ -85,7 +85,7 @@ async def test_memories_of_others_and_of_other_types_are_named_and_not_joined(st
 
 
 async def test_the_same_memory_at_once_becomes_one(database_url: str, settings: Settings) -> None:
-    """Whoever comes first stores it, in whichever process; the links of all are kept."""
+    """The first process stores the memory; the links of all processes are kept."""
     async with connect(database_url, settings=settings) as one, connect(database_url, settings=settings) as two:
         stores = [MemoryStore(one), MemoryStore(two)]
         await stores[0].store_memory("p1", "note", "another")

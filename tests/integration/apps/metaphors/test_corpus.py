@@ -119,7 +119,7 @@ async def test_opened_again_nothing_is_written(house: Platform, standard: Metaph
 
 
 async def test_opened_by_several_at_once_it_is_one_corpus(house: Platform) -> None:
-    """Whoever is first makes it; none fails, and each metaphor is there once."""
+    """The first caller makes the corpus; no caller fails, and each metaphor is stored once."""
     corpora = await asyncio.gather(*(opened(house, "together") for _ in range(4)))
 
     assert [await ids_of(corpus) for corpus in corpora] == [["plumbing", "ecosystem"]] * 4

@@ -29,7 +29,7 @@ HOST = (b"host", b"localhost")
 
 
 def without_keys(service: Service) -> Access:
-    """Whoever asks is let in."""
+    """The access that admits every caller."""
     return Access(service, insecure_local=True)
 
 
@@ -195,7 +195,7 @@ class Keyed(Access):
     """Every key lets in."""
 
     async def caller(self, headers: Headers) -> tuple[Caller, None]:
-        """Whoever asks."""
+        """Admit every caller."""
         return Caller("tenant", EVERY_SCOPE, headers["x-api-key"]), None
 
 
@@ -217,7 +217,7 @@ async def test_a_key_leaves_room_for_others() -> None:
 
 
 async def test_what_needs_no_key_takes_no_place() -> None:
-    """Whoever reads the description slowly, or asks for it a hundred times, takes no place of others."""
+    """Slow or repeated requests for the description take no place of other requests."""
     world = World(requests=1)
     async with world.client as client:
         waiting = asyncio.create_task(client.get("/wait"))

@@ -185,7 +185,7 @@ async def test_a_member_that_stands_twice_is_told_in_lines_and_in_filters_of_add
 async def test_a_parameter_that_there_is_not_is_refused(
     client: AsyncClient, address: str, parameter: str, known: str
 ) -> None:
-    """Whoever mistypes a filter would get everything."""
+    """Without the refusal a mistyped filter would return everything."""
     answer = await client.get(address)
     assert answer.status_code == 422
     detail = f"there is no parameter '{parameter}'; {known}"

@@ -152,7 +152,7 @@ async def test_the_tenant_is_the_keys_whichever_header_bears_it(world: World) ->
 
 @pytest.mark.parametrize("name", ["Authorization", "X-API-Key"])
 async def test_of_two_keys_none_counts(world: World, name: str) -> None:
-    """Whoever stands in between may have taken the other one; also where both are the same."""
+    """A proxy may have read the other header; two headers are refused even if both are the same."""
     key = await world.key("read")
     header = (name, f"Bearer {key.text}" if name == "Authorization" else key.text)
     assert (await world.client.get("/things", headers=[header])).status_code == 200

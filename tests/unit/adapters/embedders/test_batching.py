@@ -105,7 +105,7 @@ def test_each_text_is_kept_once_and_found_again(texts: list[str]) -> None:
 
 
 async def test_results_keep_their_order() -> None:
-    """Whoever finishes first, results stand where their coroutines stood."""
+    """Results are in the order of their coroutines, not of their completion."""
     gate = asyncio.Event()
 
     async def late() -> int:

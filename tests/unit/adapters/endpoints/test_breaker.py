@@ -257,7 +257,7 @@ async def test_a_late_answer_closes_it() -> None:
 
 
 async def test_opening_and_closing_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:
-    """Whoever runs the service reads it there; what it raised that is no error of ours is not quoted."""
+    """The log shows the failure to the operator; foreign errors are not quoted."""
     caplog.set_level(logging.WARNING)
     clock, service = Clock(), Service()
     guard = Guard(EMBEDDER, "it", clock)
@@ -275,7 +275,7 @@ async def test_opening_and_closing_are_logged_once(caplog: pytest.LogCaptureFixt
 
 
 async def test_each_service_has_one_guard() -> None:
-    """Whoever asks for it; of very many, those that were asked lately keep theirs."""
+    """Every caller gets the same guard; of very many services, the recently used ones keep theirs."""
     guards = Guards(EMBEDDER)
     services = [Service() for _ in range(module.MOST_KEPT + 1)]
     first = guards.of(services[0], "first")

@@ -89,7 +89,7 @@ async def test_the_chosen_one_is_made_once_and_closed() -> None:
 
 
 async def test_a_given_one_goes_before_the_configured_and_stays_open() -> None:
-    """Whoever gave it closes it."""
+    """The caller that gave the model closes it."""
     given = SimLLM(9)
     chosen = ChosenLLM(Settings(llm="sim"), given)
     assert chosen.get() is given

@@ -63,7 +63,7 @@ def test_nothing_outside_of_the_folder_is_read(handbook: Path, tmp_path: Path) -
 
 
 def test_a_pipe_is_not_waited_for(handbook: Path) -> None:
-    """Whoever writes into it may never come."""
+    """A pipe is not read, because its writer may never come."""
     os.mkfifo(handbook / "pipe.md")
     [pipe] = [file for file in find_documents([handbook]).files if file.path.name == "pipe.md"]
 

@@ -74,7 +74,7 @@ def test_no_usable_id_is_refused(given: dict[str, Any]) -> None:
     ],
 )
 def test_without_an_id_the_entries_that_are_there_are_told(given: dict[str, Any], told: str) -> None:
-    """Whoever gives rows of a table sees which name to change."""
+    """The message names the column that must be renamed."""
     with pytest.raises(InvalidItemError) as raised:
         item_from_record(given)
     assert str(raised.value).endswith(told)

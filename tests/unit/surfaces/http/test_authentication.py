@@ -175,7 +175,7 @@ async def test_a_key_expires_at_its_moment_although_it_is_remembered(keys: Keys,
 
 
 async def test_requests_at_the_same_moment_share_one_look_up(keys: Keys, authenticator: Authenticator) -> None:
-    """Whoever gives up waiting does not take it from the others."""
+    """A caller that stops waiting does not end the look-up of the others."""
     keys.gate = asyncio.Event()
     waiting = [asyncio.create_task(asked(authenticator, TEXT)) for _ in range(5)]
     await keys.asked_first.wait()

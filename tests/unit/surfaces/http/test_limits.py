@@ -43,7 +43,7 @@ def test_the_limits_are_those_of_the_settings() -> None:
 
 
 def test_a_small_limit_of_all_bodies_holds_for_searches() -> None:
-    """Whoever allows little allows no more for what brings little."""
+    """A low limit for bodies is also the limit for searches."""
     limits = Limits.of(Settings().changed(http_max_body_bytes=2048))
     assert limits.body_of({"method": "POST", "path": "/v1/collections/a/search"}) == 2048
 

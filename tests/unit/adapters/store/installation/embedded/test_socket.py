@@ -29,7 +29,7 @@ ME = Account("me", os.geteuid(), os.getegid(), switch=False)
 
 
 def test_the_socket_of_a_plain_home_lies_in_it() -> None:
-    """Whoever looks at the home sees the socket."""
+    """The socket is inside the home."""
     assert Path("/home/ada/.local/share/retrieval/run") == socket_directory(Path("/home/ada/.local/share/retrieval"))
 
 
