@@ -14,8 +14,6 @@ from urllib.parse import urlsplit
 
 import typer
 
-from retrieval.adapters.embedders.chosen import ChosenService, is_english_alone, service_in_use
-from retrieval.adapters.embedders.services import known_model
 from retrieval.adapters.readers.folders import find_documents
 from retrieval.domain.errors import InvalidRequestError, UnknownCollectionError
 from retrieval.domain.items.chunking import Chunking
@@ -27,6 +25,7 @@ from retrieval.surfaces.cli.run import run
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from retrieval.adapters.embedders.chosen import ChosenService
     from retrieval.collection import Collection
     from retrieval.domain.items.embedding import EmbeddingSpace
     from retrieval.platform import Platform
@@ -214,6 +213,8 @@ async def tell_destination(platform: Platform, collection: str, total_bytes: int
     says that their model knows English alone, where that is so.
     Raises ``InvalidRequestError`` for the answer no: nothing is stored.
     """
+    from retrieval.adapters.embedders.chosen import is_english_alone, service_in_use
+
     space, is_new = await _space_of(platform, collection)
     is_terminal = sys.stdin is not None and sys.stdin.isatty()
     if not (is_new or is_terminal) or (space is None and not is_new):
@@ -263,6 +264,8 @@ def _tell_english() -> None:
 def _price(chosen: ChosenService, total_bytes: int | None) -> str:
     if not total_bytes:
         return ""
+    from retrieval.adapters.embedders.services import known_model
+
     tokens = max(total_bytes // _BYTES_A_TOKEN, 1)
     known = known_model(chosen.model)
     # A proxy may have prices of its own.

@@ -9,13 +9,13 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from retrieval.domain.learning.off_policy import CLIP, Estimate, Weighing
-from retrieval.services.compare import InterleavedComparison, ProfileComparison
 from retrieval.surfaces.cli.options import CollectionName, Json, complete_profile, state_of
 from retrieval.surfaces.cli.output import count, plain, table
 
 if TYPE_CHECKING:
+    from retrieval.domain.learning.off_policy import Estimate, Weighing
     from retrieval.platform import Platform
+    from retrieval.services.compare import InterleavedComparison, ProfileComparison
 
 
 def print_comparison(out: Console, found: ProfileComparison) -> None:
@@ -65,6 +65,8 @@ def print_interleaved(out: Console, found: InterleavedComparison) -> None:
 
 def estimates_table(found: ProfileComparison) -> Table:
     """A row for each estimator: the mean reward of a hit under either profile, and the difference."""
+    from retrieval.domain.learning.off_policy import CLIP
+
     first, second = found.names
     rows = [
         (

@@ -10,10 +10,6 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from retrieval.services.calibrate import CalibrationReport
-from retrieval.services.evaluate import CollectionReport, Report
-from retrieval.services.significance import Comparison
-from retrieval.services.tune import CollectionTuning, TuningReport
 from retrieval.surfaces.cli.options import (
     CollectionName,
     DropSelfOption,
@@ -29,6 +25,10 @@ from retrieval.surfaces.cli.output import count, plain, table
 
 if TYPE_CHECKING:
     from retrieval.platform import Platform
+    from retrieval.services.calibrate import CalibrationReport
+    from retrieval.services.evaluate import CollectionReport, Report
+    from retrieval.services.significance import Comparison
+    from retrieval.services.tune import CollectionTuning, TuningReport
 
 
 def print_report(out: Console, evaluated: CollectionReport, *, per_query: bool = False) -> None:

@@ -9,12 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from retrieval.adapters.readers.feedback_lines import FeedbackLine, feedback_from_record, read_feedback
-from retrieval.adapters.readers.lines import STANDARD_INPUT
 from retrieval.domain.errors import InvalidRequestError, RetrievalError
-from retrieval.domain.learning.feedback import FeedbackReport
-from retrieval.engine.feedback import take_what_can_be
-from retrieval.platform import Platform
 from retrieval.surfaces.cli.options import CollectionName, Json, State, collection_option, state_of
 from retrieval.surfaces.cli.output import console, count, plain, print_json, table
 from retrieval.surfaces.cli.run import answer, of_collection, run
@@ -22,8 +17,11 @@ from retrieval.surfaces.cli.run import answer, of_collection, run
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from retrieval.adapters.readers.feedback_lines import FeedbackLine
     from retrieval.adapters.store.learning.models import StoredModel
     from retrieval.collection import Collection
+    from retrieval.domain.learning.feedback import FeedbackReport
+    from retrieval.platform import Platform
 
 
 BATCH_EVENTS = 500
@@ -49,6 +47,8 @@ def judge_one(
     state: State, names: Sequence[str], collection: str | None, record: Mapping[str, Any], *, as_json: bool
 ) -> None:
     """Store the event that the arguments describe, and print the outcome. Raises ``RetrievalError``."""
+    from retrieval.adapters.readers.feedback_lines import feedback_from_record
+
     wanted = 2 if collection is None else 1
     if len(names) != wanted:
         raise InvalidRequestError(
@@ -74,6 +74,9 @@ def judge_file(state: State, file: str, *, others: bool, as_json: bool) -> None:
     """Store the events of a file; raises ``RetrievalError`` at the end if there were lines that cannot be used."""
     if others:
         raise InvalidRequestError("a file says everything itself; leave the other arguments out")
+    from retrieval.adapters.readers.feedback_lines import read_feedback
+    from retrieval.adapters.readers.lines import STANDARD_INPUT
+
     lines = read_feedback(file)
 
     async def work(platform: Platform) -> tuple[FeedbackReport, Refused]:
@@ -94,6 +97,9 @@ def judge_file(state: State, file: str, *, others: bool, as_json: bool) -> None:
 
 
 async def _stored(platform: Platform, lines: Iterator[FeedbackLine]) -> tuple[FeedbackReport, Refused]:
+    from retrieval.domain.learning.feedback import FeedbackReport
+    from retrieval.engine.feedback import take_what_can_be
+
     report, refused = FeedbackReport(), Refused()
     while batch := list(islice(lines, BATCH_EVENTS)):
         good = [(line, line.event) for line in batch if line.event is not None]

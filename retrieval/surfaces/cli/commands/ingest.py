@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, NoReturn, Self, TextIO
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, Self, TextIO
 
 import typer
 from rich.console import Console
@@ -19,18 +19,9 @@ from rich.console import Console
 from retrieval.adapters.readers import InputLine, column_names, read_items, size_of
 from retrieval.adapters.readers.folders import holds_documents
 from retrieval.adapters.readers.records import mapped_columns
-from retrieval.apps.tickets.ticket_item import (
-    TICKET_FILTERABLE,
-    TICKET_TEXTS,
-    as_ticket,
-    ticket_columns,
-    with_ticket_parts,
-)
 from retrieval.domain.errors import BadLineError, InvalidItemError, InvalidRequestError
 from retrieval.domain.items.chunking import DEFAULT_OVERLAP, DEFAULT_TOKENS
 from retrieval.domain.items.collection import IndexKind
-from retrieval.platform import Platform
-from retrieval.services.ingest import IngestReport, looked_at
 from retrieval.surfaces.cli.ingest_documents import (
     DocumentOptions,
     RunOptions,
@@ -42,6 +33,10 @@ from retrieval.surfaces.cli.ingest_documents import (
 from retrieval.surfaces.cli.options import CollectionName, Json, State, filterable_of, schema_of, state_of
 from retrieval.surfaces.cli.output import Step, console, count, plain, print_json, progress, table
 from retrieval.surfaces.cli.run import run
+
+if TYPE_CHECKING:
+    from retrieval.platform import Platform
+    from retrieval.services.ingest import IngestReport
 
 STANDARD_INPUT = "-"
 
@@ -95,6 +90,8 @@ class InputFiles:
         return {file: found for file, found in twice.items() if found}
 
     def _reader(self, file: str, columns: Mapping[str, str], file_format: str | None) -> Iterator[InputLine]:
+        from retrieval.apps.tickets.ticket_item import TICKET_TEXTS, ticket_columns
+
         names = None if columns else column_names(file, file_format)
         tickets = ticket_columns(names) if names else None
         lines = read_items(
@@ -121,6 +118,8 @@ class InputFiles:
 
 
 def _as_ticket(line: InputLine) -> InputLine:
+    from retrieval.apps.tickets.ticket_item import as_ticket
+
     if line.item is None:
         return line
     try:
@@ -130,6 +129,8 @@ def _as_ticket(line: InputLine) -> InputLine:
 
 
 def _with_ticket_parts(line: InputLine) -> InputLine:
+    from retrieval.apps.tickets.ticket_item import with_ticket_parts
+
     try:
         return line if line.item is None else replace(line, item=with_ticket_parts(line.item))
     except InvalidItemError:
@@ -275,6 +276,9 @@ def ingest_files(state: State, options: IngestOptions) -> None:
 async def _ingest(
     platform: Platform, options: IngestOptions, source: InputFiles, rejected: RejectedLines
 ) -> IngestReport:
+    from retrieval.apps.tickets.ticket_item import TICKET_FILTERABLE
+    from retrieval.services.ingest import IngestReport, looked_at
+
     declared = TICKET_FILTERABLE if source.holds_tickets else {}
     stored = IngestReport()
     try:

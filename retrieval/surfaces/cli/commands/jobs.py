@@ -7,13 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from retrieval.adapters.store.items.collections import all_collections
 from retrieval.domain.errors import RetrievalError
-from retrieval.jobs.registry import Job
-from retrieval.jobs.run import FAILED as RUN_FAILED
-from retrieval.jobs.run import RunReport, run_job
-from retrieval.platform import Platform
-from retrieval.services.workplace import JobTarget
 from retrieval.surfaces.cli.errors import FAILED
 from retrieval.surfaces.cli.options import (
     CollectionName,
@@ -33,9 +27,11 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
+    from retrieval.jobs.registry import Job
     from retrieval.jobs.run import PlannedJob, RunReport
     from retrieval.platform import Platform
     from retrieval.services.reembed import Reembedding, ReembeddingCost
+    from retrieval.services.workplace import JobTarget
 
 
 WORKER_EXAMPLES = ("retrieval worker", "retrieval worker --once")
@@ -119,6 +115,7 @@ INTERRUPTED = "interrupted; run the same command again to continue"
 
 def run_one_job(state: State, job: Job, name: str | None, *, as_json: bool) -> None:
     """Run the job over one collection, or over all of the tenant's; exits with 1 if it failed for one."""
+    from retrieval.jobs.run import FAILED as RUN_FAILED
 
     async def work(platform: Platform) -> list[RunReport]:
         return [await _run(platform, job, target) for target in await _targets(platform, name)]
@@ -136,11 +133,16 @@ def run_one_job(state: State, job: Job, name: str | None, *, as_json: bool) -> N
 
 
 async def _run(platform: Platform, job: Job, target: JobTarget) -> RunReport:
+    from retrieval.jobs.run import run_job
+
     with progress(f"{job.name} {target.collection.name}", job.noun) as update:
         return await run_job(platform.workplace, job, target, lambda done: update(Step(done, None, done)))
 
 
 async def _targets(platform: Platform, name: str | None) -> list[JobTarget]:
+    from retrieval.adapters.store.items.collections import all_collections
+    from retrieval.services.workplace import JobTarget
+
     if name is not None:
         collection = await platform.collection(name, create=False)
         return [JobTarget(platform.tenant_id, await collection.refresh())]
@@ -325,6 +327,9 @@ async def _steered(platform: Platform, collection: str, action: ReembedAction) -
     if action is not ReembedAction.RUN:
         return await platform.reembedding(collection, action.value)
     from retrieval.jobs.registry import job_named
+    from retrieval.jobs.run import FAILED as RUN_FAILED
+    from retrieval.jobs.run import run_job
+    from retrieval.services.workplace import JobTarget
 
     await platform.reembedding(collection)
     target = JobTarget(platform.tenant_id, await (await platform.collection(collection, create=False)).refresh())

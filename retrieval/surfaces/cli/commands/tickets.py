@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from retrieval.apps.tickets import RetrievalResponse, SearchPreview, SimilarTicket
 from retrieval.surfaces.cli.options import Json, complete_collection, examples
 from retrieval.surfaces.cli.output import count
 from retrieval.surfaces.cli.run import answer
@@ -15,7 +14,7 @@ from retrieval.surfaces.cli.run import answer
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-    from retrieval.apps.tickets import RetrievalService
+    from retrieval.apps.tickets import RetrievalResponse, RetrievalService, SearchPreview, SimilarTicket
     from retrieval.platform import Platform
 
 
