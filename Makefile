@@ -63,7 +63,7 @@ format: $(VENV)/.dev ## Format the code and fix what ruff can fix
 bench: $(VENV)/.dev $(PEERS)/.peers ## Compare with peers and measure growth; with DATA=folder of the test collections also quality
 	@$(BENCH)
 
-bench-full: $(VENV)/.dev $(PEERS)/.peers ## The same up to 300,000 items and 10,000 tenants; takes hours
+bench-full: $(VENV)/.dev $(PEERS)/.peers ## The same up to 300,000 items and 10,000 tenants, and the learning curve; takes hours
 	@$(BENCH) --full
 
 docs: $(VENV)/.dev ## Build the documentation as a site, in build/site

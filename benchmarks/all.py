@@ -3,7 +3,7 @@
     python benchmarks/all.py [DATA] [--peers-python PATH] [--full]
 
 DATA is the folder of the test collections in BEIR's format; without it whatever needs judged queries is left out, and
-that is said. ``--full`` adds 300,000 items and 10,000 tenants.
+that is said. ``--full`` adds 300,000 items, 10,000 tenants and, with DATA, the learning curve.
 """
 
 from __future__ import annotations
@@ -21,9 +21,7 @@ def commands(data: Path | None, peers_python: str | None, *, full: bool) -> list
     """The benchmarks to run, in order."""
     found: list[list[str]] = []
     if data is not None:
-        found += [
-            _script(name, str(data)) for name in ("quality", "lexical_latency", "learning_curve", "recall_temporal")
-        ]
+        found += [_script(name, str(data)) for name in ("quality", "lexical_latency", "recall_temporal")]
         found += [_script("locomo", str(data))] if (data / "locomo").is_dir() else []
     beside = [str(data)] if data is not None else []
     found.append(_script("side_by_side", *beside, *(["--peers-python", peers_python] if peers_python else [])))
@@ -50,6 +48,9 @@ def commands(data: Path | None, peers_python: str | None, *, full: bool) -> list
     if peers_python:
         found.append(_script("migration", "--peers-python", peers_python))
         found.append(_script("graph_store", "--peers-python", peers_python))
+    if data is not None and full:
+        found.append(_script("learning_curve", str(data)))
+    if peers_python:
         found.append([peers_python, str(FOLDER / "plots.py")])
     return found
 
