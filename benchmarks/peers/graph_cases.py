@@ -34,6 +34,8 @@ _VALUES: dict[str, dict[str, Any]] = {
 class MadeUp(Embeddings):
     """Vectors that are made of nothing but the text, shape (64,)."""
 
+    model = "made-up"
+
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
         """One for each."""
         return [self.embed_query(text) for text in texts]
