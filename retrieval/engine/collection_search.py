@@ -83,7 +83,8 @@ async def search(
             profile=chosen,
             preferred=preferred,
             needs_question=needs_question,
-            tells_words=bool(words) and not typos and options.get("syntax", True),
+            tells_words=bool(words) and options.get("syntax", True),
+            is_respelt=typos,
             bounds=bounds,
             **options,
         )
@@ -256,9 +257,13 @@ async def _counted_fields(handle: CollectionHandle, names: Sequence[str]) -> dic
     if len(names) > _MOST_FACETS:
         raise InvalidRequestError(f"{len(names)} facets; at most {_MOST_FACETS}, name those that are shown")
     fields = {name: counted_field(name) for name in names}
-    for field in fields.values():
-        if field.is_attribute:
-            await with_field(handle, await handle.fresh(), field)
+    for number, field in enumerate(fields.values()):
+        try:
+            if field.is_attribute:
+                await with_field(handle, await handle.fresh(), field)
+        except UnknownFieldError as error:
+            error.place = ("facets", number)
+            raise
     return fields
 
 
@@ -366,6 +371,8 @@ async def complete(handle: CollectionHandle, text: str, *, where: Where | Filter
     if not is_whole(limit, 1, _MOST_COMPLETIONS):
         raise InvalidLimitError(f"limit is {limit!r:.80}; it must be a whole number from 1 to {_MOST_COMPLETIONS}")
     condition = await parsed_filter(where, bounds)
+    if isinstance(text, str) and not text.strip():
+        return Completions((), ())
     profile = Profile(legs={LegName.LEXICAL: 1.0}, depth=spelling.LOOKED_AT)
     request = checked_request(
         text, limit=spelling.LOOKED_AT, condition=condition, profile=profile, syntax=False, bounds=bounds

@@ -133,6 +133,8 @@ class SearchRequest:
 
     tells_words: bool = False
     """Whether the result says so if no item has a word of the query."""
+    is_respelt: bool = False
+    """Whether misspelt words were looked for already."""
 
     @property
     def wordings(self) -> tuple[SearchRequest, ...]:
@@ -168,6 +170,7 @@ def checked_request(
     min_relevance: float | None = None,
     needs_question: bool = True,
     tells_words: bool = False,
+    is_respelt: bool = False,
     bounds: SearchBounds = DEFAULT_BOUNDS,
 ) -> SearchRequest:
     """The request, or an error that says what to change.
@@ -202,6 +205,7 @@ def checked_request(
         min_score=None if min_score is None else _checked_least("min_score", min_score, -math.inf, math.inf),
         min_relevance=None if min_relevance is None else _checked_least("min_relevance", min_relevance, 0.0, 1.0),
         tells_words=tells_words,
+        is_respelt=is_respelt,
     )
 
 

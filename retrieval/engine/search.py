@@ -191,7 +191,8 @@ _WITHOUT_VECTOR = (
     "retrieval jobs run embed --collection {}"
 )
 
-_NO_WORD = "no item{} has a word of the query; misspelt words are found with typos"
+_NO_WORD = "no item{} has a word of the query"
+_FIND_TYPOS = "; misspelt words are found with typos"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -603,7 +604,8 @@ class Searcher:
             notes = (*notes, _WITHOUT_VECTOR.format(waiting, len(shown), self.collection.name)) if waiting else notes
         if answer.request.tells_words and self._has_no_word(answer, first):
             which = "" if answer.request.condition is None else " that passes the filter"
-            notes = (*notes, _NO_WORD.format(which))
+            advice = "" if answer.request.is_respelt else _FIND_TYPOS
+            notes = (*notes, _NO_WORD.format(which) + advice)
         return SearchResult(
             hits=shown,
             path=first.path,

@@ -231,7 +231,9 @@ def read_cursor(text: object, question: str) -> Cursor:
     if not hashes or len(raw) % _BYTES or len(hashes) > MAX_SHOWN:
         raise _refused(f"{text!r:.40} is no cursor; give what the page before has as next, or '' for the first page")
     if raw[:_BYTES] != asked:
-        raise _refused("the cursor is of another search; ask for its next page with the same query and filter")
+        raise _refused(
+            "the cursor is of another search; ask for its next page with the same arguments, but for the limit"
+        )
     return Cursor(asked, hashes)
 
 

@@ -192,7 +192,8 @@ class Completions(Told):
     """The completions of a text that is being typed."""
 
     queries: tuple[str, ...]
-    """The text with its last word completed, by how many of the items hold that word."""
+    """The text with its last word completed, by the number of items where the word follows the one before it, then by
+    the number of titles with the word, then by the number of items with it."""
     titles: tuple[Title, ...]
     """Items with such a title: first those that begin with the text, then those that hold its last word."""
 
@@ -215,24 +216,37 @@ def typed(text: str) -> Typed:
 
 def completions_of(text: Typed, found: Sequence[tuple[str, str, str]], limit: int) -> Completions:
     """The completions from items, best first, each with its id, its title and the start of its body."""
-    whole, begun = (text.before + text.beginning).casefold(), text.beginning.casefold()
-    holders: Counter[str] = Counter()
-    written: dict[str, Counter[str]] = {}
-    leading: list[Title] = []
-    holding: list[Title] = []
-    word = re.compile(rf"(?<!\w){re.escape(text.beginning)}[\w'’-]*", re.IGNORECASE)
-    for item_id, title, body in found:
-        if title.casefold().startswith(whole):
-            leading.append(Title(item_id, title))
-        elif title and (not begun or word.search(title)):
-            holding.append(Title(item_id, title))
-        spellings = {spelling.rstrip("'’-") for spelling in word.findall(f"{title}\n{body}")} if begun else set()
-        for spelling in spellings:
-            written.setdefault(spelling.casefold(), Counter())[spelling] += 1
-        holders.update({spelling.casefold() for spelling in spellings})
-    best = sorted(holders, key=lambda folded: (-holders[folded], len(folded), folded))
-    usual = [
-        min(written[folded], key=lambda spelling: (-written[folded][spelling], not spelling.islower(), spelling))
-        for folded in best
+    word = rf"(?<!\w){re.escape(text.beginning)}[\w'’-]*"
+    words = _completed(text, word, found)[:limit] if text.beginning else []
+    whole, holds = (text.before + text.beginning).casefold(), re.compile(word, re.IGNORECASE)
+    leading = [Title(item_id, title) for item_id, title, _ in found if title.casefold().startswith(whole)]
+    holding = [
+        Title(item_id, title)
+        for item_id, title, _ in found
+        if title and not title.casefold().startswith(whole) and (not text.beginning or holds.search(title))
     ]
-    return Completions(tuple(text.before + word for word in usual[:limit]), tuple((leading + holding)[:limit]))
+    return Completions(tuple(text.before + completed for completed in words), tuple((leading + holding)[:limit]))
+
+
+def _completed(text: Typed, word: str, found: Sequence[tuple[str, str, str]]) -> list[str]:
+    """The words that the text may go on with, best first, each in its most frequent spelling."""
+    former = _LAST_WORD.search(text.before.rstrip())
+    follows = rf"(?<!\w){re.escape(former[0])}\W+({word})" if former and former[0] else None
+    written: dict[str, Counter[str]] = {}
+    following, titled, holders = Counter[str](), Counter[str](), Counter[str]()
+    for _, title, body in found:
+        held = f"{title}\n{body}"
+        for spelling in _words(word, held):
+            written.setdefault(spelling.casefold(), Counter())[spelling] += 1
+        following.update({spelling.casefold() for spelling in (_words(follows, held) if follows else ())})
+        titled.update({spelling.casefold() for spelling in _words(word, title)})
+        holders.update({spelling.casefold() for spelling in _words(word, held)})
+    best = sorted(written, key=lambda known: (-following[known], -titled[known], -holders[known], len(known), known))
+    return [
+        min(written[known], key=lambda spelling: (-written[known][spelling], not spelling.islower(), spelling))
+        for known in best
+    ]
+
+
+def _words(pattern: str, text: str) -> set[str]:
+    return {word.rstrip("'’-") for word in re.findall(pattern, text, re.IGNORECASE)}

@@ -9,11 +9,13 @@ from retrieval.domain.search.spelling import (
     NearWord,
     Word,
     checkable,
+    completions_of,
     edits_to,
     likeliest,
     note_of,
     one_edit_away,
     respelt,
+    typed,
 )
 
 
@@ -95,3 +97,20 @@ def test_a_query_keeps_all_but_the_corrected_words() -> None:
     words = [Word(4, "layr"), Word(25, "layr")]
     assert respelt(query, words, {"layr": "layer"}) == 'The layer, "of air" -layr layer'
     assert note_of({"layr": "layer"}).endswith("'layr' as 'layer'")
+
+
+def test_a_text_goes_on_with_what_follows_its_last_word_then_with_words_of_titles() -> None:
+    """How many items hold a word decides last: most hold the usual words of every text."""
+    found = [
+        ("1", "Pumpkin soup", "Serve so hot. Pumpkin soup."),
+        ("2", "Spicy salsa", "Serve so cold."),
+        ("3", "", "Serve so so."),
+    ]
+    assert completions_of(typed("pumpkin s"), found, 9).queries == (
+        "pumpkin soup",
+        "pumpkin salsa",
+        "pumpkin Spicy",
+        "pumpkin so",
+        "pumpkin Serve",
+    )
+    assert completions_of(typed("s"), found, 3).queries == ("soup", "salsa", "Spicy")
