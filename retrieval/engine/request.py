@@ -521,7 +521,8 @@ def _flat(vector: object) -> Vector:
 
 
 NO_SPACE = (
-    "no embedder is configured for this collection; set OPENAI_API_KEY, or pip install 'retrieval-platform[local]'"
+    "the collection was made without an embedder; once there is one (RETRIEVAL_EMBEDDER, OPENAI_API_KEY, or pip "
+    "install 'retrieval-platform[local]'), the next retrieval ingest makes the vectors of all its items"
 )
 
 

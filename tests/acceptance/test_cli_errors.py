@@ -50,6 +50,7 @@ def ready(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Program:
         (("ingest", "notes", "notes.jsonl", "--on-error", "skip", "--rejects", "notes.jsonl"), "files to ingest"),
         (("ingest", "", "notes.jsonl"), "a collection's name"),
         (("--tenant", "", "collections"), "RETRIEVAL_TENANT"),
+        (("--tenant", "acme", "search", "notes", "x"), "make it with: retrieval --tenant acme ingest notes FILE"),
     ],
 )
 def test_a_mistake_is_one_line_and_exit_code_1(ready: Program, arguments: tuple[str, ...], reason: str) -> None:

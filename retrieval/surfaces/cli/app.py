@@ -6,8 +6,11 @@ import difflib
 import io
 import logging
 import os
+import re
+import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -236,10 +239,18 @@ def run_program(arguments: Sequence[str]) -> int:
             raise KeyboardInterrupt  # noqa: TRY301
     except BaseException as error:  # noqa: BLE001 - this is where every error ends
         if (hook := hook_of(arguments)) is None:
-            return report_error(error, debug=state.debug)
+            return report_error(error, debug=state.debug, worded=partial(_of_tenant, state.tenant))
         hint(hook, str(error) if isinstance(error, OSError) else described(error)[0].removeprefix("error: "))
         return 0
     return code if isinstance(code, int) else 0
+
+
+_COMMAND = re.compile(rf"\bretrieval (?=(?:{'|'.join(_PANEL_OF)})\b)")
+
+
+def _of_tenant(tenant: str | None, line: str) -> str:
+    """The line, in which each command names the tenant that the program was given: without it, it acts on another."""
+    return line if tenant is None else _COMMAND.sub(lambda _: f"retrieval --tenant {shlex.quote(tenant)} ", line)
 
 
 def _settle_colours() -> None:

@@ -7,7 +7,7 @@ import errno
 import os
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol, runtime_checkable
 
 import typer
@@ -70,8 +70,11 @@ class _UsageError(Protocol):
     def format_message(self) -> str: ...
 
 
-def report_error(error: BaseException, *, debug: bool) -> int:
-    """Show the error on standard error, with ``debug`` after its traceback; gives the exit code."""
+def report_error(error: BaseException, *, debug: bool, worded: Callable[[str], str] = str) -> int:
+    """Show the error on standard error, with ``debug`` after its traceback; gives the exit code.
+
+    ``worded`` changes the line, such as the commands that it advises.
+    """
     if isinstance(error, SystemExit):
         return error.code if isinstance(error.code, int) else FAILED
     if isinstance(error, BrokenPipeError):
@@ -80,7 +83,7 @@ def report_error(error: BaseException, *, debug: bool) -> int:
     line, code = described(error)
     if debug and code in (FAILED, INTERNAL):
         traceback.print_exception(error)
-    _say(line)
+    _say(worded(line))
     return code
 
 

@@ -109,9 +109,9 @@ class State:
 
 
 def confirm(question: str, *, yes: bool, as_json: bool = False) -> None:
-    """Ask the question of a command that nothing undoes, unless ``yes``; the answer no ends the program.
+    """Ask the question of a command that nothing undoes, unless ``yes``.
 
-    Raises ``InvalidRequestError`` where nobody can answer.
+    Raises ``InvalidRequestError`` for the answer no, and where nobody can answer.
     """
     import sys
 
@@ -121,7 +121,8 @@ def confirm(question: str, *, yes: bool, as_json: bool = False) -> None:
         return
     if as_json or sys.stdin is None or not sys.stdin.isatty():
         raise InvalidRequestError(f"{question} There is no terminal to ask at; to go on, give --yes")
-    typer.confirm(question, abort=True, err=True)
+    if not typer.confirm(question, err=True):
+        raise InvalidRequestError("the answer was no: nothing was done")
 
 
 def state_of(context: typer.Context) -> State:

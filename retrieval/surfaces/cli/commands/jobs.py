@@ -16,6 +16,7 @@ from retrieval.surfaces.cli.options import (
     OneCollection,
     State,
     complete_job,
+    confirm,
     examples,
     state_of,
 )
@@ -309,8 +310,7 @@ def reembed(
             console().print(_cost_table(cost))
         if dry_run:
             return cost, None
-        if not yes:
-            typer.confirm(f"Begin to re-embed {collection}?", abort=True, err=True)
+        confirm(f"Begin to re-embed {collection:.80}?", yes=yes, as_json=as_json)
         begun = await platform.reembed(collection, to=to, switch=switch, batch_texts=batch, keep_days=keep_days, **pace)
         return cost, begun if background else await _steered(platform, collection, ReembedAction.RUN)
 

@@ -69,7 +69,7 @@ async def test_without_vectors_the_service_says_what_is_missing(database_url: st
         assert (told["status"], told["dimension"]) == ("unhealthy", None)
         stats = await service.get_index_stats()
         assert (stats["total_vectors"], stats["metadata_entries"]) == (0, 6)
-        with pytest.raises(RetrievalError, match="no embedder is configured"):
+        with pytest.raises(RetrievalError, match="made without an embedder"):
             await asked(service)
 
 
