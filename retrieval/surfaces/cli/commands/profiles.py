@@ -101,18 +101,26 @@ def set_profile(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Store a profile as a new version, and search with it from now on."""
+    """Store a profile as a new version, and search with it from now on.
+
+    What the file leaves out has its default. To change one part, edit
+    what 'profiles show' prints.
+    """
     from retrieval.services.compare import profile_in_file
 
     profile = profile_in_file(file)
+    changed: list[str] = []
 
     async def ask(found: Collection) -> StoredProfile:
+        former = found.profile.as_dict()
+        changed.extend(name for name, value in profile.as_dict().items() if former.get(name) != value)
         return await found.stored_profile(await found.set_profile(profile, note=note, use=not store_only))
 
     def said(stored: StoredProfile) -> str:
-        return (
+        line = (
             f"{collection}: stored profile {stored.version}, not used yet" if store_only else _used(collection, stored)
         )
+        return f"{line}; other than before: {', '.join(changed) or 'nothing'}"
 
     answer(context, of_collection(collection, ask), said, as_json=as_json)
 

@@ -49,10 +49,13 @@ def test_a_profile_is_set_listed_shown_and_left_again(searched: str, tmp_path: P
     path = tmp_path / "latest.json"
     path.write_text(json.dumps(Profile(legs={"recent": 1.0}).as_dict()))
     assert printed("profiles", "set", "docs", str(path), "--note", "newest") == (
-        "docs is searched with profile 2: recent 1\n"
+        "docs is searched with profile 2: recent 1; other than before: legs\n"
     )
     assert json.loads(printed("profiles", "show", "docs"))["legs"] == {"recent": 1.0}
-    assert printed("profiles", "set", "docs", str(path), "--store-only") == "docs: stored profile 3, not used yet\n"
+    assert (
+        printed("profiles", "set", "docs", str(path), "--store-only")
+        == "docs: stored profile 3, not used yet; other than before: nothing\n"
+    )
     assert read("profiles", "show", "docs")["version"] == 2
     assert read("profiles", "show", "docs", "1")["note"] == "the default"
     assert read("profiles", "use", "docs", "1")["is_active"] is True
