@@ -14,7 +14,7 @@ from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.vectorstores import VectorStore
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from retrieval.adapters.readers.records import EXPLANATION_KEY, document_item
 from retrieval.collection import Collection
@@ -498,6 +498,8 @@ class RetrievalRetriever(BaseRetriever):
     explanation under ``_retrieval``, and the ``retrieval_id`` that feedback names, unless ``explain`` is False. Works
     with and without ``await``: see ``Bridge``.
     """
+
+    model_config = ConfigDict(extra="forbid")
 
     collection: Any
     """A ``Collection``, or a ``SyncCollection``."""

@@ -361,9 +361,11 @@ def test_langchains_index_keeps_a_source_in_step(sync_collection: SyncCollection
 
 
 def test_a_retriever_needs_a_collection() -> None:
-    """A name, or anything else, is refused when it is made."""
+    """A name, or anything else, is refused when it is made; so is an argument that it does not have."""
     with pytest.raises(ValueError, match="a collection or a platform is needed"):
         RetrievalRetriever(collection="docs")
+    with pytest.raises(ValueError, match="kk"):
+        RetrievalRetriever(collection="docs", kk=2)  # type: ignore[call-arg]
 
 
 def test_the_retriever_mends_typing_and_gives_snippets(
