@@ -33,6 +33,9 @@ if cluster_url() is not None:
     LOCK_WAITS = LOCK_WAITS.replace("pg_stat_activity", "citus_stat_activity")
 
 
+_END_SESSIONS = "SELECT pg_terminate_backend(pid, 30000) FROM pg_stat_activity WHERE datname = %s"
+
+
 def not_on_a_cluster(why: str) -> pytest.MarkDecorator:
     """Marks tests of what a cluster cannot do, or does otherwise."""
     return pytest.mark.skipif(cluster_url() is not None, reason=f"NOT TESTED ON A CLUSTER: {why}")
@@ -63,6 +66,8 @@ def database_on_nodes(coordinator: str, name: str, schema: str) -> Iterator[str]
     finally:
         for node_host, node_port in nodes:
             with psycopg.connect(_at(coordinator, node_host, node_port), autocommit=True) as connection:
+                # A daemon of Citus that has just started outlives the five seconds that DROP DATABASE waits.
+                connection.execute(_END_SESSIONS, (name,))
                 connection.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.adapters.store.installation.backup import back_up
 from retrieval.adapters.store.installation.cluster import distribute, rebalance
 from retrieval.adapters.store.installation.examination.installation import connected
-from retrieval.adapters.store.installation.examination.table_state import read_indexes, read_tables
+from retrieval.adapters.store.installation.examination.table_state import TableState, read_indexes, read_tables
 from retrieval.adapters.store.items.collection_facts import read_facts
 from retrieval.adapters.store.search.indexes import collection_indexes, hnsw_indexes
 from retrieval.domain.errors import UnsupportedDatabaseError
@@ -125,6 +126,34 @@ async def test_the_sizes_of_tables_and_indexes_are_those_on_the_nodes(platform: 
     assert {index.name: index.bytes for index in listed} == sizes
     assert {index.name: index.bytes for index in facts.indexes[stored.collection_id]} == sizes
     assert {name: indexes[name] for name in sizes} == sizes
+    # The coordinator has counted no row of them, which is not the same as none.
+    assert {index.rows for index in (*listed, *facts.indexes[stored.collection_id])} == {-1}
+
+
+@on_a_cluster
+async def test_the_doctor_counts_the_rows_of_all_nodes(platform: Platform) -> None:
+    """What was removed does not count, the small tables, which every node has whole, count once."""
+
+    async def counted() -> dict[str, TableState]:
+        async with connected(platform.database.url) as connection:
+            found = await read_tables(connection, platform.database.names, is_distributed=True)
+        return {table.name: table for table in found}
+
+    async with platform.database.maintenance() as connection:
+        await connection.execute(f"ANALYZE {SCHEMA}.items, {SCHEMA}.collections".encode())
+    before = await counted()
+    await fill(platform)
+    for number in range(COLLECTIONS):
+        await (await platform.collection(f"c{number}")).delete(["i-1", "i-2", "i-3"])
+
+    def grown(table: str) -> int:
+        return after[table].live - before[table].live
+
+    async with asyncio.timeout(20):  # a node tells what it has counted a moment later
+        while (after := await counted()) and grown("items") != 17 * COLLECTIONS:
+            pass
+    assert grown("collections") == COLLECTIONS
+    assert None not in (after["items"].analyzed_at, after["collections"].analyzed_at)
 
 
 @on_a_cluster

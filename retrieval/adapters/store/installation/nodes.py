@@ -70,6 +70,14 @@ def stored_bytes(relation: str, *, is_distributed: bool) -> str:
     return f"CASE WHEN {is_on_nodes} THEN citus_table_size({relation}) ELSE {here} END"
 
 
+def counted_rows(entry: str, *, is_distributed: bool) -> str:
+    """The SQL expression of the rows of an index as PostgreSQL has counted them; -1: it has not.
+
+    ``entry``: the index's row of ``pg_class``. A cluster's coordinator counts only its own empty index.
+    """
+    return "-1::bigint" if is_distributed else f"{entry}.reltuples::bigint"
+
+
 async def run_on_nodes(
     connection: SessionConnection, settings: Mapping[str, str], statements: Sequence[Compiled]
 ) -> list[Answer]:

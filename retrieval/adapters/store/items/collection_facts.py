@@ -12,7 +12,7 @@ from psycopg import sql
 
 from retrieval.adapters.store.compiled import Compiled, compiled
 from retrieval.adapters.store.database import Database
-from retrieval.adapters.store.installation.nodes import stored_bytes
+from retrieval.adapters.store.installation.nodes import counted_rows, stored_bytes
 from retrieval.adapters.store.installation.queue import JobRun
 from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.items.conditions import any_matching
@@ -171,7 +171,7 @@ _WEIGHTS = Compiled("""
             > %(drift)s * coalesce(t.weighed_length, 0))
 """)
 _INDEXES = """
-    SELECT named.id, k.relname::text, i.indisvalid, {bytes}, k.reltuples::bigint
+    SELECT named.id, k.relname::text, i.indisvalid, {bytes}, {rows}
     FROM pg_index i JOIN pg_class k ON k.oid = i.indexrelid JOIN pg_namespace n ON n.oid = k.relnamespace
     CROSS JOIN LATERAL (
         SELECT (regexp_match(k.relname::text, '^embeddings_[0-9]+_([0-9]+)_hnsw'))[1]::bigint
@@ -210,8 +210,12 @@ async def read_facts(
     ``drift``: how far the average length may move, as a share, before the weights count as off.
     """
     ids = [collection.collection_id for collection in collections]
-    sizes = stored_bytes("k.oid", is_distributed=database.facts.is_distributed)
-    indexes_of = Compiled(_INDEXES.format(bytes=sizes))
+    is_distributed = database.facts.is_distributed
+    text = _INDEXES.format(
+        bytes=stored_bytes("k.oid", is_distributed=is_distributed),
+        rows=counted_rows("k", is_distributed=is_distributed),
+    )
+    indexes_of = Compiled(text)
     several = [statement.bind(ids=ids) for statement in (indexes_of, _RUNS, _RECALL, _LOSSES)]
     statements = [_WEIGHTS.bind(ids=ids, drift=drift), *several, *pending_statements(collections)]
     weights, indexes, runs, recall, losses, *pending = await database.read_each(tenant_id, statements)

@@ -12,7 +12,7 @@ from psycopg import sql
 
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Connection, Database
-from retrieval.adapters.store.installation.nodes import stored_bytes
+from retrieval.adapters.store.installation.nodes import counted_rows, stored_bytes
 from retrieval.adapters.store.installed_sql import quote_identifier
 from retrieval.adapters.store.search.dense_leg import MAX_EFFORT, is_of_part
 
@@ -244,11 +244,11 @@ class IndexStatus:
     valid: bool
     bytes: int
     rows: int
-    """Rows when PostgreSQL last counted them; -1: it has not yet."""
+    """Rows when PostgreSQL last counted them; -1: it has not yet, or the nodes of a cluster have."""
 
 
 _FIND = """
-    SELECT k.relname::text, i.indisvalid, {bytes}, k.reltuples::bigint
+    SELECT k.relname::text, i.indisvalid, {bytes}, {rows}
     FROM pg_index i JOIN pg_class k ON k.oid = i.indexrelid JOIN pg_namespace n ON n.oid = k.relnamespace
     WHERE n.nspname = current_schema() AND k.relname ~ ('^embeddings_[0-9]+_' || %(id)s || '_hnsw')
     ORDER BY k.relname
@@ -257,6 +257,10 @@ _FIND = """
 
 async def collection_indexes(database: Database, tenant_id: int, collection_id: int) -> list[IndexStatus]:
     """The HNSW indexes of a collection, in whichever space, by name."""
-    text = _FIND.format(bytes=stored_bytes("k.oid", is_distributed=database.facts.is_distributed))
+    is_distributed = database.facts.is_distributed
+    text = _FIND.format(
+        bytes=stored_bytes("k.oid", is_distributed=is_distributed),
+        rows=counted_rows("k", is_distributed=is_distributed),
+    )
     rows = await database.read(tenant_id, Compiled(text, {"id": str(collection_id)}))
     return [IndexStatus(name=row[0], valid=row[1], bytes=row[2], rows=row[3]) for row in rows]

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
 import psycopg
-from psycopg.rows import class_row, kwargs_row
+from psycopg.rows import class_row, dict_row, kwargs_row
 
 from retrieval.adapters.store.installation.nodes import stored_bytes
-from retrieval.adapters.store.installed_sql import Names
+from retrieval.adapters.store.installed_sql import Names, quote_literal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,6 +108,37 @@ _TABLES = r"""
     WHERE n.nspname = %(schema)s AND c.relkind IN ('r', 'p')
     ORDER BY c.relname
 """
+_ON_A_NODE = """
+    SELECT json_agg(shard) FROM (
+        SELECT
+            t.relname AS name,
+            pg_stat_get_live_tuples(c.oid) AS live,
+            pg_stat_get_dead_tuples(c.oid) AS dead,
+            pg_stat_get_mod_since_analyze(c.oid) AS changed,
+            greatest(pg_stat_get_last_analyze_time(c.oid), pg_stat_get_last_autoanalyze_time(c.oid)) AS analyzed_at,
+            greatest(pg_stat_get_last_vacuum_time(c.oid), pg_stat_get_last_autovacuum_time(c.oid)) AS vacuumed_at
+        FROM pg_dist_shard s
+        JOIN pg_class t ON t.oid = s.logicalrelid
+        JOIN pg_namespace n ON n.oid = t.relnamespace
+        JOIN pg_class c ON c.oid = to_regclass(shard_name(s.logicalrelid, s.shardid))
+        WHERE n.nspname = {schema}
+            -- The small tables, which every node has whole, count on the coordinator.
+            AND (s.shardminvalue IS NOT NULL OR (SELECT l.groupid FROM pg_dist_local_group l) = 0)
+    ) AS shard
+"""
+_ON_NODES = """
+    SELECT
+        shard.name, sum(shard.live)::bigint AS live, sum(shard.dead)::bigint AS dead,
+        sum(shard.changed)::bigint AS changed, max(shard.analyzed_at) AS analyzed_at,
+        max(shard.vacuumed_at) AS vacuumed_at
+    FROM run_command_on_all_nodes(%s) AS node
+    CROSS JOIN LATERAL json_to_recordset(node.result::json) AS shard (
+        name text, live bigint, dead bigint, changed bigint, analyzed_at timestamptz, vacuumed_at timestamptz
+    )
+    WHERE node.success
+    GROUP BY shard.name
+"""
+"""The counts of the nodes of a cluster, by table: the coordinator's own tables are empty."""
 
 
 async def read_tables(
@@ -117,7 +149,17 @@ async def read_tables(
     values = {"schema": names.schema, "app": names.app_role, "analyst": names.analyst_role}
     async with connection.cursor(row_factory=kwargs_row(_state)) as cursor:
         await cursor.execute(text.encode(), values)
-        return await cursor.fetchall()
+        tables = await cursor.fetchall()
+    return await _counted_on_nodes(connection, names, tables) if is_distributed else tables
+
+
+async def _counted_on_nodes(
+    connection: psycopg.AsyncConnection[Any], names: Names, tables: Sequence[TableState]
+) -> list[TableState]:
+    async with connection.cursor(row_factory=dict_row) as cursor:
+        await cursor.execute(_ON_NODES, (_ON_A_NODE.format(schema=quote_literal(names.schema)),))
+        counted = {row.pop("name"): row for row in await cursor.fetchall()}
+    return [replace(table, **counted.get(table.name, {})) for table in tables]
 
 
 async def read_functions(connection: psycopg.AsyncConnection[Any], names: Names) -> frozenset[str]:
