@@ -154,13 +154,35 @@ async def test_files_that_are_no_cross_encoder_say_so(tmp_path: Path) -> None:
         OnnxReranker(tmp_path)
     folder = write_cross_encoder(tmp_path / "tiny")
     (folder / "model.onnx").write_bytes(b"no model")
-    reranker = OnnxReranker(folder)
-    with pytest.raises(RerankerRejectedError, match="no cross-encoder"):
-        await reranker.rerank(QUERY, TEXTS)
-    await reranker.aclose()
+    assert "Protobuf parsing failed" in await fault_of(folder)
+    (folder / "tokenizer.json").write_text("{}")
+    assert "tokenizer.json cannot be read: Model missing" in await fault_of(folder)
     (folder / "tokenizer.json").unlink()
     with pytest.raises(ConfigurationError, match=r"no tokenizer\.json"):
         OnnxReranker(folder)
+
+
+async def fault_of(folder: Path) -> str:
+    """The message of the error with which a call of that folder's model ends."""
+    async with aclosing(OnnxReranker(folder)) as reranker:
+        with pytest.raises(RerankerRejectedError) as caught:
+            await reranker.rerank(QUERY, TEXTS)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("differs", "why"),
+    [
+        ({"others": ["position_ids"]}, "the model wants 'position_ids', which is not given"),
+        ({"logits": 3}, "has the shape (3, 1, 3), not one or two logits a pair"),
+        ({"bias": math.nan}, "a logit is no finite number"),
+    ],
+)
+async def test_a_network_of_another_kind_is_told_by_its_difference(
+    tmp_path: Path, differs: dict[str, Any], why: str
+) -> None:
+    """No input is made up: zeros in its place would score all texts alike."""
+    assert why in await fault_of(write_cross_encoder(tmp_path / "other", **differs))
 
 
 class Judge(SimLLM):
