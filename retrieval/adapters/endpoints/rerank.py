@@ -10,8 +10,6 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any
 
-from httpx2 import Response
-
 from retrieval.adapters.embedders.batching import all_of
 from retrieval.adapters.endpoints.caller import (
     EndpointCaller,
@@ -216,9 +214,7 @@ class EndpointReranker:
         body = {"query": query, self._shape.texts: texts, **self._shape.others}
         if self._shape.has_model:
             body["model"] = self._model
-        response = await self._client.post(
-            "/rerank", cast_to=Response, body=body, options={"timeout": self._caller.timeout}
-        )
+        response = await self._client.post("/rerank", json=body, timeout=self._caller.timeout)
         answer = read_rerank(response.content, len(texts), self._endpoint)
         self._caller.count_tokens(answer.tokens)
         return answer.scores
@@ -226,4 +222,4 @@ class EndpointReranker:
     async def aclose(self) -> None:
         """Close the connections."""
         self._closed = True
-        await self._client.close()
+        await self._client.aclose()

@@ -96,6 +96,18 @@ async def test_an_answer_that_lies_is_rejected(answer: Any, why: str) -> None:
         assert len(server.received) == 1
 
 
+async def test_a_server_without_a_key_gets_no_header_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor what the environment holds for OpenAI."""
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.setenv("OPENAI_ORG_ID", KEY)
+    async with RerankServer() as server:
+        async with aclosing(asking(server, "tei")) as reranker:
+            await reranker.rerank(QUERY, TEXTS)
+        [(_, headers, _)] = server.received
+        assert "authorization" not in headers
+        assert KEY not in headers.values()
+
+
 @pytest.mark.parametrize("status", [302, 307, 308])
 async def test_texts_go_to_the_host_that_was_set_and_nowhere_else(status: int) -> None:
     """A redirect is not followed; embedders and language models have the same client."""
