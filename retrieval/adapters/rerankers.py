@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retrieval.adapters.embedders.batching import padded_batches
-from retrieval.adapters.embedders.cached import LOADING_SECONDS
-from retrieval.adapters.endpoints.breaker import RERANKER, Guards
+from retrieval.adapters.embedders.cached import LOADING_SECONDS, is_patient
+from retrieval.adapters.endpoints.breaker import RERANKER, Guards, before_deadline
 from retrieval.adapters.llms.choice import ChosenLLM
 from retrieval.domain.checks import clean_text, quoted, shown_line
 from retrieval.domain.errors import (
@@ -82,7 +82,8 @@ class ChosenReranker:
     async def scored(self, wanted: Rerank, query: str, texts: Mapping[str, str]) -> Scored:
         """The scores of the texts by item id, or the reason why there are none, within the profile's time.
 
-        Nothing is sent to another reranker than the profile names.
+        In a call made ``patiently`` neither that time nor the breaker counts. Nothing is sent to another reranker than
+        the profile names.
         """
         try:
             reranker = self.get()
@@ -102,6 +103,8 @@ class ChosenReranker:
         async def ask() -> list[float]:
             return checked_scores(await reranker.rerank(query, texts), len(texts))
 
+        if is_patient():
+            return await before_deadline(ask, RerankerUnavailableError)
         loading = LOADING_SECONDS if getattr(reranker, "needs_loading", False) else 0.0
         return await self.guards.of(reranker, reranker.name).in_time(ask, seconds + loading)
 
