@@ -90,7 +90,10 @@ class ChosenReranker:
             if reranker is None:
                 return Scored(note="there is no reranker; set RETRIEVAL_RERANKER")
             if wanted.model not in (None, reranker.name):
-                return Scored(note=f"the profile asks for {wanted.model}, and {reranker.name} is configured")
+                return Scored(
+                    note=f"the profile asks for {wanted.model}, and {reranker.name} is configured; "
+                    "configure the one, or change rerank.model in the profile"
+                )
             scores = await self._asked(reranker, wanted.milliseconds / 1e3, query, list(texts.values()))
         except RetrievalError as error:
             return Scored(note=str(error))

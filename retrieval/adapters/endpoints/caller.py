@@ -204,8 +204,8 @@ class EndpointCaller:
             reason = type(broken).__name__
             service, is_refused = self._endpoint.service, _is_refused(broken)
             if is_refused or (reason == "ConnectError" and service.start):
-                advice = f"; start it with: {service.start}" if service.start else ""
-                said = f"{service.title or 'the server'} does not answer at {host}{advice}"
+                advice = f"start it with: {service.start}" if service.start else f"check {service.settings}_BASE_URL"
+                said = f"{service.title or 'the server'} does not answer at {host}; {advice}"
                 # No server listens there, so waiting some seconds is useless.
                 raise service.unavailable(said) if is_refused else TryAgainError(said) from None
             raise TryAgainError(f"no connection to {host}, or it broke ({reason})") from None

@@ -255,6 +255,7 @@ def parsed_answer(body: bytes, *, whose: str, rejected: type[RetrievalError]) ->
         if not text or (begins and (not ends or isinstance(error, JSONSyntaxError))):
             raise TryAgainError(f"{whose} was cut short") from None
         if begins:
-            raise rejected(f"{whose} cannot be used: {error}") from None
+            # The advice behind the reason is for the person who writes JSON.
+            raise rejected(f"{whose} cannot be used: {str(error).partition(';')[0]}") from None
         return None
     return answer if isinstance(answer, dict | list) else None

@@ -73,14 +73,18 @@ ROW = {"index": 0, "relevance_score": 0.5}
 @pytest.mark.parametrize(
     ("answer", "why"),
     [
-        ({"results": [ROW]}, "1 scores for 3 texts"),
-        ({"results": [ROW, ROW, ROW]}, "or two"),
-        ({"results": [{**ROW, "index": 3}] * 3}, "text 3 of 3"),
-        ({"results": [{**ROW, "index": -1}]}, "text -1 of 3"),
-        ({"results": [{**ROW, "index": True}]}, "no index"),
+        ({"results": [ROW]}, "gave 1 scores for 3 texts; it has to give one for each"),
+        ({"results": [ROW, ROW, ROW]}, "gave two scores for the index 0; it has to give one"),
+        ({"results": [{**ROW, "index": 3}] * 3}, "gave a score for the index 3; 3 texts have 0 to 2"),
+        ({"results": [{**ROW, "index": -1}]}, "gave a score for the index -1; 3 texts have 0 to 2"),
+        ({"results": [{**ROW, "index": True}]}, "its index has to be a whole number"),
+        ({"results": [{**ROW, "index": 0.0}]}, "its index has to be a whole number"),
+        ({"results": [{"relevance_score": 0.5}]}, "its index has to be a whole number"),
+        ({"results": ["text"]}, "gave 'text'; its index has to be a whole number"),
         ({"results": [{**ROW, "relevance_score": 4.5}]}, "let it give probabilities"),
-        ({"results": [{**ROW, "relevance_score": None}]}, "no index with a score"),
-        ({"results": ["text"]}, "no index with a score"),
+        ({"results": [{**ROW, "relevance_score": None}]}, "its score has to be a number"),
+        ({"results": [{**ROW, "relevance_score": "0.9"}]}, "its score has to be a number"),
+        ({"results": [{**ROW, "relevance_score": math.nan}]}, "cannot be used: not JSON: NaN is no JSON number"),
         ({"results": "text"}, "gave no results"),
         ({"error": "no"}, "gave no results"),
         ("text", "no JSON object"),
@@ -91,8 +95,9 @@ async def test_an_answer_that_lies_is_rejected(answer: Any, why: str) -> None:
     async with RerankServer() as server:
         server.faults.append(says(answer))
         async with aclosing(asking(server, "cohere")) as reranker:
-            with pytest.raises(RerankerRejectedError, match=re.escape(why)):
+            with pytest.raises(RerankerRejectedError, match=re.escape(why)) as caught:
                 await reranker.rerank(QUERY, TEXTS)
+        assert "leave it out" not in str(caught.value), "that is for the writer of items"
         assert len(server.received) == 1
 
 

@@ -215,8 +215,10 @@ async def test_nothing_is_sent_without_a_profile_or_to_another_model(settings: S
         assert not (await collection.search(QUERY)).notes
         other = replace(RERANKED, rerank=Rerank(model="cohere/rerank-v3.5"))
         found = await collection.search(QUERY, profile=other)
-        assert found.notes == (
-            "the hits were not reranked: the profile asks for cohere/rerank-v3.5, and overlap/1 is configured",
+        [note] = found.notes
+        assert note == (
+            "the hits were not reranked: the profile asks for cohere/rerank-v3.5, and overlap/1 is configured; "
+            "configure the one, or change rerank.model in the profile"
         )
         assert not reranker.said
         own = replace(RERANKED, rerank=Rerank(model="overlap/1"))
@@ -306,7 +308,8 @@ async def test_an_endpoint_reranks_and_its_faults_degrade(settings: Settings, da
             assert not (await collection.search(QUERY, profile=RERANKED)).notes
             server.faults.append(hangs)
             profile = replace(LEXICAL, rerank=Rerank(milliseconds=200))
-            assert "within 0.2 s" in (await collection.search(QUERY, profile=profile)).notes[0]
+            [note] = (await collection.search(QUERY, profile=profile)).notes
+            assert "within 0.2 s; raise rerank.milliseconds" in note
 
 
 async def test_a_given_reranker_stays_open_and_what_is_none_is_refused(settings: Settings, database_url: str) -> None:
