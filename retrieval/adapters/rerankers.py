@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retrieval.adapters.embedders.batching import padded_batches
-from retrieval.adapters.embedders.cached import LOADING_SECONDS
-from retrieval.adapters.endpoints.breaker import RERANKER, Guards
+from retrieval.adapters.embedders.cached import LOADING_SECONDS, is_patient
+from retrieval.adapters.endpoints.breaker import RERANKER, Guards, before_deadline
 from retrieval.adapters.llms.choice import ChosenLLM
-from retrieval.domain.checks import clean_text, quoted
+from retrieval.domain.checks import clean_text, quoted, shown_line
 from retrieval.domain.errors import (
     ConfigurationError,
     LLMRejectedError,
@@ -82,14 +82,18 @@ class ChosenReranker:
     async def scored(self, wanted: Rerank, query: str, texts: Mapping[str, str]) -> Scored:
         """The scores of the texts by item id, or the reason why there are none, within the profile's time.
 
-        Nothing is sent to another reranker than the profile names.
+        In a call made ``patiently`` neither that time nor the breaker counts. Nothing is sent to another reranker than
+        the profile names.
         """
         try:
             reranker = self.get()
             if reranker is None:
                 return Scored(note="there is no reranker; set RETRIEVAL_RERANKER")
             if wanted.model not in (None, reranker.name):
-                return Scored(note=f"the profile asks for {wanted.model}, and {reranker.name} is configured")
+                return Scored(
+                    note=f"the profile asks for {wanted.model}, and {reranker.name} is configured; "
+                    "configure the one, or change rerank.model in the profile"
+                )
             scores = await self._asked(reranker, wanted.milliseconds / 1e3, query, list(texts.values()))
         except RetrievalError as error:
             return Scored(note=str(error))
@@ -102,6 +106,8 @@ class ChosenReranker:
         async def ask() -> list[float]:
             return checked_scores(await reranker.rerank(query, texts), len(texts))
 
+        if is_patient():
+            return await before_deadline(ask, RerankerUnavailableError)
         loading = LOADING_SECONDS if getattr(reranker, "needs_loading", False) else 0.0
         return await self.guards.of(reranker, reranker.name).in_time(ask, seconds + loading)
 
@@ -189,7 +195,12 @@ MAX_TOKENS = 512
 _MOST_QUERY_CHARACTERS = 2000
 _TOKENS_A_BATCH = 2048
 _MOST_THREADS = 4
+_LONGEST_REASON = 300
 _TOKENIZER = "tokenizer.json"
+_INPUTS: Mapping[str, str] = MappingProxyType(
+    {"input_ids": "ids", "attention_mask": "attention_mask", "token_type_ids": "type_ids"}
+)
+"""The inputs that a network can have, and what the tokenizer calls them."""
 _USUAL_FILES = ("model.onnx", "onnx/model.onnx", "model_quantized.onnx", "onnx/model_quantized.onnx")
 
 
@@ -250,9 +261,9 @@ class OnnxReranker:
             return self._cross_encoder().scores(query, texts, stop)
         # The tokenizer raises bare Exception for a damaged file, the network its own unrelated classes.
         except Exception as damage:
+            why = shown_line(str(damage), _LONGEST_REASON).rstrip(".") or type(damage).__name__
             raise RerankerRejectedError(
-                f"{self._model.name} is no cross-encoder that can be used with its {_TOKENIZER} "
-                f"({type(damage).__name__}); see docs/how-to/rerank.md"
+                f"{self._model.name} gives no scores: {why}; see docs/how-to/rerank.md"
             ) from damage
 
     def _cross_encoder(self) -> _CrossEncoder:
@@ -292,14 +303,19 @@ class _CrossEncoder:
                 f"the onnx reranker needs {missing.name!r}; pip install 'retrieval-platform[local]'"
             ) from None
         onnxruntime.disable_telemetry_events()
-        self._tokenizer: Any = Tokenizer.from_file(str(tokenizer))
+        try:
+            self._tokenizer: Any = Tokenizer.from_file(str(tokenizer))
+        except Exception as damage:
+            raise ValueError(f"{tokenizer.name} cannot be read: {damage}") from damage
         self._tokenizer.no_padding()
         self._tokenizer.enable_truncation(max_tokens, strategy="only_second")
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
         options.log_severity_level = 3  # errors only: users cannot act on warnings about graphs
         self._session: Any = onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
-        self._inputs = {wanted.name for wanted in self._session.get_inputs()}
+        self._inputs = [wanted.name for wanted in self._session.get_inputs()]
+        if strange := next((name for name in self._inputs if name not in _INPUTS), None):
+            raise ValueError(f"the model wants {strange!r:.80}, which is not given")
 
     def scores(self, query: str, texts: Sequence[str], stop: threading.Event) -> list[float]:
         """The score of each text; 0 for the remaining texts once ``stop`` is set because the caller has left."""
@@ -315,17 +331,15 @@ class _CrossEncoder:
 
     def _logits(self, pairs: Sequence[Any]) -> NDArray[np.float32]:
         """Shape (len(pairs), 1) or (len(pairs), 2)."""
-        feeds = {
-            name: np.zeros((len(pairs), max(len(pair.ids) for pair in pairs)), dtype=np.int64) for name in self._inputs
-        }
+        shape = len(pairs), max(len(pair.ids) for pair in pairs)
+        feeds = {name: np.zeros(shape, dtype=np.int64) for name in self._inputs}
         for row, pair in enumerate(pairs):
-            for name, values in (
-                ("input_ids", pair.ids), ("attention_mask", pair.attention_mask), ("token_type_ids", pair.type_ids),
-            ):  # fmt: skip
-                if name in feeds:
-                    feeds[name][row, : len(values)] = values
-        logits: NDArray[np.float32] = np.asarray(self._session.run(None, feeds)[0], dtype=np.float32)
-        logits = logits.reshape(len(pairs), -1)
-        if logits.shape[1] > 2 or not np.isfinite(logits).all():
-            raise ValueError("not one or two finite logits a pair")
-        return logits
+            for name, values in feeds.items():
+                values[row, : len(pair.ids)] = getattr(pair, _INPUTS[name])
+        output = np.asarray(self._session.run(None, feeds)[0], dtype=np.float32)
+        if output.size not in {len(pairs), 2 * len(pairs)}:
+            pairs_of = f"{shape[0]} pairs of {shape[1]} tokens"
+            raise ValueError(f"its output for {pairs_of} has the shape {output.shape}, not one or two logits a pair")
+        if not np.isfinite(output).all():
+            raise ValueError("a logit is no finite number")
+        return output.reshape(len(pairs), -1)

@@ -406,9 +406,19 @@ class SearchableCollection(Protocol):
         """The items of those ids that exist, by item id."""
 
     async def search(
-        self, query: str, *, where: dict[str, Any] | None, limit: int, legs: Sequence[str] | None, syntax: bool
+        self,
+        query: str,
+        *,
+        where: dict[str, Any] | None,
+        limit: int,
+        legs: Sequence[str] | None,
+        profile: Profile | None,
+        syntax: bool,
     ) -> SearchResult:
-        """The best hits; ``legs`` None uses all of the profile's; ``syntax``: quotes mean phrases."""
+        """The best hits; ``profile`` None: the one that answers; ``legs`` None: all of the profile's.
+
+        ``syntax``: quotes mean phrases.
+        """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -431,20 +441,22 @@ async def evaluate_collection(
     *,
     metrics: Sequence[Metric],
     legs: Sequence[str] | None = None,
+    profile: Profile | None = None,
     where_from: Sequence[WhereFrom] = (),
     drop_self: DropSelf | None = None,
     progress: Progress | None = None,
 ) -> CollectionReport:
     """Ask the judged queries of each leg alone and, where there are several, of their fusion.
 
-    ``legs`` restricts the profile; None takes the legs that it gives a weight. The other arguments, and what
+    ``profile``: the one to measure; None: the one that answers. ``legs`` restricts it; None takes the legs that it
+    gives a weight. The other arguments, and what
     is raised, are as in ``retrieval.services.evaluate.evaluate``; a metric that looks deeper than 1000 results
     raises ``InvalidRequestError`` too, as do judgements none of whose items is there. The legs come first: one that
-    cannot run is reported at once. An embedder that is slow is waited for: an answer without its leg would be measured
-    as the collection's.
+    cannot run is reported at once. An embedder or reranker that is slow is waited for: an answer without it would be
+    measured as the profile's.
     """
     _check_depth(metrics)
-    chosen = chosen_legs(collection.profile, legs)
+    chosen = chosen_legs(profile or collection.profile, legs)
     notes: Counter[str] = Counter()
     if (missing := await missing_items(collection, judged(queries, qrels), qrels)) is not None:
         notes[missing] += 1
@@ -452,7 +464,9 @@ async def evaluate_collection(
     async def search(text: str, *, where: dict[str, Any] | None, limit: int, variant: str) -> Sequence[str]:
         asked = legs if variant == FUSED else (variant,)
         with patiently():
-            result = await collection.search(text, where=where, limit=min(limit, MAX_LIMIT), legs=asked, syntax=False)
+            result = await collection.search(
+                text, where=where, limit=min(limit, MAX_LIMIT), legs=asked, profile=profile, syntax=False
+            )
         notes.update(result.notes)
         return [hit.item_id for hit in result]
 

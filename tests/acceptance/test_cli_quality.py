@@ -68,6 +68,14 @@ def test_one_leg_is_measured_alone(tickets: Program) -> None:
     assert found["comparisons"] == []
 
 
+def test_a_profile_is_measured_before_it_is_in_use(tickets: Program) -> None:
+    """From a file; its legs are the variants."""
+    words = tickets.write("words.json", {"legs": {"lexical": 1}})
+    found = tickets.json("evaluate", "tickets", *SAMPLE, "--profile", words, "--limit-queries", 3)
+    assert [one["variant"] for one in found["variants"]] == ["lexical"]
+    assert tickets.json("profiles", "show", "tickets")["profile"]["legs"].keys() == {"dense", "lexical"}
+
+
 def test_a_proven_gain_is_stored_on_request(program: Program) -> None:
     """Only with --apply, and the next search uses it."""
     case = made_case(program)
@@ -107,6 +115,7 @@ REFUSALS = (
     (("evaluate", "tickets", *SAMPLE, "--metrics", "magic"), "unknown metric 'magic'"),
     (("evaluate", "tickets", *SAMPLE, "--metrics", "R@5000"), "at most 1000"),
     (("evaluate", "tickets", *SAMPLE, "--legs", "bm25"), "there is no leg 'bm25'"),
+    (("evaluate", "tickets", *SAMPLE, "--profile", "9"), "has no profile 9"),
     (("evaluate", "tickets", *SAMPLE, "--where-from", "priority"), "cannot read 'priority'"),
     (("evaluate", "tickets", *SAMPLE, "--where-from", "metadata.size=size"), "has no metadata.size"),
     (("evaluate", "tickets", *SAMPLE, "--where-from", "metadata.priority=prio"), "did you mean 'priority'"),

@@ -52,8 +52,11 @@ def _value(number: int, name: str, kind: int, dims: Sequence[str]) -> bytes:
     return _field(number, _field(1, name) + _field(2, _field(1, _field(1, kind) + _field(2, shape))))
 
 
-def write_cross_encoder(folder: Path, *, logits: int = 1) -> Path:
-    """Write ``model.onnx`` and ``tokenizer.json`` into the folder; with two logits, the first is always 0."""
+def write_cross_encoder(folder: Path, *, logits: int = 1, bias: float = 2.0, others: Sequence[str] = ()) -> Path:
+    """Write ``model.onnx`` and ``tokenizer.json`` into the folder; of several logits, all but the last are 0.
+
+    ``bias``: what is subtracted from the common words; ``others``: more inputs, of which the network makes nothing.
+    """
     one, two = struct.pack("<q", 1), struct.pack("<q", 2)
     nodes = [
         _node("Unsqueeze", ["input_ids", "two"], "down"),
@@ -70,20 +73,20 @@ def write_cross_encoder(folder: Path, *, logits: int = 1) -> Path:
         _node("MatMul", ["text_row", "matches"], "common"),
         _node("Sub", ["common", "bias"], "logit"),
     ]
-    if logits == 2:
+    if logits > 1:
         nodes += [
             _node("Mul", ["logit", "nothing"], "zero"),
-            _node("Concat", ["zero", "logit"], "logits", _whole("axis", 2)),
+            _node("Concat", [*["zero"] * (logits - 1), "logit"], "logits", _whole("axis", 2)),
         ]
     tensors = [
         _tensor("one", _INT64, [1], one),
         _tensor("two", _INT64, [1], two),
-        _tensor("bias", _FLOAT, [1], struct.pack("<f", 2.0)),
+        _tensor("bias", _FLOAT, [1], struct.pack("<f", bias)),
         _tensor("nothing", _FLOAT, [1], struct.pack("<f", 0.0)),
     ]
-    names = ("input_ids", "attention_mask", "token_type_ids")
+    names = ("input_ids", "attention_mask", "token_type_ids", *others)
     values = [_value(11, name, _INT64, ["pairs", "tokens"]) for name in names]
-    values.append(_value(12, "logits" if logits == 2 else "logit", _FLOAT, ["pairs", "one", "out"]))
+    values.append(_value(12, "logits" if logits > 1 else "logit", _FLOAT, ["pairs", "one", "out"]))
     graph = b"".join(nodes) + _field(2, "overlap") + b"".join(tensors) + b"".join(values)
     model = _field(1, 8) + _field(7, graph) + _field(8, _field(1, "") + _field(2, 13))
     folder.mkdir(parents=True, exist_ok=True)

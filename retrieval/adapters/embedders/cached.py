@@ -48,15 +48,19 @@ _IS_PATIENT: ContextVar[bool] = ContextVar("retrieval_is_patient", default=False
 
 @contextmanager
 def patiently() -> Iterator[None]:
-    """Embed queries without a time budget and without the breaker: for jobs and measurements, not for searches.
-
-    The call waits as long as the embedder tries.
-    """
+    """Embed queries, and rerank, without a time budget and without the breaker: for jobs and measurements, not for
+    searches. The call waits as long as embedder and reranker try.
+    """  # noqa: D205 - one sentence
     token = _IS_PATIENT.set(True)
     try:
         yield
     finally:
         _IS_PATIENT.reset(token)
+
+
+def is_patient() -> bool:
+    """Whether the call is made ``patiently``."""
+    return _IS_PATIENT.get()
 
 
 class CachedEmbedder:
@@ -131,7 +135,7 @@ class CachedEmbedder:
         error: EmbedderError | None = None
         if fresh:
             keys = ["the query"] if len(texts) == 1 else [f"query {texts.index(text) + 1}" for text in fresh]
-            made, error = await self._embed(fresh, keys, TextRole.QUERY, within_budget=not _IS_PATIENT.get())
+            made, error = await self._embed(fresh, keys, TextRole.QUERY, within_budget=not is_patient())
             known |= {text: vector for text, vector in zip(fresh, made, strict=True) if vector is not None}
         for text in dict.fromkeys(text for text in texts if text in known):
             self._queries[text] = known[text]

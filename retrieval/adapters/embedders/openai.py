@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
-import httpx2
 import numpy as np
 from numpy.typing import NDArray
 
@@ -452,14 +451,13 @@ class OpenAIEmbedder:
         return answer.vectors
 
     async def _post(self, texts: list[str], role: TextRole) -> bytes:
-        """The body of the answer, as it came: the client's own models take a second for a million numbers."""
+        """The body of the answer, as it came."""
         options = self._options
         dimensions = self._space.dimensions if options.names_dimensions else None
         answer = await self._client.post(
             options.service.path,
-            body=options.service.request(options.model, texts, role, dimensions),
-            cast_to=httpx2.Response,
-            options={"timeout": self._caller.timeout},
+            json=options.service.request(options.model, texts, role, dimensions),
+            timeout=self._caller.timeout,
         )
         return answer.content
 
@@ -486,12 +484,10 @@ class OpenAIEmbedder:
         return cls(**options, service=service, model=name, dimensions=len(vector), send_dimensions=False)
 
     async def _get_models(self) -> bytes:
-        answer = await self._client.get(
-            self._options.service.models_path, cast_to=httpx2.Response, options={"timeout": self._caller.timeout}
-        )
+        answer = await self._client.get(self._options.service.models_path, timeout=self._caller.timeout)
         return answer.content
 
     async def aclose(self) -> None:
         """Close the connections."""
         self._closed = True
-        await self._client.close()
+        await self._client.aclose()

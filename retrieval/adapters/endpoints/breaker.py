@@ -9,6 +9,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 from retrieval.adapters.store.deadline import Deadline, deadline, seconds_left
@@ -107,11 +108,18 @@ class Role:
     """Raised where it does not answer."""
     rejected: type[RetrievalError]
     """Raised by a service that answered, and refused."""
+    more_time: str = ""
+    """The advice behind the message of a spent budget."""
 
 
 EMBEDDER = Role("embedder", EmbedderUnavailableError, EmbedderRejectedError)
 LANGUAGE_MODEL = Role("language model", LLMUnavailableError, LLMRejectedError)
-RERANKER = Role("reranker", RerankerUnavailableError, RerankerRejectedError)
+RERANKER = Role(
+    "reranker",
+    RerankerUnavailableError,
+    RerankerRejectedError,
+    more_time="; raise rerank.milliseconds in the profile, or lower rerank.candidates",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,50 +157,59 @@ class Guard:
         breaker is open, and what ``ask`` raises.
         """
         budget = min(seconds, seconds_left() / 2)
+        why = f"{self._name} did not answer within {round(budget, 2):g} s"
+        if is_whole := budget == seconds:
+            why += self._role.more_time
 
-        async def ended() -> T:
+        async def ended(permit: Permit) -> T:
             try:
                 return await _ended_after(ask, budget)
             except _LateError:
-                if budget < seconds:
-                    raise  # a short time limit of the caller says nothing about the service
-                raise self._late(budget) from None
+                if is_whole:  # a short time limit of the caller says nothing about the service
+                    self._failed(permit, why, is_spent=True)
+                raise
 
         try:
-            return await self.call(ended, seconds)
+            return await self._through(ended)
         except _LateError:
-            raise self._late(budget) from None
+            raise self._role.unavailable(why) from None
 
     async def call(self, ask: Ask[T], seconds: float | None = None) -> T:
         """Return the service's answer, however long it takes; after ``seconds`` the breaker counts a spent budget.
 
         Raises the role's error at once while the breaker is open, and what ``ask`` raises.
         """
-        permit, started = self._breaker.permit(self._clock()), self._clock()
+
+        async def timed(permit: Permit) -> T:
+            if seconds is None:
+                return await ask()
+            spent = partial(self._failed, permit, f"no answer within {seconds:g} s", is_spent=True)
+            timer = asyncio.get_running_loop().call_later(seconds, spent)
+            try:
+                return await ask()
+            finally:
+                timer.cancel()
+
+        return await self._through(timed)
+
+    async def _through(self, ask: Callable[[Permit], Awaitable[T]]) -> T:
+        """Return the answer to a call that the breaker permits, and tell the breaker its outcome."""
+        permit = self._breaker.permit(self._clock())
         if permit is None:
             raise self._role.unavailable(f"{self._name} is not asked while it does not answer: {self._why}")
-
-        def spent() -> None:
-            self._failed(permit, f"no answer within {seconds:g} s", is_spent=True)
-
-        timer = None if seconds is None else asyncio.get_running_loop().call_later(seconds, spent)
         try:
-            answer = await ask()
+            answer = await ask(permit)
         except self._role.rejected:
             self._succeeded()
             raise
         except _LateError:
             raise
         except Exception as error:
-            # After half of the budget there is no time for another attempt.
-            is_spent = seconds is not None and self._clock() - started >= seconds / 2
             # Other errors may have any message, or none.
             why = str(error) if isinstance(error, RetrievalError) else type(error).__name__
-            self._failed(permit, why, is_spent=is_spent)
+            self._failed(permit, why, is_spent=False)
             raise
         finally:
-            if timer is not None:
-                timer.cancel()
             self._breaker.dropped(permit)
         self._succeeded()
         return answer
@@ -208,9 +225,6 @@ class Guard:
         self._why = " ".join(why.split())[:_LONGEST_REASON]
         if self._breaker.is_open and not was_open:
             _log.warning("the %s %s is not asked until it answers: %s", self._role.name, self._name, self._why)
-
-    def _late(self, seconds: float) -> RetrievalError:
-        return self._role.unavailable(f"{self._name} did not answer within {round(seconds, 2):g} s")
 
 
 class Guards:

@@ -13,8 +13,15 @@ from functools import cache
 from typing import TypeVar
 from urllib.parse import SplitResult, urlsplit
 
-from httpx2 import Timeout, TimeoutException, TransportError, create_ssl_context
-from openai import APIConnectionError, APIStatusError, APITimeoutError, AsyncOpenAI, DefaultAsyncHttpxClient
+from httpx2 import (
+    AsyncClient,
+    HTTPStatusError,
+    RequestError,
+    Response,
+    Timeout,
+    TimeoutException,
+    create_ssl_context,
+)
 from opentelemetry.trace import SpanKind, get_current_span
 from opentelemetry.util.types import AttributeValue
 
@@ -59,18 +66,24 @@ def check_key(key: str, url: str, *, what: str, settings: str) -> None:
         )
 
 
-# The client refuses an empty key; servers without keys ignore what they get.
-_NO_KEY = "none"
+def client_of(url: str, key: str) -> AsyncClient:
+    """The client of the server. It raises ``HTTPStatusError`` for any status but 2xx.
 
-
-def client_of(url: str, key: str) -> AsyncOpenAI:
-    """The client of the server. It follows no redirect: texts go to the host that was set, and to no other."""
-    return AsyncOpenAI(
-        api_key=key or _NO_KEY,
+    It follows no redirect: texts go to the host that was set, and to no other.
+    """
+    return AsyncClient(
         base_url=url,
-        max_retries=0,
-        http_client=DefaultAsyncHttpxClient(follow_redirects=False, verify=_trust()),
+        headers={"Authorization": f"Bearer {key}"} if key else {},
+        follow_redirects=False,
+        verify=_trust(),
+        event_hooks={"response": [_check_status]},
     )
+
+
+async def _check_status(answer: Response) -> None:
+    if not answer.is_success:
+        await answer.aread()
+        answer.raise_for_status()
 
 
 @cache
@@ -144,7 +157,7 @@ class EndpointCaller:
         get_current_span().set_attribute("gen_ai.usage.input_tokens", tokens)
 
     async def call(self, post: Callable[[], Awaitable[T]], lane: Hashable = None) -> T:
-        """Return the result of ``post``, which sends one request by the ``openai`` client and reads the answer.
+        """Return the result of ``post``, which sends one request by the client and reads the answer.
 
         Calls of different lanes do not wait for each other. No attempt begins after the deadline of the task.
         Raises the service's errors, and what ``post`` raises besides the client's errors and ``TryAgainError``.
@@ -182,25 +195,20 @@ class EndpointCaller:
         try:
             async with asyncio.timeout(seconds):
                 return await post()
-        except (TimeoutError, TimeoutException, APITimeoutError):
+        except (TimeoutError, TimeoutException):
             waited = min(seconds, round(loop.time() - started, 2))
             raise TryAgainError(f"{host} did not answer within {waited:g} seconds") from None
-        except APIStatusError as refused:
-            raise self._endpoint.refusal(refused, self._now()) from None
-        except APIConnectionError as broken:
-            reason = type(broken.__cause__ or broken).__name__
+        except HTTPStatusError as refused:
+            raise self._endpoint.refusal(refused.response, self._now()) from None
+        except RequestError as broken:
+            reason = type(broken).__name__
             service, is_refused = self._endpoint.service, _is_refused(broken)
             if is_refused or (reason == "ConnectError" and service.start):
-                advice = f"; start it with: {service.start}" if service.start else ""
-                said = f"{service.title or 'the server'} does not answer at {host}{advice}"
+                advice = f"start it with: {service.start}" if service.start else f"check {service.settings}_BASE_URL"
+                said = f"{service.title or 'the server'} does not answer at {host}; {advice}"
                 # No server listens there, so waiting some seconds is useless.
                 raise service.unavailable(said) if is_refused else TryAgainError(said) from None
-            raise self._broken(reason) from None
-        except TransportError as broken:  # while the body is read, which the client does not translate
-            raise self._broken(type(broken).__name__) from None
-
-    def _broken(self, reason: str) -> TryAgainError:
-        return TryAgainError(f"no connection to {self._endpoint.host}, or it broke ({reason})")
+            raise TryAgainError(f"no connection to {host}, or it broke ({reason})") from None
 
 
 def _is_refused(error: BaseException) -> bool:

@@ -10,8 +10,6 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any
 
-from httpx2 import Response
-
 from retrieval.adapters.embedders.batching import all_of
 from retrieval.adapters.endpoints.caller import (
     EndpointCaller,
@@ -105,22 +103,30 @@ def read_rerank(body: bytes, texts: int, endpoint: Endpoint) -> RerankAnswer:
     scores: dict[int, float] = {}
     for row in rows:
         place, score = _scored(row, endpoint)
-        if not 0 <= place < texts or place in scores:
-            raise RerankerRejectedError(f"{endpoint.host} gave a score for text {place} of {texts}, or two")
+        if not 0 <= place < texts:
+            raise _lied(endpoint, f"a score for the index {place}; {texts} texts have 0 to {texts - 1}")
+        if place in scores:
+            raise _lied(endpoint, f"two scores for the index {place}; it has to give one")
         scores[place] = max(score, 0.0)
     if len(scores) < texts:
-        raise RerankerRejectedError(f"{endpoint.host} gave {len(scores)} scores for {texts} texts")
+        raise _lied(endpoint, f"{len(scores)} scores for {texts} texts; it has to give one for each")
     return RerankAnswer([scores[place] for place in range(texts)], _tokens(answer))
 
 
 def _scored(row: object, endpoint: Endpoint) -> tuple[int, float]:
     found = row if isinstance(row, dict) else {}
     place, score = found.get("index"), found.get("relevance_score", found.get("score"))
-    if not is_whole(place) or not is_number(score, -1, 1):
-        raise RerankerRejectedError(
-            f"{endpoint.host} gave {row!r:.80}, which is no index with a score up to 1; let it give probabilities"
-        )
+    if not is_whole(place):
+        raise _lied(endpoint, f"{row!r:.80}; its index has to be a whole number")
+    if not is_number(score):
+        raise _lied(endpoint, f"{row!r:.80}; its score has to be a number")
+    if not -1 <= score <= 1:
+        raise _lied(endpoint, f"{row!r:.80}; let it give probabilities")
     return place, float(score)
+
+
+def _lied(endpoint: Endpoint, what: str) -> RerankerRejectedError:
+    return RerankerRejectedError(f"{endpoint.host} gave {what}")
 
 
 def _tokens(answer: Any) -> int:
@@ -216,9 +222,7 @@ class EndpointReranker:
         body = {"query": query, self._shape.texts: texts, **self._shape.others}
         if self._shape.has_model:
             body["model"] = self._model
-        response = await self._client.post(
-            "/rerank", cast_to=Response, body=body, options={"timeout": self._caller.timeout}
-        )
+        response = await self._client.post("/rerank", json=body, timeout=self._caller.timeout)
         answer = read_rerank(response.content, len(texts), self._endpoint)
         self._caller.count_tokens(answer.tokens)
         return answer.scores
@@ -226,4 +230,4 @@ class EndpointReranker:
     async def aclose(self) -> None:
         """Close the connections."""
         self._closed = True
-        await self._client.close()
+        await self._client.aclose()

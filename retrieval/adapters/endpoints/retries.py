@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, TypeVar
 
-from openai import APIStatusError
+from httpx2 import Response
 
 from retrieval.domain.checks import JSONSyntaxError, JSONTextError, json_of
 from retrieval.domain.errors import RetrievalError
@@ -130,7 +130,7 @@ def _seconds_until(value: str, now: datetime) -> float | None:
 
 _LONGEST_DETAIL = 200
 _SAID = ("message", "detail", "error")
-"""The members in which servers explain an error; OpenAI's client has unpacked ``error`` already."""
+"""The members in which servers explain an error."""
 _PASSING = frozenset({408, 409, 425, 429})
 _TOO_LONG = re.compile(
     r"context.?length|too (long|large|many)|max\w*.{0,60}tokens|less than \d+ tokens|tokens per request",
@@ -178,16 +178,17 @@ class Endpoint:
     api_key: str = field(repr=False)
     """Never shown: it is removed from the server's answers."""
 
-    def refusal(self, error: APIStatusError, now: datetime) -> Exception:
-        """The error to raise for an answer with that status; ``now`` is time zone aware.
+    def refusal(self, answer: Response, now: datetime) -> Exception:
+        """The error to raise for an answer with such a status; ``now`` is time zone aware.
 
         ``TryAgainError`` for what passes, else one of the service's.
         """
-        status, detail = error.status_code, self._detail(error)
-        if status == 429 and error.code == "insufficient_quota":
+        said = _said(answer)
+        status, detail = answer.status_code, self._detail(said)
+        if status == 429 and isinstance(said, dict) and said.get("code") == "insufficient_quota":
             return self.service.rejected(f"{self.host}: the key's quota is used up (429); see the account's billing")
         if status in _PASSING or status >= 500:
-            wait = retry_after(error.response.headers, now)
+            wait = retry_after(answer.headers, now)
             return TryAgainError(f"{self.host} answered {status}{detail}", retry_after_seconds=wait)
         if 300 <= status < 400:
             # Texts and key go only to the host that was set.
@@ -218,17 +219,25 @@ class Endpoint:
             f"{settings}_MODEL and {settings}_BASE_URL (it often ends in /v1)"
         )
 
-    def _detail(self, error: APIStatusError) -> str:
+    def _detail(self, said: object) -> str:
         """The server's own words, on one line and without the key, after a colon; empty when it has none."""
-        body: object = error.body
-        if isinstance(body, dict):
-            body = next((body[name] for name in _SAID if isinstance(body.get(name), str)), None)
-        words = self.without_key(" ".join(body.split())) if isinstance(body, str) else ""
+        if isinstance(said, dict):
+            said = next((said[name] for name in _SAID if isinstance(said.get(name), str)), None)
+        words = self.without_key(" ".join(said.split())) if isinstance(said, str) else ""
         return f": {words[:_LONGEST_DETAIL].rstrip('.')}" if words else ""
 
     def without_key(self, words: str) -> str:
         """The words with the key taken out."""
         return words.replace(self.api_key, "[key]") if self.api_key else words
+
+
+def _said(answer: Response) -> object:
+    """What the server says of an error: a JSON value, from its member ``error`` if there is one, or a text."""
+    try:
+        body = json_of(answer.content)
+    except JSONTextError:
+        return answer.text
+    return body.get("error", body) if isinstance(body, dict) else body
 
 
 def parsed_answer(body: bytes, *, whose: str, rejected: type[RetrievalError]) -> Any:
@@ -246,6 +255,7 @@ def parsed_answer(body: bytes, *, whose: str, rejected: type[RetrievalError]) ->
         if not text or (begins and (not ends or isinstance(error, JSONSyntaxError))):
             raise TryAgainError(f"{whose} was cut short") from None
         if begins:
-            raise rejected(f"{whose} cannot be used: {error}") from None
+            # The advice behind the reason is for the person who writes JSON.
+            raise rejected(f"{whose} cannot be used: {str(error).partition(';')[0]}") from None
         return None
     return answer if isinstance(answer, dict | list) else None

@@ -310,10 +310,9 @@ class OpenAILLM:
     async def _body(self, request: dict[str, Any]) -> bytes:
         """The body of the answer, read up to its bound."""
         body = bytearray()
-        async with self._client.chat.completions.with_streaming_response.create(
-            **request, timeout=self._caller.timeout
-        ) as answer:
-            async for part in answer.iter_bytes():
+        timeout = self._caller.timeout
+        async with self._client.stream("POST", "/chat/completions", json=request, timeout=timeout) as answer:
+            async for part in answer.aiter_bytes():
                 body += part
                 if len(body) > self._longest:
                     raise LLMRejectedError(
@@ -324,4 +323,4 @@ class OpenAILLM:
     async def aclose(self) -> None:
         """Close the connections."""
         self._closed = True
-        await self._client.close()
+        await self._client.aclose()

@@ -73,14 +73,18 @@ ROW = {"index": 0, "relevance_score": 0.5}
 @pytest.mark.parametrize(
     ("answer", "why"),
     [
-        ({"results": [ROW]}, "1 scores for 3 texts"),
-        ({"results": [ROW, ROW, ROW]}, "or two"),
-        ({"results": [{**ROW, "index": 3}] * 3}, "text 3 of 3"),
-        ({"results": [{**ROW, "index": -1}]}, "text -1 of 3"),
-        ({"results": [{**ROW, "index": True}]}, "no index"),
+        ({"results": [ROW]}, "gave 1 scores for 3 texts; it has to give one for each"),
+        ({"results": [ROW, ROW, ROW]}, "gave two scores for the index 0; it has to give one"),
+        ({"results": [{**ROW, "index": 3}] * 3}, "gave a score for the index 3; 3 texts have 0 to 2"),
+        ({"results": [{**ROW, "index": -1}]}, "gave a score for the index -1; 3 texts have 0 to 2"),
+        ({"results": [{**ROW, "index": True}]}, "its index has to be a whole number"),
+        ({"results": [{**ROW, "index": 0.0}]}, "its index has to be a whole number"),
+        ({"results": [{"relevance_score": 0.5}]}, "its index has to be a whole number"),
+        ({"results": ["text"]}, "gave 'text'; its index has to be a whole number"),
         ({"results": [{**ROW, "relevance_score": 4.5}]}, "let it give probabilities"),
-        ({"results": [{**ROW, "relevance_score": None}]}, "no index with a score"),
-        ({"results": ["text"]}, "no index with a score"),
+        ({"results": [{**ROW, "relevance_score": None}]}, "its score has to be a number"),
+        ({"results": [{**ROW, "relevance_score": "0.9"}]}, "its score has to be a number"),
+        ({"results": [{**ROW, "relevance_score": math.nan}]}, "cannot be used: not JSON: NaN is no JSON number"),
         ({"results": "text"}, "gave no results"),
         ({"error": "no"}, "gave no results"),
         ("text", "no JSON object"),
@@ -91,9 +95,22 @@ async def test_an_answer_that_lies_is_rejected(answer: Any, why: str) -> None:
     async with RerankServer() as server:
         server.faults.append(says(answer))
         async with aclosing(asking(server, "cohere")) as reranker:
-            with pytest.raises(RerankerRejectedError, match=re.escape(why)):
+            with pytest.raises(RerankerRejectedError, match=re.escape(why)) as caught:
                 await reranker.rerank(QUERY, TEXTS)
+        assert "leave it out" not in str(caught.value), "that is for the writer of items"
         assert len(server.received) == 1
+
+
+async def test_a_server_without_a_key_gets_no_header_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor what the environment holds for OpenAI."""
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.setenv("OPENAI_ORG_ID", KEY)
+    async with RerankServer() as server:
+        async with aclosing(asking(server, "tei")) as reranker:
+            await reranker.rerank(QUERY, TEXTS)
+        [(_, headers, _)] = server.received
+        assert "authorization" not in headers
+        assert KEY not in headers.values()
 
 
 @pytest.mark.parametrize("status", [302, 307, 308])
@@ -154,13 +171,35 @@ async def test_files_that_are_no_cross_encoder_say_so(tmp_path: Path) -> None:
         OnnxReranker(tmp_path)
     folder = write_cross_encoder(tmp_path / "tiny")
     (folder / "model.onnx").write_bytes(b"no model")
-    reranker = OnnxReranker(folder)
-    with pytest.raises(RerankerRejectedError, match="no cross-encoder"):
-        await reranker.rerank(QUERY, TEXTS)
-    await reranker.aclose()
+    assert "Protobuf parsing failed" in await fault_of(folder)
+    (folder / "tokenizer.json").write_text("{}")
+    assert "tokenizer.json cannot be read: Model missing" in await fault_of(folder)
     (folder / "tokenizer.json").unlink()
     with pytest.raises(ConfigurationError, match=r"no tokenizer\.json"):
         OnnxReranker(folder)
+
+
+async def fault_of(folder: Path) -> str:
+    """The message of the error with which a call of that folder's model ends."""
+    async with aclosing(OnnxReranker(folder)) as reranker:
+        with pytest.raises(RerankerRejectedError) as caught:
+            await reranker.rerank(QUERY, TEXTS)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("differs", "why"),
+    [
+        ({"others": ["position_ids"]}, "the model wants 'position_ids', which is not given"),
+        ({"logits": 3}, "has the shape (3, 1, 3), not one or two logits a pair"),
+        ({"bias": math.nan}, "a logit is no finite number"),
+    ],
+)
+async def test_a_network_of_another_kind_is_told_by_its_difference(
+    tmp_path: Path, differs: dict[str, Any], why: str
+) -> None:
+    """No input is made up: zeros in its place would score all texts alike."""
+    assert why in await fault_of(write_cross_encoder(tmp_path / "other", **differs))
 
 
 class Judge(SimLLM):

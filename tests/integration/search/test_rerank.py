@@ -22,6 +22,8 @@ from retrieval.domain.search.profile import FusionKind
 from retrieval.domain.search.profile_parts import Exploration, PolicyName, Recording
 from retrieval.domain.search.reranking import Rerank, Reranker
 from retrieval.engine.target import NamedProfile, Unanswerable, target_slate
+from retrieval.services.evaluate import evaluate_collection, parse_metrics
+from retrieval.services.judgements import JudgedQuery
 from tests.support.rerank_server import KEY, OverlapReranker, RerankServer, hangs, is_cut, says
 
 ITEMS = [
@@ -191,6 +193,21 @@ async def test_a_slow_reranker_costs_its_budget_once(settings: Settings, databas
         assert (outage.role, outage.name) == ("reranker", "told/1")
 
 
+async def test_a_measurement_waits_for_the_reranker(settings: Settings, database_url: str) -> None:
+    """Neither the profile's time nor an open breaker ends it: the figures would be those of the fused order."""
+    reranker = Told(seconds=0.4)
+    profile = replace(LEXICAL, rerank=Rerank(milliseconds=100))
+    async with stored(settings, database_url, reranker) as (platform, collection):
+        assert (await collection.search(QUERY, profile=profile)).notes
+        assert platform.outages
+        queries = [JudgedQuery(query_id=str(number), text=QUERY) for number in range(2)]
+        report = await evaluate_collection(
+            collection, queries, {"0": {"a": 1}, "1": {"a": 1}}, metrics=parse_metrics("R@1"), profile=profile
+        )
+    assert not report.notes
+    assert reranker.calls == 3
+
+
 async def test_nothing_is_sent_without_a_profile_or_to_another_model(settings: Settings, database_url: str) -> None:
     """A reranker that is configured is not asked by that alone; nor one that the profile does not mean."""
     reranker = OverlapReranker()
@@ -198,8 +215,10 @@ async def test_nothing_is_sent_without_a_profile_or_to_another_model(settings: S
         assert not (await collection.search(QUERY)).notes
         other = replace(RERANKED, rerank=Rerank(model="cohere/rerank-v3.5"))
         found = await collection.search(QUERY, profile=other)
-        assert found.notes == (
-            "the hits were not reranked: the profile asks for cohere/rerank-v3.5, and overlap/1 is configured",
+        [note] = found.notes
+        assert note == (
+            "the hits were not reranked: the profile asks for cohere/rerank-v3.5, and overlap/1 is configured; "
+            "configure the one, or change rerank.model in the profile"
         )
         assert not reranker.said
         own = replace(RERANKED, rerank=Rerank(model="overlap/1"))
@@ -289,7 +308,8 @@ async def test_an_endpoint_reranks_and_its_faults_degrade(settings: Settings, da
             assert not (await collection.search(QUERY, profile=RERANKED)).notes
             server.faults.append(hangs)
             profile = replace(LEXICAL, rerank=Rerank(milliseconds=200))
-            assert "within 0.2 s" in (await collection.search(QUERY, profile=profile)).notes[0]
+            [note] = (await collection.search(QUERY, profile=profile)).notes
+            assert "within 0.2 s; raise rerank.milliseconds" in note
 
 
 async def test_a_given_reranker_stays_open_and_what_is_none_is_refused(settings: Settings, database_url: str) -> None:

@@ -488,12 +488,19 @@ class Searched:
         return {item_id: object() for item_id in item_ids if item_id not in self.absent}
 
     async def search(
-        self, query: str, *, where: dict[str, Any] | None, limit: int, legs: Sequence[str] | None, syntax: bool
+        self,
+        query: str,
+        *,
+        where: dict[str, Any] | None,
+        limit: int,
+        legs: Sequence[str] | None,
+        profile: Profile | None,
+        syntax: bool,
     ) -> SearchResult:
         """The ids written down, whatever the query, which is taken as it stands."""
         assert not syntax
         chosen = None if legs is None else tuple(legs)
-        self.asked.append({"query": query, "where": where, "limit": limit, "legs": chosen})
+        self.asked.append({"query": query, "where": where, "limit": limit, "legs": chosen, "profile": profile})
         hits = [
             Hit(item_id=item_id, score=0.0, rank=rank, explanation=Explanation("rrf", ()))
             for rank, item_id in enumerate(kept(self.answers[chosen], where), 1)
@@ -521,6 +528,18 @@ async def test_the_legs_come_first() -> None:
     await evaluate_collection(collection, QUERIES_COLLECTION, QRELS_COLLECTION, metrics=METRICS)
 
     assert [one["legs"] for one in collection.asked[::2]] == [("dense",), ("lexical",), None]
+
+
+async def test_another_profile_is_measured_before_it_is_in_use() -> None:
+    """It answers every search, and its legs are the variants."""
+    collection = Searched({("lexical",): ["a"], ("rated",): ["b"], None: ["a", "b"]})
+    profile = Profile(legs={"lexical": 1.0, "rated": 0.5})
+    found = await evaluate_collection(
+        collection, QUERIES_COLLECTION, QRELS_COLLECTION, metrics=METRICS, profile=profile
+    )
+
+    assert [one.variant for one in found.report.variants] == ["lexical", "rated", "fused"]
+    assert all(asked["profile"] is profile for asked in collection.asked)
 
 
 async def test_named_legs_restrict_the_fused_search_too() -> None:

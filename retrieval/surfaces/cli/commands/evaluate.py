@@ -22,6 +22,7 @@ from retrieval.surfaces.cli.options import (
     state_of,
 )
 from retrieval.surfaces.cli.output import count, plain, table
+from retrieval.surfaces.cli.search_options import ProfileName, profile_named
 
 if TYPE_CHECKING:
     from retrieval.platform import Platform
@@ -123,6 +124,7 @@ def evaluate(
         str,
         typer.Option("--metrics", metavar="NAMES", help="The metrics; variants are compared by the first."),
     ] = "nDCG@10,R@100,MRR@10",
+    profile: ProfileName = None,
     where_from: WhereFromOption = None,
     drop_self: DropSelfOption = None,
     limit_queries: Annotated[
@@ -155,6 +157,7 @@ def evaluate(
 
     async def work(platform: Platform) -> CollectionReport:
         found = (await platform.collection(collection, create=False)).unrecorded()
+        chosen_profile = await profile_named(platform, found, profile)
         with progress(f"evaluate {collection}", "search") as update:
             return await evaluate_collection(
                 found,
@@ -162,6 +165,7 @@ def evaluate(
                 judgements,
                 metrics=measured,
                 legs=chosen,
+                profile=chosen_profile,
                 where_from=filters,
                 drop_self=own,
                 progress=lambda done, total: update(Step(done, total, done)),

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from retrieval.adapters.endpoints import breaker as module
-from retrieval.adapters.endpoints.breaker import EMBEDDER, Breaker, Guard, Guards, Permit, before_deadline
+from retrieval.adapters.endpoints.breaker import EMBEDDER, RERANKER, Breaker, Guard, Guards, Permit, before_deadline
 from retrieval.adapters.store.deadline import Deadline, deadline, seconds_left
-from retrieval.domain.errors import EmbedderRejectedError, EmbedderUnavailableError
+from retrieval.domain.errors import EmbedderRejectedError, EmbedderUnavailableError, RerankerUnavailableError
 
 
 def permitted(breaker: Breaker, now: float) -> Permit:
@@ -207,6 +207,37 @@ async def test_a_refusal_is_an_answer() -> None:
     with pytest.raises(EmbedderRejectedError):
         await guard.in_time(service.ask, 60)
     assert guard.outage is None
+
+
+async def test_a_failure_shortly_before_the_budget_is_over_is_one_of_three() -> None:
+    """It came within the budget; a retry may have used most of it."""
+    clock = Clock()
+    guard = Guard(RERANKER, "it", clock)
+    for failures in range(1, 4):
+
+        async def fails() -> str:
+            clock.now += 50
+            raise RerankerUnavailableError("it answered 500 (tried 2 times)")
+
+        with pytest.raises(RerankerUnavailableError, match="500"):
+            await guard.in_time(fails, 60)
+        assert (guard.outage is not None) == (failures == 3)
+    assert guard.outage is not None
+    assert "500" in guard.outage.why
+
+
+async def test_a_spent_budget_is_told_with_the_advice_of_the_role() -> None:
+    """Unless the caller had less time: then the profile is not at fault."""
+    service = Service()
+    guard = Guard(RERANKER, "it", time.monotonic)
+    service.gate.clear()
+    without_advice = pytest.raises(RerankerUnavailableError, match=r"^it did not answer within 0\.\d+ s$")
+    with deadline(Deadline(time.monotonic() + 0.1)), without_advice:
+        await guard.in_time(service.ask, 60)
+    with pytest.raises(RerankerUnavailableError, match=r"^it did not answer within 0\.05 s; raise rerank\.milli"):
+        await guard.in_time(service.ask, 0.05)
+    assert guard.outage is not None
+    assert "; raise rerank.milliseconds" in guard.outage.why
 
 
 async def test_who_allows_little_time_opens_nothing() -> None:
