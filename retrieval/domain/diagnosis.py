@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from retrieval.domain.told import Told
+from retrieval.domain.serialization import Serializable
 
 
 class Severity(StrEnum):
@@ -29,7 +29,7 @@ class Severity(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding(Told):
+class Finding(Serializable):
     """One thing that was looked at."""
 
     check: str
@@ -44,10 +44,10 @@ class Finding(Told):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Diagnosis(Told):
+class Diagnosis(Serializable):
     """All findings, the worst first."""
 
-    told_also = ("is_sound", "worst")
+    serialized_properties = ("is_sound", "worst")
 
     examined_at: datetime
     findings: tuple[Finding, ...]

@@ -20,7 +20,7 @@ from retrieval.domain.search.fusion import Fused, fused_again, leg_features_agai
 from retrieval.domain.search.profile import Profile
 from retrieval.domain.search.profile_parts import Combination
 from retrieval.domain.search.reranking import RERANK, reranked_scores
-from retrieval.domain.told import Told
+from retrieval.domain.serialization import Serializable
 from retrieval.engine.decide import Decision, slate
 from retrieval.engine.record import Decided
 from retrieval.engine.scoring import Pool, predictions, stack_signals
@@ -226,10 +226,10 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Replay(Told):
+class Replay(Serializable):
     """The result of a replay."""
 
-    told_also = ("is_same_today",)
+    serialized_properties = ("is_same_today",)
 
     retrieval_id: UUID
     retrieved_at: datetime

@@ -26,7 +26,7 @@ from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.learning.clusters import read_centroids
 from retrieval.adapters.tracing import span
 from retrieval.domain.errors import RetrievalError
-from retrieval.domain.told import Told
+from retrieval.domain.serialization import Serializable
 from retrieval.jobs.registry import JOBS, Job, job_named
 from retrieval.services.workplace import Advance, JobTarget, StoppedError, Workplace, unheeded
 from retrieval.settings import schedule
@@ -40,7 +40,7 @@ NOTED_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunReport(Told):
+class RunReport(Serializable):
     """The outcome of a run."""
 
     job: str

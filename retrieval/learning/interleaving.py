@@ -17,7 +17,7 @@ import numpy as np
 
 from retrieval.domain.errors import InvalidLimitError
 from retrieval.domain.learning.off_policy import QUANTILE
-from retrieval.domain.told import ToldFigures
+from retrieval.domain.serialization import SerializableFigures
 
 MOST = 20
 """The longest slate: the chances of each item are worked out exactly, for at most 2^10 ways the coins can fall."""
@@ -108,7 +108,7 @@ def _chances(first: Sequence[str], second: Sequence[str], limit: int) -> dict[st
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Preference(ToldFigures):
+class Preference(SerializableFigures):
     """The comparison of two profiles by which one's hits earned more, search by search."""
 
     first: int

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from retrieval.domain.learning.off_policy import Estimate, Weighing
-from retrieval.domain.told import Told
+from retrieval.domain.serialization import Serializable
 from retrieval.learning.interleaving import Preference
 
 PSEUDO_USES = 10.0
@@ -75,7 +75,7 @@ SIGNIFICANT = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict(Told):
+class Verdict(Serializable):
     """A conclusion in one sentence."""
 
     is_conclusive: bool

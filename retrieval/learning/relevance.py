@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from retrieval.domain.search.relevance import Calibration, Evidence
-from retrieval.domain.told import Told
+from retrieval.domain.serialization import Serializable
 from retrieval.learning.arm_table import Floats
 from retrieval.learning.calibration import calibration_error
 from retrieval.learning.logit import sigmoid
@@ -56,7 +56,7 @@ class Bin(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Honesty(Told):
+class Honesty(Serializable):
     """The quality of probabilities of relevance."""
 
     hits: int

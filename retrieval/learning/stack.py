@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from retrieval.domain.told import Told
+from retrieval.domain.serialization import Serializable
 from retrieval.learning.arm_table import Floats
 from retrieval.learning.logistic import RELEVANCE
 from retrieval.learning.logit import EDGE, sigmoid
@@ -54,7 +54,7 @@ _WRONG_AT_FIRST = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LogitStack(Told):
+class LogitStack(Serializable):
     """logit P(helps) = intercept + Σ weight × signal + position × ln(rank), the last of which a ranking leaves out.
 
     Some verdicts are wrong: P(verdict says so) = (1 - wrong) × P(helps) + wrong × (1 - P(helps)).

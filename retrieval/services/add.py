@@ -42,7 +42,7 @@ from retrieval.domain.errors import (
 from retrieval.domain.items.embedding import Vector, Vectors
 from retrieval.domain.items.item import Became, Item, text_hash
 from retrieval.domain.json_schema import AttributeSchema
-from retrieval.domain.told import Told
+from retrieval.domain.serialization import Serializable
 
 _log = logging.getLogger(__name__)
 
@@ -69,10 +69,10 @@ MOST_REFUSED = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AddReport(Told):
+class AddReport(Serializable):
     """The outcome of an addition."""
 
-    untold = frozenset({"stopped", "settled", "token"})
+    internal_fields = frozenset({"stopped", "settled", "token"})
 
     added: int = 0
     changed: int = 0

@@ -18,7 +18,7 @@ from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.learning.context import Context
 from retrieval.domain.search.profile import LegName
 from retrieval.domain.search.relevance import SHIPPED, Calibration, evidence_of, most_by_words
-from retrieval.domain.told import Told
+from retrieval.domain.serialization import Serializable
 from retrieval.engine.collection_handle import CollectionHandle
 from retrieval.engine.collection_search import leg_rankings, search
 from retrieval.engine.profiles import set_profile
@@ -39,7 +39,7 @@ Step = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CalibrationReport(Told):
+class CalibrationReport(Serializable):
     """A calibration, and how well it holds on queries that it was not fitted on."""
 
     calibration: Calibration

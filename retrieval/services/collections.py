@@ -38,7 +38,7 @@ from retrieval.domain.items.collection import CollectionInfo, IndexKind, Neighbo
 from retrieval.domain.items.embedding import EmbeddingSpace
 from retrieval.domain.json_schema import AttributeSchema
 from retrieval.domain.search.profile import Profile
-from retrieval.domain.told import Told
+from retrieval.domain.serialization import Serializable
 from retrieval.engine.collection_handle import FRESH_SECONDS, CollectionHandle, told_if_gone
 from retrieval.engine.plan import default_profile
 from retrieval.engine.reading import info
@@ -115,7 +115,7 @@ async def _give_space(database: Database, tenant_id: int, stored: StoredCollecti
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CollectionStatus(Told):
+class CollectionStatus(Serializable):
     """One collection."""
 
     name: str

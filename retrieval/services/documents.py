@@ -35,7 +35,7 @@ from retrieval.domain.items.passages import (
 from retrieval.domain.json_schema import AttributeSchema
 from retrieval.domain.search.filters import And, Field, Filter, OneOf, Or
 from retrieval.domain.search.hit import Hit, SearchResult
-from retrieval.domain.told import Told
+from retrieval.domain.serialization import Serializable
 from retrieval.engine import collection_search
 from retrieval.engine.collection_handle import CollectionHandle, from_a_replica, told_if_gone
 from retrieval.engine.request import checked_item_ids
@@ -133,7 +133,7 @@ class DocumentsReport:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DocumentEntry(Told):
+class DocumentEntry(Serializable):
     """A stored document, by what its first chunk holds."""
 
     id: str
@@ -144,7 +144,7 @@ class DocumentEntry(Told):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StoredDocument(Told):
+class StoredDocument(Serializable):
     """A stored document with its text."""
 
     id: str

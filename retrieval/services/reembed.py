@@ -51,7 +51,7 @@ from retrieval.domain.items.embedding import TextRole
 from retrieval.domain.items.item import Item, text_hash
 from retrieval.domain.search.hit import Path
 from retrieval.domain.search.relevance import SHIPPED
-from retrieval.domain.told import Told
+from retrieval.domain.serialization import Serializable
 from retrieval.engine.collection_handle import FRESH_SECONDS
 from retrieval.engine.record import request_of
 from retrieval.engine.request import SearchRequest
@@ -82,7 +82,7 @@ _ROW_BYTES, _GRAPH_BYTES = 100, 400
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReembeddingCost(Told):
+class ReembeddingCost(Serializable):
     """The cost of the vectors that a space still lacks."""
 
     target: str
@@ -103,7 +103,7 @@ class ReembeddingCost(Told):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SpaceComparison(Told):
+class SpaceComparison(Serializable):
     """The space in use and the target, asked the same recorded questions."""
 
     questions: int
@@ -129,7 +129,7 @@ class SpaceComparison(Told):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reembedding(Told):
+class Reembedding(Serializable):
     """The state of a collection's re-embedding."""
 
     collection: str

@@ -52,7 +52,7 @@ from retrieval.domain.items.item import ITEM_FIELDS, Item
 from retrieval.domain.json_schema import AttributeSchema
 from retrieval.domain.records.retrieval_id import time_of
 from retrieval.domain.search.profile import Profile
-from retrieval.domain.told import Told
+from retrieval.domain.serialization import Serializable
 from retrieval.services.textsearch import fold_statistics
 
 FORMAT, VERSION = "retrieval collection", 1
@@ -67,7 +67,7 @@ Advanced = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Moved(Told):
+class Moved(Serializable):
     """A collection that was exported or imported."""
 
     collection: str

@@ -28,7 +28,7 @@ from retrieval.domain.items.item import Item
 from retrieval.domain.search.diversity import NO_VECTORS, REFINING, PoolVectors, Refining
 from retrieval.domain.search.fusion import Candidate, fused_ids, refined
 from retrieval.domain.search.profile import DEPTH, MAX_DEPTH, RRF_K, Fusion, FusionKind, LegName, Profile
-from retrieval.domain.told import Told
+from retrieval.domain.serialization import Serializable
 from retrieval.engine.collection_handle import CollectionHandle
 from retrieval.engine.collection_search import leg_rankings
 from retrieval.engine.profiles import set_profile
@@ -65,7 +65,7 @@ _Scores = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class Setting(Told):
+class Setting(Serializable):
     """Legs with weights, their fusion and refining: the part of a profile that tuning may change.
 
     Raises ``InvalidProfileError`` without a weight above 0, or for one that is negative or not finite.
@@ -113,7 +113,7 @@ class Setting(Told):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TuningReport(Told):
+class TuningReport(Serializable):
     """The result of tuning."""
 
     metric: str
@@ -136,7 +136,7 @@ class TuningReport(Told):
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
         return {
-            **Told.as_dict(self),
+            **Serializable.as_dict(self),
             "means": [{**setting.as_dict(), "mean": mean} for setting, mean in self.means],
         }
 

@@ -13,7 +13,7 @@ from typing import Any
 from retrieval.domain.checks import clean_text, clean_value, names_there_are, text_fault
 from retrieval.domain.errors import Advice, ConfigurationError, InvalidItemError
 from retrieval.domain.items.item import MAX_KEY_BYTES, Item
-from retrieval.domain.told import told_names
+from retrieval.domain.serialization import json_names
 
 FIELD_NAMES: Mapping[str, tuple[str, ...]] = {
     "item_id": ("_id", "item_id", "id"),
@@ -84,7 +84,7 @@ def target_of(target: str, entry: str) -> tuple[str | None, str]:
     name = target.removeprefix(ATTRIBUTE_PREFIX)
     if name and name != target:
         return None, name
-    fields = list(told_names(Item).values())
+    fields = list(json_names(Item).values())
     near = difflib.get_close_matches(target, [name for names in FIELD_NAMES.values() for name in names], n=1)
     raise ConfigurationError(
         f"an item has no field {target!r:.80}{f'; did you mean {near[0]!r}? The' if near else '; the'} fields are "

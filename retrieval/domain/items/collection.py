@@ -12,7 +12,7 @@ from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.attribute import checked_name
 from retrieval.domain.notebook import facts_html
 from retrieval.domain.search.filters import Field, parse_field
-from retrieval.domain.told import Told
+from retrieval.domain.serialization import Serializable
 
 MAX_NAME_BYTES = 512
 
@@ -68,7 +68,7 @@ MAX_OWN_WEIGHT = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Neighbours(Told):
+class Neighbours(Serializable):
     """The setting by which the items of a collection are indexed together with their neighbours.
 
     Words: an item is found by its own words, each counted ``own_weight`` times, and by those of its neighbours' bodies;
@@ -119,7 +119,7 @@ def _check(name: str, value: object, least: int, most: int) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CollectionInfo(Told):
+class CollectionInfo(Serializable):
     """A collection at a glance."""
 
     name: str

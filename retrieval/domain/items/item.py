@@ -16,7 +16,7 @@ from typing import Any, Self
 
 from retrieval.domain.checks import fault_of, text_fault
 from retrieval.domain.errors import Advice, InvalidItemError, InvalidRequestError, VersionConflictError
-from retrieval.domain.told import Told, told_names
+from retrieval.domain.serialization import Serializable, json_names
 
 MAX_KEY_BYTES = 512
 """Longest ``item_id``, kind, status, source or tag, in UTF-8 bytes: these values are in B-tree indexes."""
@@ -41,12 +41,12 @@ def _beginning(text: str, most: int) -> str:
     return line if len(line) <= most else f"{line[: most - 1]}…"
 
 
-class NamedAsGiven(Told):
+class NamedAsGiven(Serializable):
     """An item, or a hit, with the names of the input, which every surface reads and shows."""
 
     __slots__ = ()
 
-    told_as = MappingProxyType({"item_id": "id", "body": "text", "attributes": "metadata"})
+    serialized_names = MappingProxyType({"item_id": "id", "body": "text", "attributes": "metadata"})
 
     item_id: str
     title: str
@@ -159,7 +159,7 @@ ITEM_FIELDS = tuple(each.name for each in fields(Item))
 
 _BLANK = {each.name: each.default for each in fields(Item) if each.default is not MISSING}
 
-_FIELD_OF = {name: field for field, name in told_names(Item).items()}
+_FIELD_OF = {name: field for field, name in json_names(Item).items()}
 """Each field of an item, by the name under which it is given and told."""
 
 
@@ -283,10 +283,10 @@ class Became(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StoredItem(Told):
+class StoredItem(Serializable):
     """A stored item, with its version and the times of its changes."""
 
-    untold = frozenset({"item", "became"})
+    internal_fields = frozenset({"item", "became"})
 
     item: Item
     version: str
@@ -307,7 +307,7 @@ class StoredItem(Told):
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON values: those of the item, then its version and times."""
-        return {**self.item.as_dict(), **Told.as_dict(self)}
+        return {**self.item.as_dict(), **Serializable.as_dict(self)}
 
 
 def version_of(content_hash: bytes, updated_at: datetime) -> str:

@@ -16,7 +16,7 @@ from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.item import MAX_KEY_BYTES
 from retrieval.domain.learning.context import MAX_NAME_LENGTH, Context
 from retrieval.domain.records.retrieval_id import time_of
-from retrieval.domain.told import Told
+from retrieval.domain.serialization import Serializable
 
 MAX_NOTE_LENGTH = 10_000
 """Characters of a note."""
@@ -151,7 +151,7 @@ class Feedback:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FeedbackReport(Told):
+class FeedbackReport(Serializable):
     """The result of recording events."""
 
     recorded: int = 0

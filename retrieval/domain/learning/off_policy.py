@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from uuid import UUID
 
-from retrieval.domain.told import ToldFigures
+from retrieval.domain.serialization import SerializableFigures
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +42,10 @@ TOLERATED_SHARE = 0.01
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Weighing(ToldFigures):
+class Weighing(SerializableFigures):
     """The weights of one target on some traffic. Figures are NaN where there is no traffic to have them from."""
 
-    told_also = ("unsupported",)
+    serialized_properties = ("unsupported",)
 
     retrievals: int
     impressions: int
@@ -115,10 +115,10 @@ class Estimator(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Estimate(ToldFigures):
+class Estimate(SerializableFigures):
     """One value with its uncertainty; all are NaN where nothing could be estimated."""
 
-    told_also = ("low", "high")
+    serialized_properties = ("low", "high")
 
     value: float
     """The mean reward of an impression under the target."""

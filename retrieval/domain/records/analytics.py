@@ -12,7 +12,7 @@ from uuid import UUID
 from retrieval.domain.checks import fault_of, is_whole
 from retrieval.domain.errors import InvalidLimitError, InvalidRequestError
 from retrieval.domain.notebook import table_html, text_html
-from retrieval.domain.told import Told
+from retrieval.domain.serialization import Serializable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,10 +27,10 @@ class AnalyticsColumn:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AnalyticsView(Told):
+class AnalyticsView(Serializable):
     """A view of figures, as the database describes it."""
 
-    untold = frozenset({"is_function"})
+    internal_fields = frozenset({"is_function"})
 
     name: str
     """The name, without the prefix ``analytics_`` of the database."""

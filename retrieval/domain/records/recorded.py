@@ -18,7 +18,7 @@ from retrieval.domain.search.fusion import fused_again, leg_features_again, on_u
 from retrieval.domain.search.profile import Profile
 from retrieval.domain.search.profile_parts import Combination, Exploration
 from retrieval.domain.search.reranking import RERANK, reranked_scores
-from retrieval.domain.told import Told
+from retrieval.domain.serialization import Serializable
 
 Optional = Sequence[float | None]
 
@@ -276,7 +276,7 @@ def _weights(legs: Mapping[str, Any], profile: Profile) -> Mapping[str, float]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RetrievalSummary(Told):
+class RetrievalSummary(Serializable):
     """A recorded search in a list."""
 
     retrieval_id: UUID
@@ -297,7 +297,7 @@ class RetrievalSummary(Told):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RecordedRetrieval(Told):
+class RecordedRetrieval(Serializable):
     """A recorded search with its impressions."""
 
     retrieval_id: UUID

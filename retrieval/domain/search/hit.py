@@ -17,7 +17,7 @@ from retrieval.domain.items.item import NamedAsGiven
 from retrieval.domain.notebook import explanation_html, hits_html
 from retrieval.domain.records.slate import Slot
 from retrieval.domain.search.snippet import Snippet
-from retrieval.domain.told import Told
+from retrieval.domain.serialization import Serializable
 
 
 class Contribution(NamedTuple):
@@ -35,10 +35,10 @@ class Contribution(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Explanation(Told):
+class Explanation(Serializable):
     """The explanation of a hit's score. The contributions add up to the score."""
 
-    told_also = ("score",)
+    serialized_properties = ("score",)
 
     fusion: str
     contributions: tuple[Contribution, ...]
@@ -115,7 +115,7 @@ class Path(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SearchResult(Told, Sequence[Hit]):
+class SearchResult(Serializable, Sequence[Hit]):
     """The hits, best first, and how they were found. Reads like a list of hits."""
 
     hits: tuple[Hit, ...]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.search.hit import Hit, SearchResult
 from retrieval.domain.search.profile import Profile
-from retrieval.domain.told import Told
+from retrieval.domain.serialization import Serializable
 
 MAX_PROFILES = 10
 """Profiles in one preview: each is a search."""
@@ -18,7 +18,7 @@ _NOTHING = 0.005
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PreviewedHit(Told):
+class PreviewedHit(Serializable):
     """A hit under one profile, and how it stands against the first profile's page."""
 
     hit: Hit
@@ -31,7 +31,7 @@ class PreviewedHit(Told):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProfilePreview(Told):
+class ProfilePreview(Serializable):
     """The page of one profile."""
 
     name: str
@@ -47,7 +47,7 @@ class ProfilePreview(Told):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Preview(Told):
+class Preview(Serializable):
     """The same query under each profile."""
 
     query: str

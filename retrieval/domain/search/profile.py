@@ -17,7 +17,7 @@ from retrieval.domain.search.query import Synonyms, checked_synonyms
 from retrieval.domain.search.relevance import Calibration
 from retrieval.domain.search.reranking import Rerank
 from retrieval.domain.search.signals import AttributeValue, Question, Signal, signals_as_dict, signals_from_dict
-from retrieval.domain.told import Told
+from retrieval.domain.serialization import Serializable
 
 RRF_K = 60
 """The constant of reciprocal rank fusion (Cormack, Clarke, Büttcher, SIGIR 2009)."""
@@ -87,7 +87,7 @@ class Fusion:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Profile(Told):
+class Profile(Serializable):
     """Legs with weights, their depth, fusion, refining and reranking, signals, what is learned, explored and recorded.
 
     Raises ``InvalidProfileError`` for no legs, an unknown leg, a weight that is negative, NaN or infinite,
@@ -206,7 +206,7 @@ class Profile(Told):
 
     def as_dict(self) -> dict[str, Any]:
         """The profile as plain JSON values, as it is stored."""
-        return {**Told.as_dict(self), "signals": signals_as_dict(self.signals)}
+        return {**Serializable.as_dict(self), "signals": signals_as_dict(self.signals)}
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> Profile:
@@ -312,7 +312,7 @@ def _checked_weight(name: str, weight: float) -> float:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StoredProfile(Told):
+class StoredProfile(Serializable):
     """One version."""
 
     version: int

@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from retrieval.domain.checks import is_finite, is_number, is_whole
 from retrieval.domain.errors import InvalidProfileError
-from retrieval.domain.told import Told
+from retrieval.domain.serialization import Serializable
 
 
 def check_share(name: str, value: object) -> None:
@@ -51,7 +51,7 @@ class PosteriorKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Exploration(Told):
+class Exploration(Serializable):
     """The exploration policy with its numbers. Raises ``InvalidProfileError`` for one outside its range."""
 
     policy: PolicyName = PolicyName.OFF
@@ -117,7 +117,7 @@ class Combination(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Learned(Told):
+class Learned(Serializable):
     """The learned reward in a profile. Until a model is published, relevance alone makes the score.
 
     Raises ``InvalidProfileError`` for an unknown combination, a share outside 0 to 1, or a number of verdicts below 1.
@@ -146,7 +146,7 @@ class Learned(Told):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Recording(Told):
+class Recording(Serializable):
     """The recording of searches. Raises ``InvalidProfileError`` for a number outside its range."""
 
     rate: float = 1.0

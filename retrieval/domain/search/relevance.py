@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 from retrieval.domain.checks import is_finite, is_storable
 from retrieval.domain.errors import InvalidProfileError
-from retrieval.domain.told import Told
+from retrieval.domain.serialization import Serializable
 
 _SATURATED = 2.2
 """k1 + 1 of BM25: what many occurrences of a word are worth, in occurrences."""
@@ -48,7 +48,7 @@ class Evidence(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Calibration(Told):
+class Calibration(Serializable):
     """The coefficients for one embedding space, by what is known of an item: an intercept, and one for each number.
 
     Empty coefficients: nothing is told of items of which only that is known. Raises ``InvalidProfileError`` for a wrong

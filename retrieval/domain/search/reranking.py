@@ -10,7 +10,7 @@ from typing import Protocol
 
 from retrieval.domain.errors import InvalidProfileError, RerankerRejectedError
 from retrieval.domain.search.profile_parts import check_share, check_whole
-from retrieval.domain.told import Told
+from retrieval.domain.serialization import Serializable
 
 RERANK = "rerank"
 """The part of a score that comes from the reranker, and the measure of a record with its scores."""
@@ -46,7 +46,7 @@ def is_reranker(value: object) -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rerank(Told):
+class Rerank(Serializable):
     """The reranking that a profile asks for. Raises ``InvalidProfileError`` for a number outside its range."""
 
     model: str | None = None

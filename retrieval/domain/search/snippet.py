@@ -11,7 +11,7 @@ from typing import ClassVar
 from retrieval.domain.checks import is_whole
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.search.query import UNSPACED
-from retrieval.domain.told import Told
+from retrieval.domain.serialization import Serializable
 
 SMALLEST, LARGEST = 20, 2000
 """Characters of a snippet."""
@@ -27,10 +27,10 @@ Span = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Snippet(Told):
+class Snippet(Serializable):
     """A part of a hit's text, and where the query's words stand in it."""
 
-    told_also: ClassVar[tuple[str, ...]] = ("html",)
+    serialized_properties: ClassVar[tuple[str, ...]] = ("html",)
 
     text: str
     """Plain text, with an ellipsis where it is cut; at most the characters asked for, without the ellipses."""

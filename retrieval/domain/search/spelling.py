@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from retrieval.domain.search.query import plain_parts
-from retrieval.domain.told import Told
+from retrieval.domain.serialization import Serializable
 
 MAX_CHECKED = 64
 """Words of a query that are looked up; of a longer query the first."""
@@ -188,7 +188,7 @@ class Title(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Completions(Told):
+class Completions(Serializable):
     """The completions of a text that is being typed."""
 
     queries: tuple[str, ...]

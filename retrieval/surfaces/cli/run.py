@@ -15,7 +15,7 @@ import typer
 from rich.console import RenderableType
 
 from retrieval.adapters.aside import uncollected
-from retrieval.domain.told import plain as plain_values
+from retrieval.domain.serialization import plain as plain_values
 from retrieval.surfaces.cli.errors import INTERRUPTED, InterruptedRunError
 from retrieval.surfaces.cli.options import State, state_of
 from retrieval.surfaces.cli.output import console, plain, print_json
