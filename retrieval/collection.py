@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from retrieval.adapters.store.replicas import reading_after
-from retrieval.domain.checks import check_flags, names_told
+from retrieval.domain.checks import check_flags, checks_argument_names
 from retrieval.domain.items.chunking import Chunking
 from retrieval.domain.items.embedding import TextRole
 from retrieval.domain.learning.context import Context
@@ -72,7 +72,7 @@ class Collection:
 
     # Search.
 
-    @names_told
+    @checks_argument_names
     async def search(
         self,
         query: str | None = None,
@@ -160,7 +160,7 @@ class Collection:
                 min_relevance=min_relevance,
             )
 
-    @names_told
+    @checks_argument_names
     async def search_each(
         self,
         queries: Sequence[str],
@@ -200,7 +200,7 @@ class Collection:
                 min_relevance=min_relevance,
             )
 
-    @names_told
+    @checks_argument_names
     async def interleave(
         self,
         query: str,
@@ -232,7 +232,7 @@ class Collection:
             min_relevance=min_relevance,
         )
 
-    @names_told
+    @checks_argument_names
     async def preview(
         self,
         query: str,
@@ -264,7 +264,7 @@ class Collection:
             typos=typos,
         )
 
-    @names_told
+    @checks_argument_names
     async def complete(
         self,
         text: str,
@@ -282,7 +282,7 @@ class Collection:
         with reading_after(after_write):
             return await collection_search.complete(self._handle, text, where=where, limit=limit)
 
-    @names_told
+    @checks_argument_names
     async def passages(
         self,
         query: str,
@@ -324,7 +324,7 @@ class Collection:
 
     # Add.
 
-    @names_told
+    @checks_argument_names
     async def add(
         self,
         items: Iterable[Item | Mapping[str, Any]],
@@ -344,7 +344,7 @@ class Collection:
 
         return await add(self._handle, items, embeddings)
 
-    @names_told
+    @checks_argument_names
     async def ingest(
         self,
         lines: Iterator[InputLine],
@@ -364,7 +364,7 @@ class Collection:
 
         return await ingest(self._handle, lines, rejected=rejected, prune=prune, progress=progress)
 
-    @names_told
+    @checks_argument_names
     async def ingest_documents(
         self,
         paths: Paths,
@@ -387,7 +387,7 @@ class Collection:
 
         return await ingest_documents(self._handle, paths, chunking, name=name, prune=prune, progress=progress)
 
-    @names_told
+    @checks_argument_names
     async def add_documents(
         self,
         documents: Iterable[RawDocument | Mapping[str, Any]],
@@ -406,7 +406,7 @@ class Collection:
 
     # Change.
 
-    @names_told
+    @checks_argument_names
     async def put(self, item: Item | Mapping[str, Any], *, version: str | None = None) -> StoredItem:
         """Store one item, new or instead of the one with its id, and embed it; ``became`` says which.
 
@@ -419,7 +419,7 @@ class Collection:
 
         return await put(self._handle, item, version)
 
-    @names_told
+    @checks_argument_names
     async def patch(self, item_id: str, changes: Mapping[str, Any], *, version: str | None = None) -> StoredItem:
         """Change parts of an item, by a JSON merge patch (RFC 7396) on the result of ``Item.as_dict``; else as ``put``.
 
@@ -430,7 +430,7 @@ class Collection:
 
         return await patch(self._handle, item_id, changes, version)
 
-    @names_told
+    @checks_argument_names
     async def change(self, item_ids: Sequence[str], decide: Decide, *, keeps_time: bool = False) -> ChangeReport:
         """Change each of the items to the result of ``decide``, all or none, safely beside other writers.
 
@@ -444,7 +444,7 @@ class Collection:
 
         return await change(self._handle, item_ids, decide, keeps_time=keeps_time)
 
-    @names_told
+    @checks_argument_names
     async def delete(self, item_ids: str | Sequence[str], *, version: str | None = None) -> int:
         """Delete one item, or several, with their terms and vectors; return the number of deleted items.
 
@@ -459,7 +459,7 @@ class Collection:
         """Do the same as ``delete``."""
         return await self.delete(item_ids, version=version)
 
-    @names_told
+    @checks_argument_names
     async def delete_documents(self, document_ids: Sequence[str]) -> int:
         """Remove documents with all of their chunks; return their number. Else as ``delete``."""
         from retrieval.services.documents import delete_documents
@@ -582,7 +582,7 @@ class Collection:
 
         await use_profile(self._handle, version)
 
-    @names_told
+    @checks_argument_names
     async def calibrate(
         self, relevant: Mapping[str, Sequence[str]] | None = None, *, apply: bool = True
     ) -> CalibrationReport:
@@ -666,7 +666,7 @@ class Collection:
 
     # Learning.
 
-    @names_told
+    @checks_argument_names
     async def set_learning(self, *, half_life_days: float | None = None, daily_cap: int | None = None) -> None:
         """Set the half-life of feedback, and the number of one actor's events that count in a day (UTC).
 

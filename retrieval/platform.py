@@ -34,7 +34,7 @@ from retrieval.adapters.store.records.forgetting import ensure_months
 from retrieval.adapters.store.replicas import token_of
 from retrieval.adapters.store.search.vectors import StoredSpace, register_space
 from retrieval.collection import Collection, handle_of
-from retrieval.domain.checks import check_flags, check_functions, names_told
+from retrieval.domain.checks import check_flags, check_functions, checks_argument_names
 from retrieval.domain.errors import ConflictError, DatabaseError, InvalidRequestError, RetrievalError
 from retrieval.domain.items.attribute import checked_filterable
 from retrieval.domain.items.collection import (
@@ -186,7 +186,7 @@ class Platform:
 
     # Collections.
 
-    @names_told
+    @checks_argument_names
     async def collection(
         self,
         name: str,
@@ -336,7 +336,7 @@ class Platform:
 
     # Feedback.
 
-    @names_told
+    @checks_argument_names
     async def feedback(
         self,
         retrieval_id: UUID | str | None = None,
@@ -379,7 +379,7 @@ class Platform:
         place = (self.database, self._tenant_id)
         return await take_feedback(*place, given, self.now, key=api_key, observer=self.observer)
 
-    @names_told
+    @checks_argument_names
     async def outcome(
         self,
         retrieval_id: UUID | str,
@@ -796,7 +796,7 @@ def loop_of(platform: Platform) -> asyncio.AbstractEventLoop | None:
     return None if database is None else database.loop
 
 
-@names_told
+@checks_argument_names
 def connect(
     url: str | None = None,
     *,
@@ -832,7 +832,7 @@ def connect(
     return Platform(chosen, embedder=embedder, llm=llm, reranker=reranker)
 
 
-@names_told
+@checks_argument_names
 async def open(  # noqa: A001 - what users call it, as they call retrieval.open()
     url: str | None = None,
     *,

@@ -30,7 +30,7 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding(Serializable):
-    """One thing that was looked at."""
+    """The result of one check."""
 
     check: str
     """The subject of the check: ``indexes``, ``recall``, ``connections``, ..."""
@@ -75,8 +75,8 @@ MEGABYTE = 1 << 20
 
 def or_fine(found: Iterable[Finding], check: str, fine: str) -> list[Finding]:
     """The findings; where there are none, a single finding that all is well."""
-    listed = list(found)
-    return listed or [Finding(check=check, severity=Severity.OK, found=fine)]
+    known = list(found)
+    return known or [Finding(check=check, severity=Severity.OK, found=fine)]
 
 
 def duration(seconds: float) -> str:

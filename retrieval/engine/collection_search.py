@@ -366,14 +366,14 @@ async def complete(handle: CollectionHandle, text: str, *, where: Where | Filter
     if not is_whole(limit, 1, _MOST_COMPLETIONS):
         raise InvalidLimitError(f"limit is {limit!r:.80}; it must be a whole number from 1 to {_MOST_COMPLETIONS}")
     condition = await parsed_filter(where, bounds)
-    profile = Profile(legs={LegName.LEXICAL: 1.0}, depth=spelling.LOOKED_AT)
+    profile = Profile(legs={LegName.LEXICAL: 1.0}, depth=spelling.COMPLETION_ITEMS)
     request = checked_request(
-        text, limit=spelling.LOOKED_AT, condition=condition, profile=profile, syntax=False, bounds=bounds
+        text, limit=spelling.COMPLETION_ITEMS, condition=condition, profile=profile, syntax=False, bounds=bounds
     )
-    asked = spelling.typed(text)
+    asked = spelling.split_typed(text)
     request = replace(request, prefixes=(asked.beginning,)) if asked.beginning else request
     rankings = await _with_current(handle, stored, lambda searcher: searcher.leg_rankings(request))
-    ids = [candidate.item_id for candidate in rankings[LegName.LEXICAL][: spelling.LOOKED_AT]]
+    ids = [candidate.item_id for candidate in rankings[LegName.LEXICAL][: spelling.COMPLETION_ITEMS]]
     found = await beginnings_of(handle.database, handle.tenant_id, stored.collection_id, ids, spelling.READ)
     return spelling.completions_of(asked, found, limit)
 

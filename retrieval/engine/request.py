@@ -15,7 +15,7 @@ import numpy as np
 from retrieval.adapters.embedders.cached import CachedEmbedder
 from retrieval.adapters.embedders.chosen import no_embedder
 from retrieval.adapters.store.items.collections import StoredCollection
-from retrieval.domain.checks import check_flags, checked_list, fault_of, is_finite, is_storable
+from retrieval.domain.checks import check_flags, checked_list, is_finite, is_storable, time_fault
 from retrieval.domain.errors import (
     EmptyQueryError,
     IncomparableValueError,
@@ -57,7 +57,7 @@ def checked_item_ids(item_ids: str | Sequence[str]) -> list[str]:
         raise InvalidRequestError(f"item ids come in a list such as ['a', 'b'], not {item_ids!r:.80}")
     for item_id in item_ids:
         if not is_storable(item_id):
-            raise InvalidRequestError(f"{item_id!r:.80} is no item id; ids are texts without NUL")
+            raise InvalidRequestError(f"{item_id!r:.80} is not an item id; ids are texts without NUL")
     return list(item_ids)
 
 
@@ -280,7 +280,7 @@ def _checked_rewrites(rewrites: object, words: str, vector: object, bounds: Sear
 
 
 def _checked_moment(moment: datetime) -> datetime:
-    if fault := fault_of(moment):
+    if fault := time_fault(moment):
         said = moment.isoformat() if isinstance(moment, datetime) else repr(moment)
         raise InvalidRequestError(f"as_of is {said:.80}; {fault}")
     return moment

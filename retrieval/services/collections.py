@@ -31,7 +31,7 @@ from retrieval.adapters.store.items.removal import remove_itself, remove_next_it
 from retrieval.adapters.store.search.indexes import IndexStatus
 from retrieval.adapters.store.search.recall import Measurement
 from retrieval.adapters.store.search.vectors import StoredSpace, register_space
-from retrieval.domain.checks import checked_list, names_there_are, shortened
+from retrieval.domain.checks import checked_list, choices_hint, shortened
 from retrieval.domain.errors import Advice, InvalidRequestError, UnknownCollectionError
 from retrieval.domain.items.attribute import checked_filterable, checked_name
 from retrieval.domain.items.collection import CollectionInfo, IndexKind, Neighbours, checked_neighbours, checked_parts
@@ -57,7 +57,7 @@ async def find(database: Database, tenant_id: int, name: str) -> StoredCollectio
     if stored is not None:
         return stored
     known = [collection.name for collection in await all_collections(database, tenant_id)]
-    unknown = UnknownCollectionError(f"there is no collection {shortened(name)!r}; {names_there_are(name, known)}")
+    unknown = UnknownCollectionError(f"there is no collection {shortened(name)!r}; {choices_hint(name, known)}")
     raise unknown.advising(Advice.MAKE_COLLECTION, name=name, file="FILE")
 
 

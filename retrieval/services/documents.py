@@ -19,7 +19,7 @@ from retrieval.adapters.readers.folders import DocumentFile, FoundFiles, FoundFo
 from retrieval.adapters.store.items.listing import attributes_after, items_after
 from retrieval.domain.checks import check_flags, check_functions, is_whole
 from retrieval.domain.errors import InvalidItemError, InvalidLimitError, InvalidRequestError, MissingExtraError
-from retrieval.domain.items.chunking import CHUNK, TOLD_OF_CHUNKS, Chunking, chunk_items, chunks_of
+from retrieval.domain.items.chunking import CHUNK, CHUNK_ATTRIBUTES, Chunking, chunk_items, chunks_of
 from retrieval.domain.items.embedding import TokenMeasure
 from retrieval.domain.items.item import Item
 from retrieval.domain.items.passages import (
@@ -243,7 +243,7 @@ def _chunks_where(*filters: Filter) -> Filter:
 
 def _about(told: Mapping[str, Any]) -> dict[str, Any]:
     """Title and metadata of the document, from the attributes of its chunk."""
-    metadata = {key: value for key, value in told.items() if key not in TOLD_OF_CHUNKS}
+    metadata = {key: value for key, value in told.items() if key not in CHUNK_ATTRIBUTES}
     return {"title": str(told.get("document_title", "")), "metadata": metadata}
 
 

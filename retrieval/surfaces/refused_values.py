@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from retrieval.domain.checks import meant_argument, names_there_are
+from retrieval.domain.checks import choices_hint, meant_argument
 from retrieval.domain.errors import InvalidRequestError
 
 _TEXT, _WHOLE, _NUMBER, _TRUTH = "a text", "a whole number", "a number", "true or false"
@@ -71,9 +71,9 @@ def refusal_of(found: Mapping[str, Any]) -> str:
 
 
 def arguments_there_are(name: object, arguments: Iterable[str]) -> str:
-    """The arguments that could have been meant, also by their names in other services; see ``names_there_are``."""
+    """The arguments that could have been meant, also by their names in other services; see ``choices_hint``."""
     known = list(arguments)
-    return names_there_are(meant_argument(str(name), known) or name, known) if known else "none is taken"
+    return choices_hint(meant_argument(str(name), known) or name, known) if known else "none is taken"
 
 
 def _plain(bound: object) -> object:

@@ -17,7 +17,7 @@ from anyio.from_thread import start_blocking_portal
 
 from retrieval.adapters.endpoints.breaker import Outage
 from retrieval.collection import Collection
-from retrieval.domain.checks import names_told
+from retrieval.domain.checks import checks_argument_names
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.embedding import Embedder
 from retrieval.domain.llm import LLM
@@ -235,7 +235,7 @@ def checked_platform(db: object) -> SyncPlatform:
     return db
 
 
-@names_told
+@checks_argument_names
 def connect(
     url: str | None = None,
     *,
@@ -250,7 +250,7 @@ def connect(
     return SyncPlatform(opened.settings, embedder=embedder, llm=llm, reranker=reranker)
 
 
-@names_told
+@checks_argument_names
 def open(  # noqa: A001 - what users call it, as they call retrieval.sync.open()
     url: str | None = None,
     *,

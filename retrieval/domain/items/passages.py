@@ -26,7 +26,7 @@ class Passage:
     """Consecutive chunks of a document as one text."""
 
     document: str
-    """The document's id; of an item that is no chunk, the item's id."""
+    """The document's id; of an item that is not a chunk, the item's id."""
     title: str
     """The document's title."""
     headings: tuple[str, ...] = ()
@@ -94,7 +94,7 @@ class Passages(Sequence[Passage]):
 
 
 def place_of(item: Hit | Item) -> Place | None:
-    """The place of a chunk in its document; None for an item that is no chunk."""
+    """The place of a chunk in its document; None for an item that is not a chunk."""
     document, number = item.attributes.get("document"), item.attributes.get("chunk")
     if isinstance(document, str) and is_whole(number):
         return document, number
@@ -102,15 +102,15 @@ def place_of(item: Hit | Item) -> Place | None:
 
 
 def places_around(hits: Sequence[Hit], around: int) -> list[Place]:
-    """The chunks beside the hits, up to so many on each side: the nearest first, then those of better hits."""
+    """The chunks beside the hits, up to ``around`` on each side: the nearest first, then those of better hits."""
     known = {place_of(hit) for hit in hits}
-    wanted: dict[Place, None] = {}
+    places: dict[Place, None] = {}
     for distance in range(1, around + 1):
         for place in (place_of(hit) for hit in hits):
             if place is not None:
                 document, number = place
-                wanted.update(dict.fromkeys([(document, number - distance), (document, number + distance)]))
-    return [place for place in wanted if place[1] >= 0 and place not in known]
+                places.update(dict.fromkeys([(document, number - distance), (document, number + distance)]))
+    return [place for place in places if place[1] >= 0 and place not in known]
 
 
 def fitting(hits: Sequence[Hit], *, fits: Callable[[str], bool]) -> int:
@@ -123,7 +123,7 @@ def cut_to_room(
 ) -> Passage | None:
     """The largest part of a hit that fits behind the hits before it; None: there is hardly any room.
 
-    ``part`` gives so many characters of the hit's text.
+    ``part`` gives that number of characters of the hit's text.
     """
 
     def passage(size: int) -> Passage:
@@ -200,8 +200,8 @@ def _passage(chunks: Sequence[Hit | Item]) -> Passage:
 
 
 def _headings(chunk: Hit | Item) -> tuple[str, ...]:
-    found = chunk.attributes.get("headings", ())
-    return tuple(map(str, found)) if isinstance(found, Sequence) and not isinstance(found, str) else ()
+    headings = chunk.attributes.get("headings", ())
+    return tuple(map(str, headings)) if isinstance(headings, Sequence) and not isinstance(headings, str) else ()
 
 
 def text_of(chunks: Sequence[Hit | Item]) -> str:

@@ -1,4 +1,4 @@
-"""One query under several profiles: what each shows, and what moves against the first of them. Pure."""
+"""One query under several profiles: the hits of each, and their moves against the first profile. Pure."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Preview(Serializable):
 
     query: str
     baseline: str
-    """The first profile's name: the others are held against it."""
+    """The first profile's name: the others are compared with it."""
     previews: tuple[ProfilePreview, ...]
     """The profiles' pages, in the order in which the profiles were given."""
 
@@ -69,11 +69,11 @@ def checked_profiles(profiles: object) -> dict[str, Profile]:
     return dict(profiles)
 
 
-def preview_of(query: str, found: Sequence[tuple[str, Profile, SearchResult]]) -> Preview:
+def preview_of(query: str, results: Sequence[tuple[str, Profile, SearchResult]]) -> Preview:
     """Compares the page of each profile with the first."""
-    before = found[0][2].hits
-    previews = tuple(_compared(name, profile, result, before) for name, profile, result in found)
-    return Preview(query=query, baseline=found[0][0], previews=previews)
+    before = results[0][2].hits
+    previews = tuple(_compared(name, profile, result, before) for name, profile, result in results)
+    return Preview(query=query, baseline=results[0][0], previews=previews)
 
 
 def _compared(name: str, profile: Profile, result: SearchResult, before: Sequence[Hit]) -> ProfilePreview:
@@ -97,8 +97,8 @@ def _moved(hit: Hit, before: Hit | None) -> PreviewedHit:
     if before is None:
         return PreviewedHit(hit=hit, rank_before=None, moved=None, why=f"in, at {hit.rank}: {_made_of(hit)}")
     moved = before.rank - hit.rank
-    way = f"{'up' if moved > 0 else 'down'} {abs(moved)}, from {before.rank} to {hit.rank}"
-    head = way if moved else f"stays at {hit.rank}"
+    move = f"{'up' if moved > 0 else 'down'} {abs(moved)}, from {before.rank} to {hit.rank}"
+    head = move if moved else f"stays at {hit.rank}"
     return PreviewedHit(hit=hit, rank_before=before.rank, moved=moved, why=f"{head}: {_changed(hit, before)}")
 
 
@@ -113,12 +113,12 @@ def _changed(hit: Hit, before: Hit) -> str:
     """``lexical 62 % (was 40 %), dense 38 % (was 60 %)``: the parts whose share has changed."""
     now, then = shares_of(hit), shares_of(before)
     legs = sorted({*now, *then}, key=lambda leg: (-now.get(leg, 0.0), leg))
-    said = [
+    changes = [
         f"{leg} {now.get(leg, 0.0):.0%} (was {then.get(leg, 0.0):.0%})"
         for leg in legs
         if abs(now.get(leg, 0.0) - then.get(leg, 0.0)) >= _NOTHING
     ]
-    return ", ".join(said) if said else "its score is made of the same; others moved"
+    return ", ".join(changes) if changes else "its score is made of the same; others moved"
 
 
 def shares_of(hit: Hit) -> dict[str, float]:

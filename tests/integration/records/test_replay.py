@@ -288,7 +288,7 @@ async def test_a_record_of_another_collection_or_tenant_is_not_found(
 
 async def test_what_is_no_identifier_is_refused(platform: Platform) -> None:
     """With what one looks like."""
-    with pytest.raises(InvalidRequestError, match=r"'x' is no retrieval id; .* as a UUID"):
+    with pytest.raises(InvalidRequestError, match=r"'x' is not a retrieval id; .* as a UUID"):
         await platform.replay("x")
 
 
