@@ -39,7 +39,7 @@ from retrieval.domain.items.embedding import EmbeddingSpace
 from retrieval.domain.json_schema import AttributeSchema
 from retrieval.domain.search.profile import Profile
 from retrieval.domain.serialization import Serializable
-from retrieval.engine.collection_handle import FRESH_SECONDS, CollectionHandle, told_if_gone
+from retrieval.engine.collection_handle import FRESH_SECONDS, CollectionHandle, checks_existence
 from retrieval.engine.plan import default_profile
 from retrieval.engine.reading import info
 from retrieval.engine.request import NO_SPACE
@@ -195,7 +195,7 @@ async def _step(database: Database, tenant_id: int, collection_id: int) -> int:
         return await reindex_windows(connection, collection_id, _STEP)
 
 
-@told_if_gone
+@checks_existence
 async def make_filterable(handle: CollectionHandle, attributes: Mapping[str, str], drop: Sequence[str] = ()) -> None:
     """See ``Collection.make_filterable``."""
     wanted = checked_filterable(attributes)
@@ -221,7 +221,7 @@ async def _make_unfilterable(handle: CollectionHandle, names: Sequence[str]) -> 
         await clear_undeclared(connection, collection_id, names)
 
 
-@told_if_gone
+@checks_existence
 async def set_neighbours(handle: CollectionHandle, neighbours: Neighbours | None) -> int:
     """See ``Collection.set_neighbours``."""
     wanted, stored = checked_neighbours(neighbours), await handle.refresh()
@@ -240,7 +240,7 @@ async def set_neighbours(handle: CollectionHandle, neighbours: Neighbours | None
 _LOOK_SECONDS = 0.2
 
 
-@told_if_gone
+@checks_existence
 async def split(handle: CollectionHandle, parts: int) -> CollectionInfo:
     """See ``Platform.split``."""
     wanted, stored = checked_parts(parts), await handle.refresh()

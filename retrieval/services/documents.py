@@ -37,7 +37,7 @@ from retrieval.domain.search.filters import And, Field, Filter, OneOf, Or
 from retrieval.domain.search.hit import Hit, SearchResult
 from retrieval.domain.serialization import Serializable
 from retrieval.engine import collection_search
-from retrieval.engine.collection_handle import CollectionHandle, from_a_replica, told_if_gone
+from retrieval.engine.collection_handle import CollectionHandle, checks_existence, from_a_replica
 from retrieval.engine.request import checked_item_ids
 from retrieval.services.add import AddReport, Writer, add_in_parts, repeated_among
 from retrieval.services.ingest import embed_pending, followed
@@ -535,7 +535,7 @@ MIN_PASSAGE_TOKENS, MAX_PASSAGE_TOKENS = 100, 10_000_000
 """The page's first line and a source take more than half of the fewest tokens."""
 
 
-@told_if_gone
+@checks_existence
 async def ingest_documents(
     handle: CollectionHandle,
     paths: Paths,
@@ -553,7 +553,7 @@ async def ingest_documents(
     return await _indexed(handle, report)
 
 
-@told_if_gone
+@checks_existence
 async def add_documents(
     handle: CollectionHandle, documents: Iterable[RawDocument | Mapping[str, Any]], chunking: Chunking
 ) -> DocumentsReport:
@@ -561,7 +561,7 @@ async def add_documents(
     return await _indexed(handle, await (await _documents(handle, chunking)).add(documents, chunking))
 
 
-@told_if_gone
+@checks_existence
 async def delete_documents(handle: CollectionHandle, document_ids: Sequence[str]) -> int:
     """See ``Collection.delete_documents``."""
     return await (await _documents(handle)).remove(document_ids)

@@ -32,7 +32,7 @@ from retrieval.engine.replay import (
     Replay,
     buckets_of,
     differences,
-    looked_at,
+    items_with_arms,
     statistics_moved,
     why_not_reproduced,
 )
@@ -104,7 +104,7 @@ async def _moved(
     database: Database, tenant_id: int, then: RecordedSearch, profile: Profile, model: LearnedModel | None
 ) -> tuple[str, ...]:
     """Find the recorded statistics that do not follow from the feedback that counts today."""
-    item_ids = looked_at(then)
+    item_ids = items_with_arms(then)
     if not item_ids:
         return ()
     statement = past_arms_statement(
@@ -119,7 +119,7 @@ async def _today(
     if (space_id := then.request.get("space_id")) is not None and stored.space and space_id != stored.space.space_id:
         return ("it was asked by a vector of an embedding space that the collection has left",), ()
     if then.origin:
-        return (f"an application put it together itself ({then.origin}), so it cannot be asked again",), ()
+        return (f"an application composed it ({then.origin}), so it cannot be asked again",), ()
     try:
         now = await _asked_again(workplace, tenant_id, stored, then)
     except RetrievalError as error:

@@ -13,7 +13,7 @@ from retrieval.adapters.readers.feedback_lines import FeedbackLine, feedback_fro
 from retrieval.adapters.readers.lines import STANDARD_INPUT
 from retrieval.domain.errors import InvalidRequestError, RetrievalError
 from retrieval.domain.learning.feedback import FeedbackReport
-from retrieval.engine.feedback import take_what_can_be
+from retrieval.engine.feedback import take_valid_feedback
 from retrieval.platform import Platform
 from retrieval.surfaces.cli.options import CollectionName, Json, State, collection_option, state_of
 from retrieval.surfaces.cli.output import console, count, plain, print_json, table
@@ -97,7 +97,7 @@ async def _stored(platform: Platform, lines: Iterator[FeedbackLine]) -> tuple[Fe
     report, refused = FeedbackReport(), Refused()
     while batch := list(islice(lines, BATCH_EVENTS)):
         good = [(line, line.event) for line in batch if line.event is not None]
-        part, errors = await take_what_can_be(
+        part, errors = await take_valid_feedback(
             platform.database, platform.tenant_id, [event for _, event in good], platform.now
         )
         report += part
