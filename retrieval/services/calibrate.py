@@ -1,6 +1,6 @@
-"""Calibrating: the probability that a hit is relevant, fitted on judged queries or on the verdicts of feedback.
+"""Calibration: fits the probability that a hit is relevant on judged queries or on verdicts of feedback.
 
-Each query is searched as usual, and what the search knows of its hits is compared with the judgements. Of judged
+Each query is searched as usual, and the evidence of its hits is compared with the judgements. Of judged
 queries an item that is not judged counts as not relevant; of feedback only items with a verdict count.
 """
 
@@ -29,18 +29,18 @@ HITS = 10
 """Hits of each query that are compared with the judgements."""
 
 MOST_SEARCHES = 2_000
-"""The number of searches with a verdict, the latest ones, that are asked again."""
+"""The number of searches with a verdict, the latest ones, that are repeated."""
 
 _SUCCESS = 0.5
 """A verdict of at least this reward says that the item is relevant."""
 
 Step = Callable[[int, int], None]
-"""Called with the number of queries that were asked, and the number of all queries."""
+"""Called with the number of queries done, and the number of all queries."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CalibrationReport(Serializable):
-    """A calibration, and how well it holds on queries that it was not fitted on."""
+    """A calibration, with its quality on queries that it was not fitted on."""
 
     calibration: Calibration
     queries: int
@@ -75,7 +75,7 @@ async def calibrate(
     apply: bool = True,
     progress: Step | None = None,
 ) -> CalibrationReport:
-    """Fit on judged queries; queries without a relevant item show what the scores look like where there is no answer.
+    """Fit on judged queries; queries without a relevant item show the scores where there is no answer.
 
     Where a calibration is shipped for the embedding space, the fit starts from it. Raises ``InvalidRequestError`` for
     fewer than 10 hits that are relevant, or that are not; with a shipped start 3 of each are enough.
@@ -104,7 +104,7 @@ async def judged_hits(
     only_judged: bool = False,
     progress: Step | None = None,
 ) -> dict[str, list[JudgedHit]]:
-    """Return by model the evidence of the searches' hits, and whether each hit is relevant."""
+    """The judged hits of the searches, by model, with their evidence."""
     hits: dict[str, list[JudgedHit]] = {"both": [], "dense": [], "lexical": []}
     for number, query in enumerate(queries):
         own = None if drop_self is None else drop_self.exclude_for(query)
@@ -131,18 +131,22 @@ async def _hits(
     if only_judged:
         shown = {name: list(judged) for name in ("both", *rankings)}
     else:
-        found = await search(handle.unrecorded(), query.text, where=where, context=Context(), limit=HITS, syntax=False)
-        shown = {name: [hit.item_id for hit in some[:HITS]] for name, some in rankings.items()}
-        shown["both"] = [hit.item_id for hit in found]
+        result = await search(handle.unrecorded(), query.text, where=where, context=Context(), limit=HITS, syntax=False)
+        shown = {name: [hit.item_id for hit in ranking[:HITS]] for name, ranking in rankings.items()}
+        shown["both"] = [hit.item_id for hit in result]
     most = most_by_words(query.text, stored.documents)
-    seen = {name: {name: some} for name, some in rankings.items()} | ({"both": rankings} if stored.space else {})
-    told = {
-        name: zip(shown[name], evidence_of(shown[name], some, most, knows_all_words=name == "both"), strict=True)
-        for name, some in seen.items()
+    rankings_by_model = {name: {name: ranking} for name, ranking in rankings.items()} | (
+        {"both": rankings} if stored.space else {}
+    )
+    evidence_by_model = {
+        name: zip(shown[name], evidence_of(shown[name], ranking, most, knows_all_words=name == "both"), strict=True)
+        for name, ranking in rankings_by_model.items()
     }
     return {
-        name: [JudgedHit(0, evidence, judged.get(item_id, 0) > 0) for item_id, evidence in some if evidence.tells(name)]
-        for name, some in told.items()
+        name: [
+            JudgedHit(0, evidence, judged.get(item_id, 0) > 0) for item_id, evidence in ranking if evidence.tells(name)
+        ]
+        for name, ranking in evidence_by_model.items()
     }
 
 
@@ -167,7 +171,7 @@ async def _rated(handle: CollectionHandle) -> tuple[list[JudgedQuery], Qrels]:
 
 
 async def _report(
-    handle: CollectionHandle, hits: Mapping[str, list[JudgedHit]], queries: int, what: str, *, apply: bool
+    handle: CollectionHandle, hits: Mapping[str, list[JudgedHit]], queries: int, source: str, *, apply: bool
 ) -> CalibrationReport:
     stored = handle.stored.space.space if handle.stored.space else None
     space, start = (stored.name, SHIPPED.get((stored.provider, stored.model))) if stored else ("", None)
@@ -175,10 +179,12 @@ async def _report(
     relevant = sum(hit.is_relevant for hit in hits[main])
     if not can_fit(hits[main], fewest(start)):
         raise InvalidRequestError(
-            f"{queries} {what} have {relevant} hits that are relevant and {len(hits[main]) - relevant} that are not; "
+            f"{queries} {source} have {relevant} hits that are relevant and {len(hits[main]) - relevant} that are not; "
             f"a calibration needs {fewest(start)} of each: judge more queries, also some that nothing answers"
         )
-    calibration = fit_calibration(hits, space=space, fitted_on=f"{queries} {what}, {len(hits[main])} hits", start=start)
+    calibration = fit_calibration(
+        hits, space=space, fitted_on=f"{queries} {source}, {len(hits[main])} hits", start=start
+    )
     version = None
     if apply:
         profile = replace(handle.stored.profile, calibration=calibration)

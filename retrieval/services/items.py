@@ -44,8 +44,8 @@ async def add(handle: CollectionHandle, items: Iterable[Item | Mapping[str, Any]
         vectors = checked_vectors(embeddings, space.space, [item.item_id for item in batch])
     report = await adding.add_in_parts(await writer_of(handle), batch, vectors)
     report += adding.repeated_among(item.item_id for item in batch)
-    told = WithoutText.among(batch).notes(len(batch)) if vectors is None else ()
-    return report + AddReport(notes=told) + await finished(handle, report)
+    notes = WithoutText.among(batch).notes(len(batch)) if vectors is None else ()
+    return report + AddReport(notes=notes) + await finished(handle, report)
 
 
 @checks_existence
@@ -95,19 +95,19 @@ async def ingest(
 
 async def put(handle: CollectionHandle, item: Item | Mapping[str, Any], version: str | None) -> StoredItem:
     """See ``Collection.put``."""
-    given = as_item(item)
-    return await _put(handle, given.item_id, given, version)
+    checked = as_item(item)
+    return await _put(handle, checked.item_id, checked, version)
 
 
 async def patch(handle: CollectionHandle, item_id: str, changes: Mapping[str, Any], version: str | None) -> StoredItem:
     """See ``Collection.patch``."""
     [key] = checked_item_ids([item_id])
-    wanted = checked_changes(key, changes)
+    checked = checked_changes(key, changes)
 
     def changed(found: Item | None) -> Item:
         if found is None:
             raise UnknownItemError(f"there is no item {key!r:.80} in {handle.name!r}; put it whole")
-        fields = merged({name: getattr(found, name) for name in ITEM_FIELDS}, wanted)
+        fields = merged({name: getattr(found, name) for name in ITEM_FIELDS}, checked)
         attributes = fields.pop("attributes", {})
         return item_from_fields({**fields, "item_id": key}, attributes)
 

@@ -251,7 +251,7 @@ async def test_a_filter_that_was_not_written_down_cannot_be_asked_again(platform
     assert result.retrieval_id is not None
     found = await platform.replay(result.retrieval_id)
     assert found.is_reproduced
-    assert found.changes == ("its filter could not be written down, so it cannot be asked again",)
+    assert found.changes == ("its filter could not be recorded, so it cannot be asked again",)
 
 
 async def test_a_search_that_has_become_impossible_says_so(platform: Platform) -> None:

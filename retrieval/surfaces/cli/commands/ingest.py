@@ -30,7 +30,7 @@ from retrieval.domain.errors import BadLineError, InvalidItemError, InvalidReque
 from retrieval.domain.items.chunking import DEFAULT_OVERLAP, DEFAULT_TOKENS
 from retrieval.domain.items.collection import IndexKind
 from retrieval.platform import Platform
-from retrieval.services.ingest import IngestReport, looked_at
+from retrieval.services.ingest import IngestReport, checked_first_batch
 from retrieval.surfaces.cli.ingest_documents import (
     DocumentOptions,
     RunOptions,
@@ -278,7 +278,7 @@ async def _ingest(
     declared = TICKET_FILTERABLE if source.holds_tickets else {}
     stored = IngestReport()
     try:
-        lines = await asyncio.to_thread(looked_at, source.lines(), skip=options.skip)
+        lines = await asyncio.to_thread(checked_first_batch, source.lines(), skip=options.skip)
     except BadLineError as error:
         _explain_stop(error, stored)
     collection = await options.opened(platform, source.total_bytes, filterable=declared)
