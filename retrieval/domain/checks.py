@@ -288,7 +288,7 @@ def json_of(text: str | bytes) -> Any:
     that has a member twice (readers differ in which of the two counts: section 4 of the RFC), ``NaN`` and ``Infinity``,
     too deep nesting, and numbers of too many digits.
     """
-    decoded = text if isinstance(text, str) else _decoded(text)
+    decoded = text if isinstance(text, str) else _decode(text)
     try:
         return DECODER.decode(decoded)
     except json.JSONDecodeError as error:
@@ -303,7 +303,7 @@ def json_of(text: str | bytes) -> Any:
         raise JSONTextError("holds a number of too many digits; write it as text") from None
 
 
-def _decoded(data: bytes) -> str:
+def _decode(data: bytes) -> str:
     # RFC 8259 requires UTF-8. JSON begins with ASCII, so the first two bytes reveal UTF-16 and UTF-32.
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or b"\x00" in data[:2]:
         raise JSONTextError("not UTF-8, but UTF-16 or UTF-32 by its first bytes; send it as UTF-8")

@@ -137,8 +137,8 @@ class CollectionHandle:
             handle = CollectionHandle(replace(self.parts, database=replica, decider=decider), self.stored)
             handle._read_at = -math.inf
             self._elsewhere[replica] = handle
-        state = _searched_by(self.stored)
-        is_same = _searched_by(await handle.fresh()) == state or _searched_by(await handle.refresh()) == state
+        state = _search_state(self.stored)
+        is_same = _search_state(await handle.fresh()) == state or _search_state(await handle.refresh()) == state
         return handle if is_same else None
 
     async def refresh(self, *, older_than_seconds: float = 0.0) -> StoredCollection:
@@ -344,7 +344,7 @@ def from_a_replica(
     return read
 
 
-def _searched_by(stored: StoredCollection) -> tuple[object, ...]:
+def _search_state(stored: StoredCollection) -> tuple[object, ...]:
     """The parts of a collection's state whose change affects the next search."""
     learned = (stored.model_version, stored.clustered_at)
     return (stored.collection_id, stored.profile_version, stored.space, stored.filterable, *learned)

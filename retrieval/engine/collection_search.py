@@ -71,7 +71,7 @@ async def search(
     size = None if snippet is None else checked_size(snippet)
     counted = {} if facets == () else await _counted_fields(handle, facets)
     stored, bounds = await handle.fresh(), handle.parts.bounds
-    chosen = _chosen(handle, stored, legs, profile)
+    chosen = _call_profile(handle, stored, legs, profile)
     condition = None if where is None else await parsed_filter(where, bounds)
     preferred = () if prefer is None else await _parsed_preferred(prefer, bounds)
     needs_question = options.get("vector") is None and (chosen or stored.profile).needs_question
@@ -93,7 +93,7 @@ async def search(
     notes: tuple[str, ...] = ()
     if typos and query:
         synonyms = (chosen or stored.profile).synonyms
-        corrected, notes = await _corrected(handle, stored, query, synonyms, syntax=options.get("syntax", True))
+        corrected, notes = await _correct_query(handle, stored, query, synonyms, syntax=options.get("syntax", True))
         request = make(corrected) if notes else request
     cursor = None if after is None else read_cursor(after, _identity(handle, stored, first))
     if cursor is not None:
@@ -128,7 +128,7 @@ async def search_each(
     """See ``Collection.search_each``; ``options`` go to ``checked_requests`` unchanged."""
     checked_context(context)
     stored, bounds = await handle.fresh(), handle.parts.bounds
-    condition, chosen = await parsed_filter(where, bounds), _chosen(handle, stored, legs, profile)
+    condition, chosen = await parsed_filter(where, bounds), _call_profile(handle, stored, legs, profile)
     requests = await aside(
         lambda: checked_requests(queries, condition=condition, profile=chosen, bounds=bounds, **options),
         is_long=_is_long(None, queries),
@@ -285,7 +285,7 @@ _MOST_SPELT = 20
 """The number of items from which the spelling of a term is read."""
 
 
-async def _corrected(
+async def _correct_query(
     handle: CollectionHandle, stored: StoredCollection, query: str, synonyms: Synonyms, *, syntax: bool
 ) -> tuple[str, tuple[str, ...]]:
     """The query with known words in place of unknown ones, and notes on the changes.
@@ -452,7 +452,7 @@ async def _parsed_preferred(prefer: object, bounds: SearchBounds) -> tuple[Filte
 _MOST_LEGS = len(LegName)
 
 
-def _chosen(
+def _call_profile(
     handle: CollectionHandle, stored: StoredCollection, legs: Sequence[str] | None, profile: Profile | None
 ) -> Profile | None:
     """The profile of this call alone; None: the collection's."""

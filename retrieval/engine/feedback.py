@@ -66,7 +66,7 @@ async def _record(
     for event in events:
         check_not_ahead(event, now)
     if key is not None and not key.may_name_actors:
-        events = await _attributed(database, tenant_id, events, key)
+        events = await _attribute(database, tenant_id, events, key)
     key_id = "" if key is None else key.key_id
     if not events:
         return FeedbackReport()
@@ -76,7 +76,7 @@ async def _record(
     return reported(stored)
 
 
-async def _attributed(database: Database, tenant_id: int, events: Sequence[Feedback], key: ApiKey) -> list[Feedback]:
+async def _attribute(database: Database, tenant_id: int, events: Sequence[Feedback], key: ApiKey) -> list[Feedback]:
     """The events of a key that may not name actors; the actor is that of the search, else the key's own."""
     for event in events:
         if event.actor:

@@ -197,9 +197,9 @@ class Interleaver:
             drafted=team_draft(_item_ids(first), _item_ids(second), request.limit, rng),
             seed=seed,
         )
-        return await self._stored(mixed)
+        return await self._store(mixed)
 
-    async def _stored(self, mixed: Interleaved) -> SearchResult:
+    async def _store(self, mixed: Interleaved) -> SearchResult:
         try:
             await store_recordings(self.database, self.tenant_id, [encoded(mixed.record())], {})
         except RetrievalError as error:

@@ -79,12 +79,12 @@ async def _explain(
         hint = await _hint(handle, part, stored.attributes) if documents <= _MOST_COUNTED else ""
         # The words may be the query's own: a phrase that it demands, or a word that it excludes.
         is_of_words = isinstance(part, Contains) or (isinstance(part, Not) and isinstance(part.filter, Contains))
-        notes.append(f"{'' if is_of_words else _NOTHING_PASSES}no item has {_described(part)}{hint}")
+        notes.append(f"{'' if is_of_words else _NOTHING_PASSES}no item has {_describe(part)}{hint}")
     if not blocking:
         others = [(part, And(tuple(other for other in parts if other is not part))) for part in parts]
-        culprits = [_described(part) for part, rest in others if await page(handle, rest, limit=1)]
+        culprits = [_describe(part) for part, rest in others if await page(handle, rest, limit=1)]
         without = f"; without {' or without '.join(culprits)} there are items" if culprits else ""
-        notes.append(f"{_NOTHING_PASSES}no item has {' and '.join(map(_described, parts))}{without}")
+        notes.append(f"{_NOTHING_PASSES}no item has {' and '.join(map(_describe, parts))}{without}")
 
 
 def _never(part: Filter) -> str | None:
@@ -140,7 +140,7 @@ def _shown(values: Sequence[str], kinds: Sequence[str]) -> str:
     return ", ".join(_short(value) for value in quoted)
 
 
-def _described(part: Filter) -> str:
+def _describe(part: Filter) -> str:
     """The part in words, or as a mapping."""
     match part:
         case OneOf(field, values):

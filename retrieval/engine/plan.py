@@ -115,7 +115,7 @@ def choose_way(
     if by_facets is not None:
         return _way_by_facets(index, depth, limit, collection.documents, by_facets)
     few = few_matches(index, depth, limit, collection.documents)
-    effort, less = (effort_for(index, _ranked(limit, collection.documents, some)) for some in (few, 2 * few))
+    effort, less = (effort_for(index, _walk_depth(limit, collection.documents, some)) for some in (few, 2 * few))
     if effort > 2 * less:
         # Twice the comparisons for some searches, against less than half the effort for all others.
         few, effort = min(2 * few, max(collection.documents, 1)), less
@@ -133,7 +133,7 @@ def _way_by_facets(index: AnnIndex, depth: int, limit: int, documents: int, shar
         Path.APPROXIMATE,
         few=few if expected <= few else -1,
         reach=math.ceil(SPARE * _at_most(depth) * max(documents, 1) / matches),
-        effort=min(effort_for(index, _ranked(limit, documents, matches)), MAX_EFFORT),
+        effort=min(effort_for(index, _walk_depth(limit, documents, matches)), MAX_EFFORT),
     )
 
 
@@ -147,7 +147,7 @@ def few_by_facets(index: AnnIndex, limit: int, documents: int) -> int:
     price = index.walk_row_us * (1.0 if index.is_quantised else EFFORT_BY_FACETS * index.parts)
 
     def is_dearer(matches: int) -> bool:
-        effort = effort_for(index, _ranked(limit, documents, matches))
+        effort = effort_for(index, _walk_depth(limit, documents, matches))
         compared = matches * index.exact_row_us * COMPARED_BY_FACETS
         return effort <= MAX_EFFORT and compared >= effort * price
 
@@ -204,7 +204,7 @@ def _step(index: AnnIndex) -> float:
     return max((index.effort_200 - index.effort_100) / 100, 1.0)
 
 
-def _ranked(limit: int, documents: int, matches: int) -> int:
+def _walk_depth(limit: int, documents: int, matches: int) -> int:
     """The number of nearest that a walk has to rank to keep ``limit`` hits where ``matches`` items match."""
     return math.ceil(_at_most(limit) * documents / matches)
 

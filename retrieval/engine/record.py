@@ -79,7 +79,7 @@ def request_of(recorded: RecordedSearch) -> SearchRequest | None:
         query=recorded.query,
         vector=None if recorded.vector is None else np.asarray(recorded.vector, dtype=np.float32),
         limit=request["limit"],
-        condition=_joined(recorded.condition, request),
+        condition=_join(recorded.condition, request),
         profile=None if request["profile"] is None else Profile.from_dict(request["profile"]),
         group_by=None if request["group_by"] is None else parse_field(request["group_by"]),
         prefixes=tuple(request["prefixes"]),
@@ -102,7 +102,7 @@ def _newer_fields(request: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _joined(condition: Mapping[str, Any], request: Mapping[str, Any]) -> Filter | None:
+def _join(condition: Mapping[str, Any], request: Mapping[str, Any]) -> Filter | None:
     parts: list[Filter] = [parsed for parsed in (parse_where(condition),) if parsed is not None]
     parts += [Contains(phrase) for phrase in request["phrases"]]
     parts += [Not(Contains(phrase)) for phrase in request["excluded"]]
@@ -273,10 +273,10 @@ def _pool(pool: Sequence[tuple[str, float]], answered: Answered) -> dict[str, An
     # There are about a hundred in each leg, so they are handled by map, without a Python loop.
     found, items = answered.found, list(map(_FIRST, pool))
     legs = {name: ranked for name, ranked in found.rankings.items() if name != REFINING}
-    placed = [_placed(ranked, items) for ranked in legs.values()]
+    placed = [_place(ranked, items) for ranked in legs.values()]
     alike = found.rankings.get(REFINING)
     brought, bests = found.brought, bests_of(found)
-    measured = _measured(pool, answered, bests)
+    measured = _signal_columns(pool, answered, bests)
     return {
         "legs": list(legs),
         "bests": [bests[leg] for leg in legs],
@@ -284,13 +284,13 @@ def _pool(pool: Sequence[tuple[str, float]], answered: Answered) -> dict[str, An
         "pool_items": items,
         "pool_scores": [list(map(_SCORE, row)) for row in placed],
         "pool_ranks": [list(map(_RANK, row)) for row in placed],
-        "pool_likeness": None if alike is None else in_steps(map(_SCORE, _placed(alike, items))),
+        "pool_likeness": None if alike is None else in_steps(map(_SCORE, _place(alike, items))),
         "measures": list(measured),
         "pool_values": list(measured.values()),
     }
 
 
-def _placed(ranked: Sequence[Candidate], items: Sequence[str]) -> list[tuple[Any, ...]]:
+def _place(ranked: Sequence[Candidate], items: Sequence[str]) -> list[tuple[Any, ...]]:
     """The ranking's candidates in the order of the items."""
     return list(map(dict(zip(map(_ITEM_ID, ranked), ranked, strict=True)).get, items, repeat(_UNKNOWN)))
 
@@ -300,7 +300,7 @@ _UNKNOWN: tuple[Any, ...] = ("", "", 0, None)
 _FIRST, _ITEM_ID, _RANK, _SCORE = map(itemgetter, range(4))
 
 
-def _measured(
+def _signal_columns(
     pool: Sequence[tuple[str, float]], answered: Answered, bests: Mapping[str, float]
 ) -> dict[str, list[float | None]]:
     """The reranked, learned and explored signals of the candidates, by name, and the final score."""

@@ -274,7 +274,7 @@ def rescored(
     if recorded.model_version == 0:
         return relevances
     if profile.learned.combination is Combination.LOGIT_STACK:
-        return None if model is None else _stacked(recorded, relevances, scaled, model)
+        return None if model is None else _stack_scores(recorded, relevances, scaled, model)
     learned, share = recorded.pool_signals.get("learned"), profile.learned.share
     if learned is None:
         return None
@@ -284,7 +284,7 @@ def rescored(
     ]
 
 
-def _stacked(
+def _stack_scores(
     recorded: RecordedSearch, relevances: Sequence[float], scaled: Sequence[float], model: LearnedModel
 ) -> Sequence[float] | None:
     signals, bests = recorded.pool_signals, bests_of(recorded)
@@ -317,7 +317,9 @@ def why_not_reproduced(
     if profile is None:
         return (f"profile v{recorded.profile_version} is not stored any more",)
     pool, signals = recorded.pool_items, recorded.pool_signals
-    if len(pool) < min(recorded.hits, 1) or any(hit.item_id not in set(pool) for hit in _exploited(recorded)):
+    if len(pool) < min(recorded.hits, 1) or any(
+        hit.item_id not in set(pool) for hit in _exploited_impressions(recorded)
+    ):
         return (f"{len(pool)} candidates were kept, and not all hits are among them: recording.pool is too small",)
     bests = bests_of(recorded)
     weights = profile.weights_of(signals["legs"])
@@ -392,7 +394,7 @@ def _reasons(
     elif state.updated_at > then.retrieved_at:
         reasons.append("the item was changed" if state.is_active else "the item was archived")
     reasons += _redrawn(item_id, then, now)
-    reasons += _moved_by_leg(item_id, then, now, tolerance)
+    reasons += _leg_changes(item_id, then, now, tolerance)
     if not reasons and then.profile_version != now.profile_version:
         reasons.append("the profile was changed")
     if not reasons and then.statistics_at != now.statistics_at and now.model_version:
@@ -414,7 +416,7 @@ def _redrawn(item_id: str, then: RecordedSearch, now: RecordedSearch) -> list[st
     ]
 
 
-def _moved_by_leg(item_id: str, then: RecordedSearch, now: RecordedSearch, tolerance: float) -> list[str]:
+def _leg_changes(item_id: str, then: RecordedSearch, now: RecordedSearch, tolerance: float) -> list[str]:
     """The changes of the item's raw score or rank, by leg."""
     changes = []
     for leg in then.pool_signals["legs"].keys() & now.pool_signals["legs"].keys():
@@ -445,7 +447,7 @@ def _score_of(search: RecordedSearch, item_id: str, shown: Impression | None) ->
     return score
 
 
-def _exploited(recorded: RecordedSearch) -> list[Impression]:
+def _exploited_impressions(recorded: RecordedSearch) -> list[Impression]:
     return [impression for impression in recorded.impressions if impression.slot is Slot.EXPLOIT]
 
 
@@ -459,19 +461,19 @@ def _score_differences(recorded: RecordedSearch, again: Sequence[float]) -> list
 
 def _out_of_order(recorded: RecordedSearch, profile: Profile, scores: Mapping[str, float]) -> list[str]:
     """The hits placed by score that are not in the order of the scores."""
-    shown = _exploited(recorded)
+    shown = _exploited_impressions(recorded)
     wrong = [hit for hit in shown if not _is_equal(hit.score, scores[hit.item_id])]
-    found = [f"the score of hit {hit.item_id} is not that of its candidate" for hit in wrong[:1]]
+    faults = [f"the score of hit {hit.item_id} is not that of its candidate" for hit in wrong[:1]]
     if profile.diversity.relevance_share is not None or "propensity" in recorded.pool_signals:
-        return found  # diverse hits have their own order, and drawn hits that of the policy
+        return faults  # diverse hits have their own order, and drawn hits that of the policy
     ordered = sorted(shown, key=lambda candidate: (-scores[candidate.item_id], candidate.item_id))
     for was, again in zip(shown, ordered, strict=True):
         if was.item_id != again.item_id and not _is_equal(scores[was.item_id], scores[again.item_id]):
-            return [*found, f"{was.item_id} was shown at rank {was.rank}, where {again.item_id} belongs"]
-    return [*found, *_passed_over(recorded, profile, scores)]
+            return [*faults, f"{was.item_id} was shown at rank {was.rank}, where {again.item_id} belongs"]
+    return [*faults, *_skipped_candidates(recorded, profile, scores)]
 
 
-def _passed_over(recorded: RecordedSearch, profile: Profile, scores: Mapping[str, float]) -> list[str]:
+def _skipped_candidates(recorded: RecordedSearch, profile: Profile, scores: Mapping[str, float]) -> list[str]:
     """A candidate that is better than the last hit and was not shown, where no setting allows that."""
     is_passing_over = recorded.request["group_by"] is not None or not profile.diversity.is_off
     has_drawn = any(impression.slot is not Slot.EXPLOIT for impression in recorded.impressions)

@@ -395,7 +395,7 @@ def check_fields(condition: Filter | None, known: Mapping[str, Collection[str]],
             near = difflib.get_close_matches(name, [*names, *FIELDS], n=1)
         hint = f"; did you mean {near[0]!r}? There are" if near else "; there are"
         raise _of_field(
-            name, UnknownFieldError(f"no item has a field {name!r}{hint} {_listed(sorted(FIELDS) + names)}")
+            name, UnknownFieldError(f"no item has a field {name!r}{hint} {_name_list(sorted(FIELDS) + names)}")
         )
 
 
@@ -473,7 +473,7 @@ def _meaning(value: Scalar) -> tuple[str, Scalar]:
     return ("number", read) if isinstance(read, int | float) else ("text", value)
 
 
-def _listed(names: Sequence[str]) -> str:
+def _name_list(names: Sequence[str]) -> str:
     most = 30
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more

@@ -82,8 +82,8 @@ class PoolScores:
 def combined(pool: Pool, model: LearnedModel, learned: Learned, predicted: Sequence[Prediction]) -> PoolScores:
     """The scores of the candidates by relevance and learned reward."""
     if learned.combination is Combination.SUM:
-        return _summed(pool, learned.share, predicted)
-    return _stacked(model.stack, pool_signals(pool, predicted))
+        return _sum_scores(pool, learned.share, predicted)
+    return _stack_scores(model.stack, pool_signals(pool, predicted))
 
 
 def pool_signals(pool: Pool, predicted: Sequence[Prediction]) -> dict[str, Floats]:
@@ -112,7 +112,7 @@ def stack_signals(
     return {name: np.asarray(values, dtype=np.float64) for name, values in named.items()}
 
 
-def _summed(pool: Pool, share: float, predicted: Sequence[Prediction]) -> PoolScores:
+def _sum_scores(pool: Pool, share: float, predicted: Sequence[Prediction]) -> PoolScores:
     means = np.array([prediction.mean for prediction in predicted])
     ranks = _ranks(means)
 
@@ -124,7 +124,7 @@ def _summed(pool: Pool, share: float, predicted: Sequence[Prediction]) -> PoolSc
     return PoolScores(((1 - share) * np.array(pool.relevance) + share * means).tolist(), parts)
 
 
-def _stacked(stack: LogitStack, signals: Mapping[str, Floats]) -> PoolScores:
+def _stack_scores(stack: LogitStack, signals: Mapping[str, Floats]) -> PoolScores:
     columns = [
         (name, _ranks(signals[name]), signals[name].tolist(), stack.weights[name], own.tolist())
         for name, own in stack.parts(signals).items()

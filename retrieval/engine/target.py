@@ -83,7 +83,7 @@ def by_relevance(pool: RecordedPool, profile: Profile) -> list[TargetCandidate] 
             relevances[place],
             place,
             {leg: values[place] for leg, values in features.items()},
-            _unlearned(pool, place, relevances[place], profile.learned),
+            _rank_unlearned(pool, place, relevances[place], profile.learned),
         )
         for place, item_id in enumerate(pool.item_ids)
         if any(column[place] is not None for column in legs.values())
@@ -109,8 +109,8 @@ def with_learned(
     # The model reordered only the most relevant; the rest of the pool was never a candidate.
     candidates = [candidate for candidate in candidates if column[candidate.place] is not None]
     if is_sum:
-        return [_summed(candidate, pool, learned.share) for candidate in candidates]
-    return None if model is None else _stacked(candidates, pool, model)
+        return [_sum_score(candidate, pool, learned.share) for candidate in candidates]
+    return None if model is None else _stack_scores(candidates, pool, model)
 
 
 def in_order(candidates: list[TargetCandidate]) -> list[TargetCandidate]:
@@ -128,7 +128,7 @@ def _is_about_the_same(pool: RecordedPool, learned: Learned, model: LearnedModel
     return model is not None and model.reward.as_dict() == model.by_item.as_dict()
 
 
-def _unlearned(pool: RecordedPool, place: int, relevance: float, learned: Learned) -> Ranked:
+def _rank_unlearned(pool: RecordedPool, place: int, relevance: float, learned: Learned) -> Ranked:
     arm = Arm(uses=int(_at(pool.uses, place) or 0), raw_successes=int(_at(pool.raw_successes, place) or 0))
     return Ranked(
         item_id=pool.item_ids[place],
@@ -141,7 +141,7 @@ def _unlearned(pool: RecordedPool, place: int, relevance: float, learned: Learne
     )
 
 
-def _summed(candidate: TargetCandidate, pool: RecordedPool, share: float) -> TargetCandidate:
+def _sum_score(candidate: TargetCandidate, pool: RecordedPool, share: float) -> TargetCandidate:
     mean = _at(pool.learned, candidate.place)
     if mean is None:
         return candidate._replace(score=candidate.relevance)
@@ -158,7 +158,7 @@ def _summed(candidate: TargetCandidate, pool: RecordedPool, share: float) -> Tar
     return candidate._replace(score=score, contender=contender)
 
 
-def _stacked(
+def _stack_scores(
     candidates: list[TargetCandidate], pool: RecordedPool, model: LearnedModel
 ) -> list[TargetCandidate] | None:
     """The scores as ``retrieval.engine.scoring.scored`` computes them; None: a signal was not recorded."""
@@ -239,7 +239,7 @@ def target_slate(
     if pool.origin:
         return Unanswerable.COMPOSED
     if target.version is not None and target.version == pool.profile_version:
-        return _recorded(pool)
+        return _recorded_signals(pool)
     if not pool.item_ids:
         return Unanswerable.NO_POOL
     if pool.is_grouped:
@@ -257,7 +257,7 @@ def target_slate(
     return Unanswerable.LEARNED if scored is None else _slate(in_order(scored), pool, target.profile)
 
 
-def _recorded(pool: RecordedPool) -> Mapping[str, float]:
+def _recorded_signals(pool: RecordedPool) -> Mapping[str, float]:
     if not pool.propensity:
         return pool.shown
     candidates = zip(pool.item_ids, pool.propensity, strict=True)

@@ -77,14 +77,14 @@ async def read_examples(workplace: Workplace, target: JobTarget, *, until: datet
     rated, space = _items_by_search(verdicts), target.collection.space
     space_id = None if space is None else space.space_id
     async for page in read_rated_searches(database, tenant_id, collection_id, ids):
-        searches |= {search.retrieval_id: _reduced(search, rated[search.retrieval_id], space_id) for search in page}
+        searches |= {search.retrieval_id: _reduce(search, rated[search.retrieval_id], space_id) for search in page}
     vectors = await _vectors(workplace, target, searches)
     half_life = timedelta(days=(await read_decay(database, tenant_id, collection_id)).half_life_days)
     seen = sorted(
         {item for search in searches.values() for item in search.shown} | {verdict.item_id for verdict in verdicts}
     )
     return Examples(
-        rated=_rated(verdicts, searches, vectors, until, half_life),
+        rated=_rated_examples(verdicts, searches, vectors, until, half_life),
         slates=_slates(verdicts, searches, vectors),
         clusters=await read_item_clusters(database, tenant_id, collection_id, seen),
         octets=await read_item_octets(database, tenant_id, collection_id, seen),
@@ -112,7 +112,7 @@ def _items_by_search(verdicts: Sequence[Rated]) -> dict[UUID, set[str]]:
     return items
 
 
-def _reduced(search: RatedSearch, rated: set[str], space_id: int | None) -> _Search:
+def _reduce(search: RatedSearch, rated: set[str], space_id: int | None) -> _Search:
     needed = rated | set(search.shown)
     signals = search.pool_signals
     # Without its profile, relevance is not known.
@@ -155,7 +155,7 @@ async def _embed(embedder: CachedEmbedder, texts: Sequence[str]) -> dict[str, Ve
     return vectors
 
 
-def _rated(
+def _rated_examples(
     verdicts: Sequence[Rated],
     searches: Mapping[UUID, _Search],
     vectors: Mapping[UUID, Vector],

@@ -36,7 +36,7 @@ def centroids(vectors: Vectors, number: int, *, seed: int, start: Vectors | None
     chance = np.random.default_rng(seed)
     # Seeding by distance divides by zero once every vector has its centroid.
     most = number if start is not None else min(number, len({row.tobytes() for row in rows}))
-    seeds: Any = most if start is None else _extended(rows, np.asarray(start, dtype=np.float64), number, chance)
+    seeds: Any = most if start is None else _extend(rows, np.asarray(start, dtype=np.float64), number, chance)
     with warnings.catch_warnings():
         # A cluster that loses all its items stays where it was, and keeps its number.
         warnings.filterwarnings("ignore", message="One of the clusters is empty")
@@ -50,7 +50,7 @@ def nearest(vectors: Vectors, of: Vectors) -> NDArray[np.int64]:
     return np.asarray(similarities.argmax(axis=1), dtype=np.int64)
 
 
-def _extended(
+def _extend(
     rows: NDArray[np.float64], known: NDArray[np.float64], number: int, chance: np.random.Generator
 ) -> NDArray[np.float64]:
     """The known centroids and the missing number of vectors, drawn as in k-means++: by squared distance."""

@@ -74,7 +74,7 @@ def arms_of(events: Iterable[Event], clusters: Mapping[str, int] | None = None) 
     for event in events:
         arms = sums.setdefault(event.item_id, {})
         for bucket in (ANYWHERE, *event.contexts):
-            arms[bucket] = _added(arms.get(bucket, Arm()), event)
+            arms[bucket] = _add(arms.get(bucket, Arm()), event)
     clusters = clusters or {}
     return [ItemArms(item_id=item, arms=arms, cluster=clusters.get(item)) for item, arms in sums.items()]
 
@@ -84,7 +84,7 @@ def in_order(events: Sequence[Event]) -> list[Event]:
     return sorted(events, key=lambda event: event.occurred_at.timestamp() if event.occurred_at else -math.inf)
 
 
-def _added(arm: Arm, event: Event) -> Arm:
+def _add(arm: Arm, event: Event) -> Arm:
     times = [time for time in (arm.last_used_at, event.occurred_at) if time is not None]
     return Arm(
         successes=arm.successes + event.weight * event.reward,

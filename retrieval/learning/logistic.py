@@ -119,7 +119,7 @@ def logistic_mean(
     parts = [("collection", np.full(len(items), model.intercept))]
     for name, slope in model.slopes.items():
         if name != RANK or name in numbers:
-            parts.append((name, slope.weight * _centred(name, numbers.get(name), slope, len(items))))
+            parts.append((name, slope.weight * _centre(name, numbers.get(name), slope, len(items))))
     for group, keys in _columns(contexts, items):
         effects = model.effects.get(group, {})
         added = np.array([0.0 if key is None else effects.get(key, 0.0) for key in keys])
@@ -138,7 +138,7 @@ def _columns(contexts: Sequence[str], items: Sequence[ItemArms]) -> list[tuple[s
     return columns
 
 
-def _centred(name: str, values: Floats | None, slope: Slope, length: int) -> Floats:
+def _centre(name: str, values: Floats | None, slope: Slope, length: int) -> Floats:
     if values is None:
         return np.zeros(length)
     number = np.log(values) if name == RANK else number_of(values)
@@ -201,7 +201,7 @@ def design_of(events: Sequence[Event], clusters: Mapping[str, int], shrunk: Floa
             index.append(column)
         starts.append(len(index))
     effects = csr_array((np.ones(len(index)), np.array(index), np.array(starts)), shape=(len(events), len(columns)))
-    matrix = csr_array(effects + _padded(numbers, len(columns)))
+    matrix = csr_array(effects + _pad(numbers, len(columns)))
     blocks = tuple(sorted(set(block_of) - {"intercept", "slope"}))
     number = {name: place for place, name in enumerate(blocks)} | {"intercept": -1, "slope": -2}
     return Design(
@@ -281,7 +281,7 @@ def _map(design: Design, variances: Floats, start: Floats | None = None, toleran
     for _ in range(50):
         slope, curve = rows.slope_and_curve(weights)
         step = _conjugate(rows, curve, -slope)
-        moved, least = _shortened(rows, weights, step, loss)
+        moved, least = _shorten_step(rows, weights, step, loss)
         gained, loss, weights = loss - least, least, moved
         if gained <= tolerance * abs(loss):
             break
@@ -336,7 +336,7 @@ def _conjugate(rows: _Rows, curve: Floats, target: Floats) -> Floats:
     return step
 
 
-def _shortened(rows: _Rows, weights: Floats, step: Floats, loss: float) -> tuple[Floats, float]:
+def _shorten_step(rows: _Rows, weights: Floats, step: Floats, loss: float) -> tuple[Floats, float]:
     """The weights after the step, which is halved until the loss does not rise; and their loss."""
     for _ in range(20):
         least = rows.loss(weights + step)
@@ -373,7 +373,7 @@ def _numbers(events: Sequence[Event], shrunk: Floats | None) -> tuple[Floats, di
     return np.column_stack([np.ones(len(events)), *columns]), centres
 
 
-def _padded(numbers: Floats, columns: int) -> csr_array:
+def _pad(numbers: Floats, columns: int) -> csr_array:
     from scipy.sparse import csr_array
 
     rows, wide = numbers.shape

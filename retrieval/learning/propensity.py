@@ -121,7 +121,8 @@ def reward_draws(candidates: Sequence[Ranked], posterior: PosteriorKind, rows: i
     that of its raw counts instead, so exploration begins with the first item and not with the first model.
     """
     pairs = [
-        _learned(candidate) if posterior is PosteriorKind.SHRUNK else _counted(candidate) for candidate in candidates
+        _learned_posterior(candidate) if posterior is PosteriorKind.SHRUNK else _counted_posterior(candidate)
+        for candidate in candidates
     ]
     first, second = np.array(pairs, dtype=float).reshape(-1, 2).T
     return rng.beta(first, second, (rows, len(candidates)))
@@ -132,13 +133,13 @@ def beta_draws(successes: Floats, failures: Floats, rows: int, rng: np.random.Ge
     return rng.beta(successes + 1, failures + 1, (rows, *successes.shape))
 
 
-def _learned(candidate: Ranked) -> tuple[float, float]:
+def _learned_posterior(candidate: Ranked) -> tuple[float, float]:
     mean, size = candidate.reward_mean, candidate.effective_sample_size
     if mean is None:
-        return _counted(candidate)
+        return _counted_posterior(candidate)
     return max(mean * size, LEAST), max((1 - mean) * size, LEAST)
 
 
-def _counted(candidate: Ranked) -> tuple[float, float]:
+def _counted_posterior(candidate: Ranked) -> tuple[float, float]:
     # The doctor reports counters that have drifted; a search must not fail because of them.
     return candidate.arm.raw_successes + 1.0, max(candidate.arm.uses - candidate.arm.raw_successes, 0) + 1.0

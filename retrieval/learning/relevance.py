@@ -78,7 +78,7 @@ def fit_calibration(hits: JudgedHits, *, space: str, fitted_on: str, start: Cali
     The fewer hits there are, the nearer it stays to the ``start``, which comes from other collections.
     """
     both, dense, lexical = (
-        _fitted(name, hits.get(name, ()), getattr(start, name) if start else ()) for name in _NUMBERS
+        _fit_logistic(name, hits.get(name, ()), getattr(start, name) if start else ()) for name in _NUMBERS
     )
     return Calibration(space=space, both=both, dense=dense, lexical=lexical, fitted_on=fitted_on)
 
@@ -120,7 +120,7 @@ def honesty(predicted: Sequence[float], judged: Sequence[bool]) -> Honesty:
         relevant=float(relevant.mean()) if predicted else 0.0,
         told=float(probabilities.mean()) if predicted else 0.0,
         error=calibration_error(probabilities, relevant),
-        told_apart=_told_apart(probabilities, relevant > 0),
+        told_apart=_separation(probabilities, relevant > 0),
         bins=tuple(
             Bin(int(own.sum()), float(probabilities[own].mean()), float(relevant[own].mean()))
             for own in bins
@@ -129,7 +129,7 @@ def honesty(predicted: Sequence[float], judged: Sequence[bool]) -> Honesty:
     )
 
 
-def _told_apart(probabilities: Floats, is_relevant: np.ndarray[Any, np.dtype[np.bool_]]) -> float | None:
+def _separation(probabilities: Floats, is_relevant: np.ndarray[Any, np.dtype[np.bool_]]) -> float | None:
     """Mann and Whitney's statistic (1947), ties counting half."""
     relevant, others = np.sort(probabilities[is_relevant]), np.sort(probabilities[~is_relevant])
     if not len(relevant) or not len(others):
@@ -138,7 +138,7 @@ def _told_apart(probabilities: Floats, is_relevant: np.ndarray[Any, np.dtype[np.
     return float(below.sum() / (2 * len(relevant) * len(others)))
 
 
-def _fitted(name: str, hits: Sequence[JudgedHit], start: tuple[float, ...]) -> tuple[float, ...]:
+def _fit_logistic(name: str, hits: Sequence[JudgedHit], start: tuple[float, ...]) -> tuple[float, ...]:
     """Intercept and coefficients by Newton's method on standardised numbers; an empty ``start`` has no pull."""
     columns = _NUMBERS[name]
     usable = [hit for hit in hits if hit.evidence.tells(name)]

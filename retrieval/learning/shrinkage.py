@@ -86,10 +86,10 @@ class Shrinkage:
             "anywhere": list(self.anywhere),
             "uses_coefficient": self.uses_coefficient,
             "concentration": self.concentration,
-            "clusters": _listed(self.clusters),
+            "clusters": _as_rows(self.clusters),
             "levels": {kind: list(level) for kind, level in self.levels.items()},
             "buckets": {bucket: list(shift) for bucket, shift in self.buckets.items()},
-            "cluster_shifts": {bucket: _listed(shifts) for bucket, shifts in self.cluster_shifts.items()},
+            "cluster_shifts": {bucket: _as_rows(shifts) for bucket, shifts in self.cluster_shifts.items()},
         }
 
     @classmethod
@@ -100,10 +100,10 @@ class Shrinkage:
                 anywhere=ShrunkEstimate(*stored["anywhere"]),
                 uses_coefficient=stored["uses_coefficient"],
                 concentration=stored["concentration"],
-                clusters=_numbered(stored["clusters"]),
+                clusters=_by_number(stored["clusters"]),
                 levels={kind: Level(*level) for kind, level in stored["levels"].items()},
                 buckets={bucket: ShrunkEstimate(*shift) for bucket, shift in stored["buckets"].items()},
-                cluster_shifts={bucket: _numbered(shifts) for bucket, shifts in stored["cluster_shifts"].items()},
+                cluster_shifts={bucket: _by_number(shifts) for bucket, shifts in stored["cluster_shifts"].items()},
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise InvalidRequestError(f"a stored shrinkage cannot be read ({error!r:.80}); learn it anew") from error
@@ -136,7 +136,7 @@ def posterior(model: Shrinkage, buckets: Sequence[str], items: Sequence[ItemArms
     shifts = [_shift(model, level, bucket, clusters) for level, bucket in zip(levels, contexts, strict=True)]
     prior = base.logit + by_uses
     like = _Estimates(prior * moderation(base.variance), base.variance)
-    here = _moved(*like, shifts)
+    here = _move_logit(*like, shifts)
     whole = _Counts(successes[:, 0], failures[:, 0])
     mean = whole.logit(here, model.concentration)
     parts += [(bucket, shift.logit) for bucket, shift in zip(contexts, shifts, strict=True)]
@@ -175,7 +175,7 @@ class _Counts(NamedTuple):
         return _Counts(*rest)
 
 
-def _moved(logit: Floats, variance: Floats, shifts: Sequence[_Estimates]) -> Floats:
+def _move_logit(logit: Floats, variance: Floats, shifts: Sequence[_Estimates]) -> Floats:
     """The logit of the expected rate after these shifts: the larger their variance, the nearer to one half.
 
     ``logit`` is already moderated by the ``variance`` of similar items.
@@ -198,8 +198,8 @@ def _added(
     own, concentration = concentrations
     elsewhere = whole.without(inside)
     weight = _in_series(elsewhere.successes + elsewhere.failures + concentration, 1.0 / own)
-    expected = _moved(elsewhere.logit(like.logit, concentration), like.variance, [shift])
-    usual = _moved(like.logit, like.variance, [shift])
+    expected = _move_logit(elsewhere.logit(like.logit, concentration), like.variance, [shift])
+    usual = _move_logit(like.logit, like.variance, [shift])
     return inside.logit(expected, weight) - whole.logit(usual, concentration)
 
 
@@ -261,11 +261,11 @@ def _shift(model: Shrinkage, level: Level, bucket: str, clusters: Sequence[int |
     return _Estimates(whole.logit + rows[:, 0], whole.variance + rows[:, 1])
 
 
-def _listed(estimates: Mapping[int, ShrunkEstimate]) -> list[list[float]]:
+def _as_rows(estimates: Mapping[int, ShrunkEstimate]) -> list[list[float]]:
     return [[number, *estimate] for number, estimate in estimates.items()]
 
 
-def _numbered(rows: Sequence[Sequence[float]]) -> dict[int, ShrunkEstimate]:
+def _by_number(rows: Sequence[Sequence[float]]) -> dict[int, ShrunkEstimate]:
     return {int(row[0]): ShrunkEstimate(row[1], row[2]) for row in rows}
 
 
@@ -469,7 +469,7 @@ def _shifts(
     clusters = own.shape[1]
     for _ in range(4):
         mean = sigmoid(elsewhere.logit + bucket[kind.bucket] + _by_both(own, kind.bucket, cluster))
-        weighing = _diluted(spreads[2], mean, elsewhere.variance)
+        weighing = _dilute(spreads[2], mean, elsewhere.variance)
         weight = (weighing + 1.0) / (weighing + np.maximum(uses, 1.0))
         slope, curve = weight * (kind.successes - uses * mean), weight * uses * mean * (1.0 - mean)
         cell = kind.bucket[known] * clusters + cluster[known]
@@ -486,7 +486,7 @@ def _shifts(
     return bucket, 1.0 / left, own, 1.0 / precision
 
 
-def _diluted(concentration: float, mean: Floats, variance: Floats) -> Floats:
+def _dilute(concentration: float, mean: Floats, variance: Floats) -> Floats:
     """The concentration of a Beta whose mean is itself uncertain: variances add up on the logit scale."""
     return concentration / (1.0 + concentration * mean * (1.0 - mean) * variance)
 
@@ -503,7 +503,7 @@ def _concentration(
     variance = np.zeros(len(won)) if prior_variance is None else prior_variance[used]
 
     def cost(log_concentration: float) -> float:
-        m = _diluted(math.exp(log_concentration), mean, variance)
+        m = _dilute(math.exp(log_concentration), mean, variance)
         likelihood = betaln(won + m * mean, lost + m * (1 - mean)) - betaln(m * mean, m * (1 - mean))
         off = (log_concentration - math.log(priors.concentration)) / priors.concentration_spread
         return float(off**2 / 2 - likelihood.sum())

@@ -111,7 +111,7 @@ def trial(
         )
         for slate in unseen.slates:
             signals, expected = signals_of(slate), by_relevance(slate).verdicts
-            by_stack, by_shared = _stacked(fitted.stack, signals), _stacked(fitted.shared, signals)
+            by_stack, by_shared = _stack(fitted.stack, signals), _stack(fitted.shared, signals)
             now = before_stack(slate)
             for tally, candidate, before in (
                 (summed, by_sum(slate), before_sum(slate)),
@@ -150,7 +150,7 @@ def _before(
     if combination is Combination.SUM:
         return _sum_ranking(incumbent.model.reward, arms, share)
     model, rewarded = incumbent.model, directions(known.rated, incumbent.statistics_at)
-    return lambda slate: _stacked(model.stack, _signals(model.by_item, arms, rewarded, known.octets, slate))
+    return lambda slate: _stack(model.stack, _signals(model.by_item, arms, rewarded, known.octets, slate))
 
 
 def _by_relevance(alone: LogitStack, slate: Slate) -> _Ranked:
@@ -174,7 +174,7 @@ def _sum_ranking(reward: LearnedReward, arms: Mapping[str, ItemArms], share: flo
     )
 
 
-def _stacked(stack: LogitStack, signals: Mapping[str, Floats]) -> _Ranked:
+def _stack(stack: LogitStack, signals: Mapping[str, Floats]) -> _Ranked:
     return _Ranked(stack.score(signals), stack.verdict(signals, _ranks(len(signals[RELEVANCE]))))
 
 
@@ -235,7 +235,7 @@ def _outcome(tally: _Tally, errors: float = ONE_SIDED_975) -> TrialOutcome:
     if len(tally.gains) < LEAST_QUESTIONS:
         reason = f"{len(tally.gains)} rated questions are too few to tell; {LEAST_QUESTIONS} are needed"
         return TrialOutcome(passed=False, reason=reason)
-    (loss, loss_bound), (gain, gain_bound) = _bounded(tally.losses, errors), _bounded(tally.gains, errors)
+    (loss, loss_bound), (gain, gain_bound) = _mean_and_bound(tally.losses, errors), _mean_and_bound(tally.gains, errors)
     metrics = {
         "questions": float(len(tally.gains)),
         "log_loss_less": loss,
@@ -254,7 +254,7 @@ def _outcome(tally: _Tally, errors: float = ONE_SIDED_975) -> TrialOutcome:
     )
 
 
-def _bounded(differences: Mapping[str, Sequence[float]], errors: float) -> tuple[float, float]:
+def _mean_and_bound(differences: Mapping[str, Sequence[float]], errors: float) -> tuple[float, float]:
     """The mean over questions, and its lower bound, ``errors`` standard errors below."""
     means = [float(np.mean(of_question)) for of_question in differences.values()]
     mean = float(np.mean(means))

@@ -185,7 +185,7 @@ class Writer:
         known = {} if only_new else await self._known_hashes(items)
         changed = [item for item in items if known.get(item.item_id) != item.content_hash]
         fresh = [item for item in changed if item.status != ARCHIVED]
-        parts = self._embedded(fresh)
+        parts = self._embed(fresh)
         until = asyncio.get_running_loop().time() + SOON_SECONDS
         soon: dict[str, Vector] = {}
         report = AddReport()
@@ -226,13 +226,13 @@ class Writer:
         that does not answer, or that refuses one item after another, is not called again.
         """
         report = AddReport()
-        async with aclosing(self._embedded(items)) as parts:
+        async with aclosing(self._embed(items)) as parts:
             async for part in parts:
                 report += part.report
                 await self._store_vectors(part)
         return report
 
-    async def _embedded(self, items: Sequence[Item]) -> AsyncGenerator[_Part, None]:
+    async def _embed(self, items: Sequence[Item]) -> AsyncGenerator[_Part, None]:
         """Embed the items, part by part."""
         space = self.collection.space
         if space is None or not items:
@@ -429,7 +429,7 @@ async def add_each(writer: Writer, records: Sequence[Item | Mapping[str, Any]]) 
     """
     schema = writer.collection.schema
     many = schema is not None and len(records) >= _MANY_TO_CHECK
-    checked = await aside(lambda: [_checked(entry, schema) for entry in records], is_long=many)
+    checked = await aside(lambda: [_check_item(entry, schema) for entry in records], is_long=many)
     items = [item for item in checked if isinstance(item, Item)]
     if not items:
         return AddedEach(outcomes=tuple(outcomes_of(checked, {})))
@@ -475,7 +475,7 @@ def as_item(record: object) -> Item:
     raise InvalidItemError(f"an item must be an Item or a dictionary, not {type(record).__name__}")
 
 
-def _checked(record: object, schema: AttributeSchema | None) -> Item | InvalidItemError:
+def _check_item(record: object, schema: AttributeSchema | None) -> Item | InvalidItemError:
     try:
         item = as_item(record)
         if schema is not None:

@@ -89,7 +89,7 @@ async def calibrate_by_feedback(
     handle: CollectionHandle, *, apply: bool = True, progress: Step | None = None
 ) -> CalibrationReport:
     """Fit on the verdicts that recorded searches were given. Raises as ``calibrate`` does."""
-    queries, qrels = await _rated(handle)
+    queries, qrels = await _rated_searches(handle)
     hits = await judged_hits(handle, queries, qrels, only_judged=True, progress=progress)
     return await _report(handle, hits, len(queries), "searches with feedback", apply=apply)
 
@@ -150,18 +150,18 @@ async def _hits(
     }
 
 
-async def _rated(handle: CollectionHandle) -> tuple[list[JudgedQuery], Qrels]:
+async def _rated_searches(handle: CollectionHandle) -> tuple[list[JudgedQuery], Qrels]:
     """The latest searches with a verdict, and their verdicts."""
     await handle.recorded()
     place = await handle.place()
     qrels: dict[str, dict[str, int]] = {}
-    found: dict[UUID, str] = {}
+    ids: dict[UUID, str] = {}
     for verdict in await read_verdicts(*place, until=datetime.now(UTC)):
-        if verdict.retrieval_id is not None and (verdict.retrieval_id in found or len(found) < MOST_SEARCHES):
-            found[verdict.retrieval_id] = str(verdict.retrieval_id)
+        if verdict.retrieval_id is not None and (verdict.retrieval_id in ids or len(ids) < MOST_SEARCHES):
+            ids[verdict.retrieval_id] = str(verdict.retrieval_id)
             qrels.setdefault(str(verdict.retrieval_id), {})[verdict.item_id] = int(verdict.reward >= _SUCCESS)
     queries = []
-    async for page in read_rated_searches(*place, list(found)):
+    async for page in read_rated_searches(*place, list(ids)):
         queries += [
             JudgedQuery(query_id=str(retrieval.retrieval_id), text=retrieval.query)
             for retrieval in page

@@ -55,12 +55,12 @@ async def _put(
     connection: Connection, writer: Writer, item_id: str, make: Make, version: str | None
 ) -> tuple[StoredItem, Settled | None]:
     collection = writer.collection
-    held = await hold_item(connection, collection.collection_id, item_id)
-    check_version(item_id, held[0].version if held else None, version)
-    item = make(held[0].item if held else None)
+    former = await hold_item(connection, collection.collection_id, item_id)
+    check_version(item_id, former[0].version if former else None, version)
+    item = make(former[0].item if former else None)
     await writer.check([item])
-    if held is not None and held[1] == item.content_hash:
-        return replace(held[0], became=Became.UNCHANGED), None
+    if former is not None and former[1] == item.content_hash:
+        return replace(former[0], became=Became.UNCHANGED), None
     space_id = None if collection.space is None else collection.space.space_id
     write = ItemWrite(collection.collection_id, [item], space_id, only_new=version == ABSENT)
     try:
@@ -72,7 +72,7 @@ async def _put(
     stored = stored_as(item, written)
     if stored is None:
         raise UnknownItemError(f"item {item_id!r:.80} was removed while it was written; put it again")
-    return replace(stored, became=Became.CHANGED if held else Became.ADDED), written.settled
+    return replace(stored, became=Became.CHANGED if former else Became.ADDED), written.settled
 
 
 async def remove(
@@ -80,9 +80,9 @@ async def remove(
 ) -> tuple[int, Settled | None]:
     """Remove the item if it is in that version; returns how many were removed. Raises ``VersionConflictError``."""
     async with database.transaction(tenant_id) as connection:
-        held = await hold_item(connection, collection_id, item_id)
-        check_version(item_id, held[0].version if held else None, version)
-        return (0, None) if held is None else await delete_items(connection, collection_id, [item_id])
+        former = await hold_item(connection, collection_id, item_id)
+        check_version(item_id, former[0].version if former else None, version)
+        return (0, None) if former is None else await delete_items(connection, collection_id, [item_id])
 
 
 def _report_of(became: Became | None) -> AddReport:
@@ -114,29 +114,29 @@ class RemovalError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Decisions:
-    held: Mapping[str, Item]
+    former_items: Mapping[str, Item]
     written: list[Item]
     removed: list[str]
 
     @property
     def report(self) -> ChangeReport:
-        added = sum(item.item_id not in self.held for item in self.written)
+        added = sum(item.item_id not in self.former_items for item in self.written)
         written = AddReport(added=added, changed=len(self.written) - added)
         return ChangeReport(written=written, removed=len(self.removed))
 
     @property
     def unchanged(self) -> list[str]:
         """The ids of written items that are unchanged."""
-        held = self.held
+        former_items = self.former_items
         return [
             item.item_id
             for item in self.written
-            if item.item_id in held and held[item.item_id].content_hash == item.content_hash
+            if item.item_id in former_items and former_items[item.item_id].content_hash == item.content_hash
         ]
 
     def is_fresh(self, item: Item) -> bool:
         """Whether the item cannot have its vector yet."""
-        before = self.held.get(item.item_id)
+        before = self.former_items.get(item.item_id)
         return before is None or before.indexed_text != item.indexed_text or before.status == ARCHIVED
 
 
@@ -150,8 +150,8 @@ async def change(
     """
     settled: Settled | None = None
     async with writer.database.transaction(writer.tenant_id) as connection:
-        held = await hold_items(connection, writer.collection.collection_id, item_ids)
-        decisions = _decide(held, sorted(set(item_ids)), decide)
+        former_items = await hold_items(connection, writer.collection.collection_id, item_ids)
+        decisions = _decide(former_items, sorted(set(item_ids)), decide)
         await writer.check(decisions.written)
         if decisions.removed and not may_remove:
             raise RemovalError
@@ -167,10 +167,10 @@ async def change(
     return replace(decisions.report, written=decisions.report.written + embedded + AddReport(settled=settled))
 
 
-def _decide(held: Mapping[str, Item], item_ids: Sequence[str], decide: Decide) -> _Decisions:
-    decisions = _Decisions(held, [], [])
+def _decide(former_items: Mapping[str, Item], item_ids: Sequence[str], decide: Decide) -> _Decisions:
+    decisions = _Decisions(former_items, [], [])
     for item_id in item_ids:
-        before = held.get(item_id)
+        before = former_items.get(item_id)
         after = decide(item_id, before)
         if after is None:
             decisions.removed.extend([] if before is None else [item_id])
@@ -196,7 +196,7 @@ async def _write(connection: Connection, writer: Writer, decisions: _Decisions) 
 
 async def _annotate(connection: Connection, collection_id: int, decisions: _Decisions) -> None:
     for item in decisions.written:
-        before = decisions.held.get(item.item_id)
+        before = decisions.former_items.get(item.item_id)
         if before is None or before.changed(attributes=item.attributes) != item:
             raise InvalidItemError(
                 f"item {item.item_id!r:.80}: only attributes can change while its time stays", item_id=item.item_id

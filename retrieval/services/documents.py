@@ -268,7 +268,7 @@ class Documents:
             _refuse_other_folders(files.folders, known)
         report = DocumentsReport(failed=files.unreadable, skipped=files.skipped)
         report += await self._store(files.files, known, chunking, progress)
-        return report + await self._vanished(files, known, prune=prune, is_named=name is not None)
+        return report + await self._vanished_report(files, known, prune=prune, is_named=name is not None)
 
     async def add(self, documents: object, chunking: Chunking) -> DocumentsReport:
         """See ``Collection.add_documents``."""
@@ -276,7 +276,9 @@ class Documents:
             raise InvalidItemError("documents come in a list, such as [{'id': 'faq', 'text': '...'}]")
         raw_documents = list(map(raw_document, documents))
         raw = list({document.document_id: document for document in raw_documents}.values())
-        report = await self._store(raw, await self._known([document.document_id for document in raw]), chunking, None)
+        report = await self._store(
+            raw, await self._known_fingerprints([document.document_id for document in raw]), chunking, None
+        )
         repeated = repeated_among(document.document_id for document in raw_documents)
         return report + DocumentsReport(chunks=AddReport(notes=repeated.notes))
 
@@ -329,8 +331,8 @@ class Documents:
         parts_of: Callable[[Hit], Awaitable[Callable[[int], str]]],
     ) -> Passages:
         """The hits as passages, with the chunks beside them. ``parts_of`` gives parts of a hit, by their size."""
-        wanted = places_around(result.hits, around)
-        beside = await self._chunks_at(wanted)
+        places = places_around(result.hits, around)
+        beside = await self._chunks_at(places)
         count = count_tokens or (lambda text: self._measure.count_tokens([text])[0])
 
         def fits(page: str) -> bool:
@@ -343,7 +345,7 @@ class Documents:
             cut = await asyncio.to_thread(cut_to_room, hits[:whole], hits[whole], part, fits=fits)
             hits = hits if cut is None else hits[:whole] + hits[whole + 1 :]
         passages, text, left_out = await asyncio.to_thread(
-            passages_of, hits, beside, wanted, fits=fits, whole=whole, cut=cut
+            passages_of, hits, beside, places, fits=fits, whole=whole, cut=cut
         )
         return Passages(
             passages=passages,
@@ -406,11 +408,11 @@ class Documents:
             chunks=chunks,
         )
 
-    async def _vanished(
+    async def _vanished_report(
         self, files: FoundFiles, known: Mapping[str, str], *, prune: bool, is_named: bool
     ) -> DocumentsReport:
         present = {file.document_id for file in files.files}
-        gone_by_folder = {folder: _gone(folder, known, present, is_named=is_named) for folder in files.folders}
+        gone_by_folder = {folder: _removed_ids(folder, known, present, is_named=is_named) for folder in files.folders}
         report = DocumentsReport(
             vanished=tuple(sorted(name for gone in gone_by_folder.values() for name in gone)[:_MOST_LISTED])
         )
@@ -429,7 +431,7 @@ class Documents:
             removed += len(gone)
         return replace(report, removed=removed, chunks_removed=chunks_removed)
 
-    async def _known(self, document_ids: Sequence[str]) -> dict[str, str]:
+    async def _known_fingerprints(self, document_ids: Sequence[str]) -> dict[str, str]:
         known: dict[str, str] = {}
         for start in range(0, len(document_ids), _BATCH_CHUNKS):
             some = tuple(document_ids[start : start + _BATCH_CHUNKS])
@@ -514,7 +516,9 @@ def _refuse_other_folders(folders: Iterable[FoundFolder], known: Mapping[str, st
                 raise InvalidRequestError(_OTHER_FOLDER.format(folder.name, folder.path))
 
 
-def _gone(folder: FoundFolder, known: Mapping[str, str], present: Collection[str], *, is_named: bool) -> list[str]:
+def _removed_ids(
+    folder: FoundFolder, known: Mapping[str, str], present: Collection[str], *, is_named: bool
+) -> list[str]:
     """The stored documents that the folder no longer holds; a folder with a given name has all under that name."""
     return sorted(
         name
@@ -558,7 +562,7 @@ async def ingest_documents(
     check_functions(progress=progress)
     documents = await _documents(handle, chunking)
     report = await documents.ingest(paths, chunking, name=name, prune=prune, progress=progress)
-    return await _indexed(handle, report)
+    return await _keep_indexed(handle, report)
 
 
 @checks_existence
@@ -566,7 +570,7 @@ async def add_documents(
     handle: CollectionHandle, documents: Iterable[RawDocument | Mapping[str, Any]], chunking: Chunking
 ) -> DocumentsReport:
     """See ``Collection.add_documents``."""
-    return await _indexed(handle, await (await _documents(handle, chunking)).add(documents, chunking))
+    return await _keep_indexed(handle, await (await _documents(handle, chunking)).add(documents, chunking))
 
 
 @checks_existence
@@ -628,6 +632,6 @@ async def _documents(handle: CollectionHandle, chunking: Chunking = Chunking()) 
     return Documents(await writer_of(handle), partial(delete, handle))
 
 
-async def _indexed(handle: CollectionHandle, report: DocumentsReport) -> DocumentsReport:
+async def _keep_indexed(handle: CollectionHandle, report: DocumentsReport) -> DocumentsReport:
     chunks = report.chunks
     return replace(report, chunks=chunks + await finished(handle, chunks))

@@ -450,9 +450,11 @@ async def evaluate_collection(
         notes[missing] += 1
 
     async def search(text: str, *, where: dict[str, Any] | None, limit: int, variant: str) -> Sequence[str]:
-        asked = legs if variant == FUSED else (variant,)
+        variant_legs = legs if variant == FUSED else (variant,)
         with patiently():
-            result = await collection.search(text, where=where, limit=min(limit, MAX_LIMIT), legs=asked, syntax=False)
+            result = await collection.search(
+                text, where=where, limit=min(limit, MAX_LIMIT), legs=variant_legs, syntax=False
+            )
         notes.update(result.notes)
         return [hit.item_id for hit in result]
 

@@ -108,7 +108,7 @@ class _Bench:
         halves = queries[::2], queries[1::2]
         ask = partial(find_candidates_of_each, self.database, self.tenant_id, request)
         each = chain.from_iterable(zip_longest(*await asyncio.gather(*map(ask, halves))))
-        return [[candidate.score for candidate in found.rankings[LegName.DENSE]] for found in each if found is not None]
+        return [[hit.score for hit in result.rankings[LegName.DENSE]] for result in each if result is not None]
 
     async def milliseconds(self, statement: Compiled, parameters: dict[str, str]) -> float:
         """The server's execution time, without the round trip."""
@@ -219,11 +219,11 @@ async def _recall(
     return 1 - missed / len(queries)
 
 
-def recall_of(found: Sequence[float], true: Sequence[float]) -> float:
+def recall_of(retrieved: Sequence[float], true: Sequence[float]) -> float:
     """The share of the true nearest items that was found, by score: of equally near items any counts. Pure."""
     if not true:
         return 1.0
-    return sum(score >= true[-1] for score in found) / len(true)
+    return sum(score >= true[-1] for score in retrieved) / len(true)
 
 
 async def _exact_row_us(bench: _Bench, query: Vector, item_ids: Sequence[str]) -> float:
@@ -307,14 +307,16 @@ async def keep_index(
     kept = {*form.names(*place), *(index.form.names(*place) if index else ())}
     leftovers = {*existing, *await failed_builds(database, hnsw_name(*place))} - kept
     if leftovers:
-        clearing = await _alone(database, collection, space, lambda: _clear(database, leftovers))
+        clearing = await _exclusively(database, collection, space, lambda: _clear(database, leftovers))
         if clearing is not IndexOutcome.PRESENT:
             return clearing
     is_there, index_bytes = not kept.isdisjoint(existing), usable.bytes if usable else 0
     outcome = wanted_outcome(collection.documents, threshold, index, index_bytes, is_there=is_there, form=form)
     if outcome in {IndexOutcome.NOT_NEEDED, IndexOutcome.PRESENT}:
         return outcome
-    return await _alone(database, collection, space, lambda: _WORK[outcome](database, tenant_id, collection, space))
+    return await _exclusively(
+        database, collection, space, lambda: _WORK[outcome](database, tenant_id, collection, space)
+    )
 
 
 def is_index_off(collection: StoredCollection) -> bool:
@@ -372,7 +374,7 @@ async def rebuild_index(database: Database, tenant_id: int, collection: StoredCo
     space, index = collection.space, collection.ann_index
     if space is None or index is None or index.form != wanted_form(collection):
         return await keep_index(database, tenant_id, collection)
-    return await _alone(database, collection, space, lambda: _rebuild(database, tenant_id, collection, space))
+    return await _exclusively(database, collection, space, lambda: _rebuild(database, tenant_id, collection, space))
 
 
 def wanted_outcome(
@@ -453,7 +455,7 @@ async def _has_no_orphan(database: Database, table: str) -> bool:
     return False
 
 
-async def _alone(
+async def _exclusively(
     database: Database,
     collection: StoredCollection,
     space: StoredSpace,

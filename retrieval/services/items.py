@@ -104,10 +104,10 @@ async def patch(handle: CollectionHandle, item_id: str, changes: Mapping[str, An
     [key] = checked_item_ids([item_id])
     checked = checked_changes(key, changes)
 
-    def changed(found: Item | None) -> Item:
-        if found is None:
+    def changed(former: Item | None) -> Item:
+        if former is None:
             raise UnknownItemError(f"there is no item {key!r:.80} in {handle.name!r}; put it whole")
-        fields = merged({name: getattr(found, name) for name in ITEM_FIELDS}, checked)
+        fields = merged({name: getattr(former, name) for name in ITEM_FIELDS}, checked)
         attributes = fields.pop("attributes", {})
         return item_from_fields({**fields, "item_id": key}, attributes)
 

@@ -111,8 +111,8 @@ class MemoryRecords:
 
     async def histories(self, ids: Sequence[str], now: datetime) -> dict[str, tuple[Memory, ...]]:
         """The versions of each of those memories that exist and have not expired, newest first, by the id asked for."""
-        found = await read_versions(*self._where, ids)
-        known = {key: memory for key, memory in found.items() if not has_expired(memory, now)}
+        versions = await read_versions(*self._where, ids)
+        known = {key: memory for key, memory in versions.items() if not has_expired(memory, now)}
         return {memory_id: history_of(memory_id, known) for memory_id in ids if memory_id in known}
 
     async def page(
@@ -210,7 +210,7 @@ class SettledFact(NamedTuple):
 class _Plan:
     """The writes of a transaction that remembers facts."""
 
-    held: Mapping[str, Memory]
+    memories_by_id: Mapping[str, Memory]
     became: list[SettledFact]
     written: dict[str, NewMemory]
     """Memories by id: new ones, and known ones with the turns of facts that state the same."""
@@ -233,7 +233,7 @@ class MemoryWriter:
             async with self._transaction() as connection:
                 written, items = await self._write(connection, part)
             report += written + await self.writer.embed(items)
-        return await self._settled(report)
+        return await self._settle(report)
 
     async def store(self, memory: NewMemory, look: Look | None) -> StoredMemory:
         """Store a memory, or join it to one that states the same; without ``look``, duplicates are not searched.
@@ -252,7 +252,7 @@ class MemoryWriter:
             report, items = await self._write(connection, [written])
             if look is not None and (text := memory.item().indexed_text) != written.item().indexed_text:
                 await uncache_texts(connection, self.writer.tenant_id, [text])  # no memory has the searched text
-        report = await self._settled(report + await self.writer.embed(items))
+        report = await self._settle(report + await self.writer.embed(items))
         return StoredMemory(
             memory_id=memory.memory_id if target is None else target.memory_id,
             is_new=bool(report.added),
@@ -264,13 +264,13 @@ class MemoryWriter:
     async def change(self, memory_id: str, changes: dict[str, Any], now: datetime) -> AddReport:
         """Replace some of a memory's fields. Raises ``UnknownItemError``, and what ``NewMemory`` raises."""
         async with self._transaction() as connection:
-            held = await hold_memories(connection, self._collection.collection_id, [memory_id])
-            self._check_known(held, [memory_id])
-            known = held[memory_id]
+            memories_by_id = await hold_memories(connection, self._collection.collection_id, [memory_id])
+            self._check_known(memories_by_id, [memory_id])
+            known = memories_by_id[memory_id]
             check_current(known, now)
             new = changed(known, changes)
             report, items = await self._write(connection, [new])
-        return await self._settled(report + await self.writer.embed(items))
+        return await self._settle(report + await self.writer.embed(items))
 
     async def supersede(self, old_id: str, new: NewMemory | str, now: datetime) -> AddReport:
         """Let one memory take another's place, stored in the same transaction if it is new.
@@ -282,17 +282,17 @@ class MemoryWriter:
         if new_id == old_id:
             raise InvalidRequestError(f"memory {old_id!r:.80} cannot take its own place; change it with update_memory")
         async with self._transaction() as connection:
-            held = await hold_memories(connection, self._collection.collection_id, [old_id, new_id])
-            self._check_known(held, [old_id] if isinstance(new, NewMemory) else [old_id, new_id])
-            _check_places(held, old_id, new_id)
-            _check_successor(held[old_id], held[new_id] if isinstance(new, str) else new, now)
+            memories_by_id = await hold_memories(connection, self._collection.collection_id, [old_id, new_id])
+            self._check_known(memories_by_id, [old_id] if isinstance(new, NewMemory) else [old_id, new_id])
+            _check_places(memories_by_id, old_id, new_id)
+            _check_successor(memories_by_id[old_id], memories_by_id[new_id] if isinstance(new, str) else new, now)
             report, items = AddReport(), list[Item]()
             if isinstance(new, NewMemory):
                 report, items = await self._write(connection, [new], replaced=[old_id])
             else:
                 await self._archive(connection, [old_id])
             await mark_superseded(connection, self._collection.collection_id, old_id, new_id)
-        return await self._settled(report + await self.writer.embed(items))
+        return await self._settle(report + await self.writer.embed(items))
 
     async def remember(
         self, facts: Sequence[DecidedFact], receipt: NewMemory, now: datetime, *, again: bool = False
@@ -317,7 +317,7 @@ class MemoryWriter:
             stored = {memory.item().indexed_text for memory in written}
             unstored = {fact.memory.item().indexed_text for fact in facts} - stored
             await uncache_texts(connection, self.writer.tenant_id, sorted(unstored))
-        return plan.became, await self._settled(report + await self.writer.embed(items))
+        return plan.became, await self._settle(report + await self.writer.embed(items))
 
     async def vectors_of(self, items: Sequence[Item]) -> list[Vector] | None:
         """The items' vectors, shape (dimensions,); None: there is no embedder, or it does not answer.
@@ -340,9 +340,9 @@ class MemoryWriter:
     def _transaction(self) -> Any:
         return self.writer.database.transaction(self.writer.tenant_id)
 
-    def _check_known(self, held: Mapping[str, Memory], ids: Sequence[str]) -> None:
+    def _check_known(self, memories_by_id: Mapping[str, Memory], ids: Sequence[str]) -> None:
         for memory_id in ids:
-            if memory_id not in held:
+            if memory_id not in memories_by_id:
                 raise UnknownItemError(f"there is no memory {memory_id!r:.80} in collection {self._collection.name!r}")
 
     async def _archive(self, connection: Connection, ids: Sequence[str]) -> None:
@@ -354,7 +354,7 @@ class MemoryWriter:
         """Write the new and changed memories; returns also the items that may need a vector.
 
         The cached vectors of former texts are removed. ``replaced`` are archived: between the items and the memories,
-        which are then all held in the order of their keys.
+        which are then all locked in the order of their keys.
         """
         collection_id = self._collection.collection_id
         items = [memory.item() for memory in memories]
@@ -387,8 +387,8 @@ class MemoryWriter:
             await hold_fingerprint(connection, collection_id, key)
             same[key] = await memories_with(connection, collection_id, key, now)
         near = {fact.near.memory_id for fact in facts if fact.near is not None}
-        held = await hold_memories(connection, collection_id, sorted(near.union(*same.values())))
-        plan = _Plan(held, [], {}, {})
+        memories_by_id = await hold_memories(connection, collection_id, sorted(near.union(*same.values())))
+        plan = _Plan(memories_by_id, [], {}, {})
         joined = dict[str, list[NewMemory]]()
         for fact in facts:
             became = _outcome(fact, plan, same[fact.memory.fingerprint], now)
@@ -399,7 +399,7 @@ class MemoryWriter:
                 plan.written[became.memory_id] = fact.memory
             if became.superseded_id is not None:
                 plan.successors[became.superseded_id] = became.memory_id
-        plan.written |= {key: _with_repetitions(held[key], memories) for key, memories in joined.items()}
+        plan.written |= {key: _with_repetitions(memories_by_id[key], memories) for key, memories in joined.items()}
         return plan
 
     async def _duplicates(self, connection: Connection, memory: NewMemory, look: Look) -> tuple[Duplicate, ...]:
@@ -427,10 +427,10 @@ class MemoryWriter:
         )
         if best is None:
             return None
-        held = (await hold_memories(connection, collection_id, [best])).get(best)
-        return held if held is not None and _is_target(held, memory, look) else None
+        target = (await hold_memories(connection, collection_id, [best])).get(best)
+        return target if target is not None and _is_target(target, memory, look) else None
 
-    async def _settled(self, report: AddReport) -> AddReport:
+    async def _settle(self, report: AddReport) -> AddReport:
         """Adapt weights and indexes to the size after the write, as for any items."""
         database, tenant_id = self.writer.database, self.writer.tenant_id
         if report.added + report.changed == 0:
@@ -454,9 +454,9 @@ def _outcome(fact: DecidedFact, plan: _Plan, same: Sequence[str], now: datetime)
     """The outcome for a fact, by the locked memories."""
     memory, near = fact.memory, fact.near
     for memory_id in same:
-        if memory_id in plan.held and may_join(plan.held[memory_id], memory, now):
+        if memory_id in plan.memories_by_id and may_join(plan.memories_by_id[memory_id], memory, now):
             return SettledFact(FactOutcome.SAME, memory_id)
-    known = plan.held.get(near.memory_id) if near is not None else None
+    known = plan.memories_by_id.get(near.memory_id) if near is not None else None
     if near is None or known is None or not may_join(known, memory, now) or known.text != near.text:
         return SettledFact(FactOutcome.ADDED, memory.memory_id)
     if fact.outcome is FactOutcome.SAME:
@@ -475,15 +475,16 @@ def _with_repetitions(known: Memory, memories: Sequence[NewMemory]) -> NewMemory
     return merged(known, replace(memories[0], links=links, occurred_at=latest, relevance_score=0.0, metadata={}))
 
 
-def _check_places(held: Mapping[str, Memory], old_id: str, new_id: str) -> None:
-    successor = held[old_id].superseded_by
+def _check_places(memories_by_id: Mapping[str, Memory], old_id: str, new_id: str) -> None:
+    successor = memories_by_id[old_id].superseded_by
     if successor is not None and successor != new_id:
         raise InvalidRequestError(
             f"memory {old_id!r:.80} was superseded by {successor!r:.80} already; supersede that one"
         )
-    if new_id in held and held[new_id].superseded_by is not None:
+    if new_id in memories_by_id and memories_by_id[new_id].superseded_by is not None:
         raise InvalidRequestError(
-            f"memory {new_id!r:.80} was itself superseded, by {held[new_id].superseded_by!r:.80}; name that one"
+            f"memory {new_id!r:.80} was itself superseded, by "
+            f"{memories_by_id[new_id].superseded_by!r:.80}; name that one"
         )
 
 

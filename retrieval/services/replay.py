@@ -53,7 +53,7 @@ async def replay(
     the tenant, or its collection of that name, has no record.
     """
     database = workplace.database
-    then, stored = await _recorded(database, tenant_id, retrieval_id, collection)
+    then, stored = await _read_recorded(database, tenant_id, retrieval_id, collection)
     profile = await _profile_of(database, tenant_id, then)
     model = await Models(database, tenant_id).model(then.collection_id, then.model_version)
     changes, differing = await _today(workplace, tenant_id, stored, then)
@@ -74,11 +74,11 @@ async def read_retrieval(
     database: Database, tenant_id: int, retrieval_id: UUID | str, collection: str | None = None
 ) -> RecordedRetrieval:
     """Read the record of a search. Raises what ``replay`` raises."""
-    recorded, stored = await _recorded(database, tenant_id, retrieval_id, collection)
+    recorded, stored = await _read_recorded(database, tenant_id, retrieval_id, collection)
     return retrieval_of(recorded, stored.name)
 
 
-async def _recorded(
+async def _read_recorded(
     database: Database, tenant_id: int, retrieval_id: UUID | str, collection: str | None
 ) -> tuple[RecordedSearch, StoredCollection]:
     recorded = await find_recorded(database, tenant_id, checked_id(retrieval_id))

@@ -256,7 +256,7 @@ async def import_collection(
                 if batch.kind == ITEM:
                     vectors += await _store_items(connection, collection_id, space, header.schema, batch.rows)
                 else:
-                    rows = [_adapted(batch.kind, row, header, space) for row in batch.rows]
+                    rows = [_adapt(batch.kind, row, header, space) for row in batch.rows]
                     await store_rows(
                         connection, (tenant_id, collection_id, space.space_id if space else None), batch.kind, rows
                     )
@@ -326,7 +326,7 @@ _NAMES_SPACE = {"model": "definition", "retrieval": "request"}
 """The parts of rows that name an embedding space by its number."""
 
 
-def _adapted(kind: str, row: dict[str, Any], header: _Header, space: StoredSpace | None) -> dict[str, Any]:
+def _adapt(kind: str, row: dict[str, Any], header: _Header, space: StoredSpace | None) -> dict[str, Any]:
     """The row as this installation stores it, after the checks that the database cannot make."""
     if kind == "profile":
         Profile.from_dict(row["definition"])

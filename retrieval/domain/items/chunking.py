@@ -195,7 +195,7 @@ def _cut(blocks: Sequence[Block], limit: int, overlap: int, count: CountTokens) 
         if _is_in_next_titles(run, following):
             continue
         pieces = [piece for block, size in run for piece in _pieces(block, size, limit - overlap, count)]
-        yield from _packed(pieces, limit, overlap, count)
+        yield from _pack(pieces, limit, overlap, count)
 
 
 _Sized = tuple[Block, int]
@@ -284,7 +284,7 @@ def _short(text: str, size: int, most: int, count: CountTokens) -> list[tuple[st
     return list(zip(parts, _sizes(parts, count), strict=True))
 
 
-def _packed(pieces: Sequence[_Piece], limit: int, overlap: int, count: CountTokens) -> Iterator[_Cut]:
+def _pack(pieces: Sequence[_Piece], limit: int, overlap: int, count: CountTokens) -> Iterator[_Cut]:
     """The pieces of one run as chunks of at most ``limit`` tokens."""
     if sum(piece.tokens for piece in pieces) <= limit:
         yield list(pieces), ""

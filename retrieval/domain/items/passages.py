@@ -115,7 +115,7 @@ def places_around(hits: Sequence[Hit], around: int) -> list[Place]:
 
 def fitting(hits: Sequence[Hit], *, fits: Callable[[str], bool]) -> int:
     """The number of best hits that fit whole, up to the first that does not."""
-    return next((place for place in range(len(hits)) if not fits(page_of(_joined(hits[: place + 1])))), len(hits))
+    return next((place for place in range(len(hits)) if not fits(page_of(_join(hits[: place + 1])))), len(hits))
 
 
 def cut_to_room(
@@ -130,7 +130,7 @@ def cut_to_room(
         return replace(_passage([hit]), text=part(size), cut=True)
 
     sizes = range(SMALLEST, len(hit.body))
-    fit = bisect_right(sizes, 0, key=lambda size: int(not fits(page_of(_joined(before, passage(size))))))
+    fit = bisect_right(sizes, 0, key=lambda size: int(not fits(page_of(_join(before, passage(size))))))
     return passage(sizes[fit - 1]) if fit else None
 
 
@@ -150,13 +150,13 @@ def passages_of(
     ``order``.
     """
     parts: list[Hit | Item] = list(hits[:whole])
-    passages = _joined(parts, cut)
+    passages = _join(parts, cut)
     left_out = 0
     candidates: list[Hit | Item] = [*hits[whole:], *(beside[place] for place in order if place in beside)]
     for candidate in candidates:
         if isinstance(candidate, Item) and not _is_beside(candidate, parts):
             continue
-        joined = _joined([*parts, candidate], cut)
+        joined = _join([*parts, candidate], cut)
         if fits(page_of(joined)):
             parts.append(candidate)
             passages = joined
@@ -171,7 +171,7 @@ def _is_beside(chunk: Item, parts: Sequence[Hit | Item]) -> bool:
     return place is not None and any((place[0], place[1] + step) in taken for step in (-1, 1))
 
 
-def _joined(parts: Sequence[Hit | Item], cut: Passage | None = None) -> tuple[Passage, ...]:
+def _join(parts: Sequence[Hit | Item], cut: Passage | None = None) -> tuple[Passage, ...]:
     """Chunks that follow one another as one passage each; the passages in the order of their best hits."""
     places = {place: part for part in parts if (place := place_of(part)) is not None}
     passages = [] if cut is None else [cut]

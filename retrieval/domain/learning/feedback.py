@@ -119,11 +119,11 @@ class Feedback:
         verdicts cannot be told from a repetition of one, so each counts by itself.
         """
         if self.retrieval_id is not None and not (self.of_session and self.session):
-            return _derived("impression", str(self.retrieval_id), self.item_id, self.actor, self.kind)
+            return _derive_key("impression", str(self.retrieval_id), self.item_id, self.actor, self.kind)
         if not self.actor and not self.session:
             return None
         contexts = (self.context or Context()).buckets()
-        return _derived("direct", self.item_id, list(contexts), self.actor, self.session, self.kind)
+        return _derive_key("direct", self.item_id, list(contexts), self.actor, self.session, self.kind)
 
     @property
     def own_key(self) -> UUID | None:
@@ -138,11 +138,11 @@ class Feedback:
         if isinstance(self.key, UUID):
             return self.key
         if self.key is not None:
-            return _derived("key", self.key)
+            return _derive_key("key", self.key)
         if subject is None:
             return None
         when = None if self.at is None else self.at.astimezone(UTC).isoformat()
-        return _derived("event", str(subject), self.reward, self.weight, when)
+        return _derive_key("event", str(subject), self.reward, self.weight, when)
 
     def named(self) -> str:
         """The event in a message."""
@@ -199,7 +199,7 @@ def check_not_ahead(event: Feedback, now: datetime) -> None:
         )
 
 
-def _derived(*parts: object) -> UUID:
+def _derive_key(*parts: object) -> UUID:
     # The same as uuid5, in half the time.
     digest = sha1(_NAMESPACE.bytes + json.dumps(parts).encode(), usedforsecurity=False).digest()
     return UUID(bytes=digest[:16], version=5)

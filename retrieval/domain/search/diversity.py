@@ -159,7 +159,7 @@ def diversified(scores: Sequence[float], similarities: Similarities, diversity: 
     score's place between the lowest (0) and the highest (1), so that both are on one scale.
     """
     share = 1.0 if diversity.relevance_share is None else diversity.relevance_share
-    relevance = _normalised(np.asarray(scores, dtype=np.float64))
+    relevance = _normalise(np.asarray(scores, dtype=np.float64))
     nearest = np.zeros(len(scores))
     is_candidate = np.ones(len(scores), dtype=bool)
     taken: list[int] = []
@@ -174,7 +174,7 @@ def diversified(scores: Sequence[float], similarities: Similarities, diversity: 
     return taken
 
 
-def _normalised(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+def _normalise(scores: NDArray[np.float64]) -> NDArray[np.float64]:
     if not scores.size:
         return scores
     low, high = scores.min(), scores.max()

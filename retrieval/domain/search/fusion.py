@@ -65,8 +65,8 @@ def fuse(
     Where there is a ranking by likeness (``refined``), the score of an item in it is (1 − share) × that of the legs +
     share × likeness; the weight of likeness is the share.
     """
-    valued = _valued(rankings, weights, fusion)
-    best = _summed(valued)[:limit]
+    valued = _value_candidates(rankings, weights, fusion)
+    best = _sum_scores(valued)[:limit]
     # Only the candidates that need it are explained: explaining costs more than selecting them.
     parts: dict[str, list[Contribution]] = {item_id: [] for item_id, _ in best[:explained]}
     for leg, candidates, values in valued:
@@ -78,12 +78,12 @@ def fuse(
 
 def fused_scores(rankings: Rankings, weights: Mapping[str, float], fusion: Fusion) -> list[tuple[str, float]]:
     """The item ids with their scores as ``fuse`` gives them, in its order: for rankings that need no explanation."""
-    return _summed(_valued(rankings, weights, fusion))
+    return _sum_scores(_value_candidates(rankings, weights, fusion))
 
 
 def fused_ids(rankings: Rankings, weights: Mapping[str, float], fusion: Fusion) -> list[str]:
     """The item ids in the order of ``fuse``, several times as fast: for rankings that need no explanation."""
-    return [item_id for item_id, _ in _summed(_valued(rankings, weights, fusion))]
+    return [item_id for item_id, _ in _sum_scores(_value_candidates(rankings, weights, fusion))]
 
 
 def refined(
@@ -115,7 +115,7 @@ def scaled_parts(fused: Fused, total: float) -> tuple[Contribution, ...]:
     return tuple(part._replace(value=total / len(fused.contributions)) for part in fused.contributions)
 
 
-def _valued(rankings: Rankings, weights: Mapping[str, float], fusion: Fusion) -> list[_Valued]:
+def _value_candidates(rankings: Rankings, weights: Mapping[str, float], fusion: Fusion) -> list[_Valued]:
     """Each leg's candidates with their parts of the score."""
     values = _values(fusion, _total(rankings, weights))
     legs = [(leg, candidates, values(candidates, weights.get(leg, 0.0)))
@@ -125,12 +125,12 @@ def _valued(rankings: Rankings, weights: Mapping[str, float], fusion: Fusion) ->
         return legs
     share, known = weights[REFINING], set(map(_ITEM_ID, alike))
     reduced = [
-        (leg, candidates, _reduced(map(_ITEM_ID, candidates), parts, share, known)) for leg, candidates, parts in legs
+        (leg, candidates, _reduce(map(_ITEM_ID, candidates), parts, share, known)) for leg, candidates, parts in legs
     ]
     return [*reduced, (REFINING, alike, [share * likeness.score for likeness in alike])]
 
 
-def _reduced(
+def _reduce(
     items: Iterable[Hashable], values: Sequence[float], share: float, known: Container[Hashable]
 ) -> list[float]:
     """The values, reduced for known items by the share of the score that likeness has."""
@@ -142,7 +142,7 @@ def _total(legs: Iterable[str], weights: Mapping[str, float]) -> float:
     return sum(weights.get(leg, 0.0) for leg in legs if leg != REFINING)
 
 
-def _summed(valued: Sequence[_Valued]) -> list[tuple[str, float]]:
+def _sum_scores(valued: Sequence[_Valued]) -> list[tuple[str, float]]:
     """Each item with its score, best first; equal scores are ordered by item id."""
     scores: dict[str, float] = {}
     known = scores.get
@@ -159,16 +159,16 @@ def _values(fusion: Fusion, total_weight: float) -> _Values:
         return lambda candidates, weight: [weight / (fusion.k + candidate.rank) for candidate in candidates]
     if fusion.kind is FusionKind.UNION:
         return lambda candidates, weight: [weight * candidate.score for candidate in candidates]
-    return lambda candidates, weight: _normalised(candidates, weight / total_weight if total_weight else 0.0)
+    return lambda candidates, weight: _normalise(candidates, weight / total_weight if total_weight else 0.0)
 
 
-def _normalised(candidates: Sequence[Candidate], share: float) -> list[float]:
+def _normalise(candidates: Sequence[Candidate], share: float) -> list[float]:
     """Each score's part of the leg's best, times the leg's share."""
     scores = list(map(_SCORE, candidates))
-    return _scaled(scores, share, best_of(scores))
+    return _scale(scores, share, best_of(scores))
 
 
-def _scaled(scores: Sequence[float], share: float, best: float) -> list[float]:
+def _scale(scores: Sequence[float], share: float, best: float) -> list[float]:
     scale = share / best if best > 0 else 0.0
     return [scale * score if score > 0 else 0.0 for score in scores]
 
@@ -220,8 +220,8 @@ def values_again(
             values[leg] = [weights[leg] * (likeness or 0.0) for likeness in legs.get(leg, ())]
         else:
             share = weights[leg] / total if total else 0.0
-            scaled = _scaled([raw or 0.0 for raw in legs.get(leg, ())], share, best.get(leg, 0.0))
-            values[leg] = _reduced(range(len(scaled)), scaled, weights.get(REFINING, 0.0), known)
+            scaled = _scale([raw or 0.0 for raw in legs.get(leg, ())], share, best.get(leg, 0.0))
+            values[leg] = _reduce(range(len(scaled)), scaled, weights.get(REFINING, 0.0), known)
     return values
 
 

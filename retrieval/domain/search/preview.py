@@ -72,20 +72,20 @@ def checked_profiles(profiles: object) -> dict[str, Profile]:
 def preview_of(query: str, results: Sequence[tuple[str, Profile, SearchResult]]) -> Preview:
     """Compares the page of each profile with the first."""
     before = results[0][2].hits
-    previews = tuple(_compared(name, profile, result, before) for name, profile, result in results)
+    previews = tuple(_compare(name, profile, result, before) for name, profile, result in results)
     return Preview(query=query, baseline=results[0][0], previews=previews)
 
 
-def _compared(name: str, profile: Profile, result: SearchResult, before: Sequence[Hit]) -> ProfilePreview:
+def _compare(name: str, profile: Profile, result: SearchResult, before: Sequence[Hit]) -> ProfilePreview:
     earlier = {hit.item_id: hit for hit in before}
     now = {hit.item_id for hit in result}
     return ProfilePreview(
         name=name,
         profile=profile,
-        hits=tuple(_moved(hit, earlier.get(hit.item_id)) for hit in result),
+        hits=tuple(_compare_hit(hit, earlier.get(hit.item_id)) for hit in result),
         entered=tuple(hit.item_id for hit in result if hit.item_id not in earlier),
         left=tuple(
-            PreviewedHit(hit=hit, rank_before=hit.rank, moved=None, why=f"out, was {hit.rank}: {_made_of(hit)}")
+            PreviewedHit(hit=hit, rank_before=hit.rank, moved=None, why=f"out, was {hit.rank}: {_composition(hit)}")
             for hit in before
             if hit.item_id not in now
         ),
@@ -93,23 +93,25 @@ def _compared(name: str, profile: Profile, result: SearchResult, before: Sequenc
     )
 
 
-def _moved(hit: Hit, before: Hit | None) -> PreviewedHit:
+def _compare_hit(hit: Hit, before: Hit | None) -> PreviewedHit:
     if before is None:
-        return PreviewedHit(hit=hit, rank_before=None, moved=None, why=f"in, at {hit.rank}: {_made_of(hit)}")
+        return PreviewedHit(hit=hit, rank_before=None, moved=None, why=f"in, at {hit.rank}: {_composition(hit)}")
     moved = before.rank - hit.rank
     move = f"{'up' if moved > 0 else 'down'} {abs(moved)}, from {before.rank} to {hit.rank}"
     head = move if moved else f"stays at {hit.rank}"
-    return PreviewedHit(hit=hit, rank_before=before.rank, moved=moved, why=f"{head}: {_changed(hit, before)}")
+    return PreviewedHit(
+        hit=hit, rank_before=before.rank, moved=moved, why=f"{head}: {_composition_change(hit, before)}"
+    )
 
 
-def _made_of(hit: Hit) -> str:
+def _composition(hit: Hit) -> str:
     """``lexical 62 % (rank 1), dense 38 % (rank 4)``: what its score is made of, the largest part first."""
     shares = shares_of(hit)
     parts = sorted(hit.explanation.contributions, key=lambda part: -shares[part.leg])
     return ", ".join(f"{part.leg} {shares[part.leg]:.0%} (rank {part.rank})" for part in parts) or "nothing"
 
 
-def _changed(hit: Hit, before: Hit) -> str:
+def _composition_change(hit: Hit, before: Hit) -> str:
     """``lexical 62 % (was 40 %), dense 38 % (was 60 %)``: the parts whose share has changed."""
     now, then = shares_of(hit), shares_of(before)
     legs = sorted({*now, *then}, key=lambda leg: (-now.get(leg, 0.0), leg))

@@ -116,7 +116,7 @@ class Scored:
 class Reranking(Protocol):
     """Asks a reranker."""
 
-    async def scored(self, wanted: Rerank, query: str, texts: Mapping[str, str]) -> Scored:
+    async def scored(self, rerank: Rerank, query: str, texts: Mapping[str, str]) -> Scored:
         """The scores of the texts by item id, or why there are none, in the time that the profile gives."""
 
 

@@ -65,8 +65,8 @@ def snippet_of(marked: str, words: str, prefixes: Sequence[str], size: int) -> S
     ``words`` and ``prefixes`` are the query's: words that begin with a prefix are marked as well, and so are
     pairs of characters of scripts without spaces.
     """
-    text, spans = _unmarked(marked)
-    spans = _merged([*spans, *_prefix_spans(text, prefixes), *_pair_spans(text, words)])
+    text, spans = _strip_marks(marked)
+    spans = _merge([*spans, *_prefix_spans(text, prefixes), *_pair_spans(text, words)])
     start, end = _best_window(text, spans, size)
     shown = [(span - start, other - start) for span, other in spans if start <= span and other <= end]
     part = text[start:end]
@@ -76,7 +76,7 @@ def snippet_of(marked: str, words: str, prefixes: Sequence[str], size: int) -> S
     )
 
 
-def _unmarked(marked: str) -> tuple[str, list[Span]]:
+def _strip_marks(marked: str) -> tuple[str, list[Span]]:
     pieces: list[str] = []
     spans: list[Span] = []
     place = begin = 0
@@ -102,7 +102,7 @@ def _pair_spans(text: str, words: str) -> Iterator[Span]:
         yield from (match.span() for match in re.finditer(re.escape(pair), text))
 
 
-def _merged(spans: Iterable[Span]) -> list[Span]:
+def _merge(spans: Iterable[Span]) -> list[Span]:
     """The spans in order, with overlapping spans merged."""
     merged: list[Span] = []
     for start, end in sorted(spans):

@@ -204,7 +204,7 @@ def time_expressions(query: str, now: datetime) -> list[TimeExpression]:
     if len(query) > LONGEST_QUERY:
         return []
     text = plain(query)
-    return list(_read(query, text, phrases(text, now)))
+    return list(_read_phrases(query, text, phrases(text, now)))
 
 
 def time_expression(query: str, now: datetime) -> TimeExpression | None:
@@ -219,7 +219,7 @@ def time_expression(query: str, now: datetime) -> TimeExpression | None:
     return _together(chosen) if chosen else None
 
 
-def _read(query: str, text: str, in_order: Sequence[Phrase]) -> Iterator[TimeExpression]:
+def _read_phrases(query: str, text: str, in_order: Sequence[Phrase]) -> Iterator[TimeExpression]:
     """The phrases with the words around them: "between", "since", "the week before"."""
     place = 0
     while place < len(in_order):

@@ -398,10 +398,10 @@ def _before_last(match: re.Match[str], now: datetime) -> Span:
 
 def _rolling(match: re.Match[str], now: datetime) -> Span:
     count = counted(match["count"] or "one")[1]
-    return _rolled(match["which"], now, Unit(match["unit"]), count)
+    return _roll(match["which"], now, Unit(match["unit"]), count)
 
 
-def _rolled(which: str, now: datetime, unit: Unit, count: int) -> Span:
+def _roll(which: str, now: datetime, unit: Unit, count: int) -> Span:
     return (coming if which in _COMING else last)(now, unit, count)
 
 
@@ -411,7 +411,7 @@ def _which_unit(match: re.Match[str], now: datetime) -> Span:
     if match["which"] in _CURRENT:
         return unit_of(now, unit)
     if unit in {Unit.MINUTE, Unit.HOUR}:  # no calendar names them
-        return _rolled(match["which"], now, unit, 1)
+        return _roll(match["which"], now, unit, 1)
     return ago(now, unit, -1 if match["which"] in _COMING else 1)
 
 

@@ -210,7 +210,7 @@ async def diagnose_closed(settings: Settings, error: RetrievalError, now: dateti
     findings: list[Finding] = []
     if settings.database_url is not None:
         try:
-            installation, status = await _read(settings, names)
+            installation, status = await _read_server(settings, names)
         except DatabaseError as again:
             error = again
         else:
@@ -227,7 +227,7 @@ def finding_of(error: RetrievalError) -> Finding:
     return Finding(check="platform", severity=Severity.ERROR, found=found, mend=mend)
 
 
-async def _read(settings: Settings, names: Names) -> tuple[Installation, SchemaStatus | None]:
+async def _read_server(settings: Settings, names: Names) -> tuple[Installation, SchemaStatus | None]:
     url = settings.database_url
     async with connected("" if url is None else url.get_secret_value()) as connection:
         installation = await read_installation(connection, names, stalled_seconds=settings.worker_stalled_seconds)

@@ -169,18 +169,18 @@ def _left_out(report: DocumentsReport, *, is_pruned: bool) -> list[str]:
     lines = []
     if report.vanished and not (is_pruned and report.removed):
         advice = "" if is_pruned else "; --prune removes them"
-        lines.append(f"no longer in the folders: {_named(report.vanished)}{advice}")
+        lines.append(f"no longer in the folders: {_name_list(report.vanished)}{advice}")
     if report.empty:
         has_pdf = any(name.lower().endswith(".pdf") for name in report.empty)
         scans = "; scanned pages need OCR first" if has_pdf else ""
-        lines.append(f"without text: {_named(report.empty)}{scans}")
+        lines.append(f"without text: {_name_list(report.empty)}{scans}")
     if report.skipped:
         skipped = [f"{number:,} {name}" for name, number in list(report.skipped.items())[:MAX_NAMES]]
         lines.append(f"left out: {', '.join(skipped)}")
     return lines
 
 
-def _named(names: tuple[str, ...]) -> str:
+def _name_list(names: tuple[str, ...]) -> str:
     more = f" and {len(names) - MAX_NAMES:,} more" if len(names) > MAX_NAMES else ""
     return f"{', '.join(names[:MAX_NAMES])}{more}"
 

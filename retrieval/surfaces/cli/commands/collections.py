@@ -316,7 +316,7 @@ def export_(
     if as_json:
         print_json(moved.as_dict())
     elif not quiet:
-        console(stderr=file == "-").print(f"exported {_moved(moved)} to {file}", soft_wrap=True)
+        console(stderr=file == "-").print(f"exported {_moved_text(moved)} to {file}", soft_wrap=True)
 
 
 @app.command("import", epilog=examples(*IMPORT_EXAMPLES))
@@ -356,10 +356,10 @@ def import_(
         print_json(moved.as_dict())
     elif not quiet:
         learned = "" if moved.has_records else "; without searches and feedback, learning starts anew"
-        console().print(f"imported {_moved(moved)}{learned}", soft_wrap=True)
+        console().print(f"imported {_moved_text(moved)}{learned}", soft_wrap=True)
 
 
-def _moved(moved: Moved) -> str:
+def _moved_text(moved: Moved) -> str:
     """``tickets: 1,200 items with 1,200 vectors, 5,310 rows in all``."""
     parts = f"{count(moved.items, 'item')} with {count(moved.vectors, 'vector')}"
     return f"{moved.collection}: {parts}, {count(sum(moved.rows.values()), 'row')} in all"

@@ -117,7 +117,9 @@ def set_profile(
 
     def present(stored: StoredProfile) -> str:
         return (
-            f"{collection}: stored profile {stored.version}, not used yet" if store_only else _used(collection, stored)
+            f"{collection}: stored profile {stored.version}, not used yet"
+            if store_only
+            else _used_text(collection, stored)
         )
 
     answer(context, of_collection(collection, ask), present, as_json=as_json)
@@ -140,7 +142,7 @@ def use(
         await target.use_profile(version)
         return await target.stored_profile(version)
 
-    answer(context, of_collection(collection, ask), lambda stored: _used(collection, stored), as_json=as_json)
+    answer(context, of_collection(collection, ask), lambda stored: _used_text(collection, stored), as_json=as_json)
 
 
 @app.command(epilog=examples(*PREVIEW))
@@ -214,5 +216,5 @@ def _legs(profile: Profile) -> str:
     return ", ".join(f"{name} {weight:g}" for name, weight in profile.weights.items())
 
 
-def _used(collection: str, stored: StoredProfile) -> str:
+def _used_text(collection: str, stored: StoredProfile) -> str:
     return f"{collection} is searched with profile {stored.version}: {_legs(stored.profile)}"

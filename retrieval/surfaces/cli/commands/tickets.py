@@ -158,7 +158,7 @@ def search(
     from retrieval.apps.tickets import RetrievalRequest
     from retrieval.surfaces.cli.search_options import moment_of, vector_of
 
-    request = _checked(
+    request = _validate(
         RetrievalRequest,
         title=title,
         description=description,
@@ -208,7 +208,7 @@ def preview(
     from retrieval.apps.tickets import PreviewConfig
     from retrieval.surfaces.cli.search_options import moment_of
 
-    config = _checked(
+    config = _validate(
         PreviewConfig,
         top_k=top_k,
         candidates=candidates,
@@ -256,7 +256,7 @@ def weights_of(pairs: Sequence[str]) -> dict[str, float] | None:
     return weights or None
 
 
-def _checked(model: Callable[..., T], **options: object) -> T:
+def _validate(model: Callable[..., T], **options: object) -> T:
     """The pydantic model of the options. Raises ``InvalidRequestError``, which names the option."""
     from pydantic import ValidationError
 

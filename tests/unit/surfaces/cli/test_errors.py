@@ -36,7 +36,7 @@ def test_a_missing_command_is_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "said"), [(["--before", "3"], "give --sequence too"), (["--before", "0", "--after", "0"], "--none")]
+    ("options", "said"), [(["--before", "3"], "need --sequence"), (["--before", "0", "--after", "0"], "--none")]
 )
 def test_neighbours_that_change_nothing_are_an_error(options: list[str], said: str) -> None:
     """The setting that there is would be shown as if it were the new one."""
