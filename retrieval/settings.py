@@ -330,7 +330,7 @@ class Settings(BaseSettings):
         for origin in value or ():
             if not _ORIGIN.fullmatch(origin):
                 raise ValueError(
-                    f"{origin!r:.100} is not an origin; write for example https://app.example, several with commas"
+                    f"{origin!r:.100} is not an origin; write for example https://app.example, more by commas"
                 )
         return value
 

@@ -137,9 +137,7 @@ def statistics_moved(
     signals = recorded.pool_signals
     places = {item_id: recorded.pool_items.index(item_id) for item_id in items_with_arms(recorded)}
     counts = (
-        [_difference_text("uses", len(moved), len(places), moved[0])]
-        if (moved := _count_differences(recorded, places, arms))
-        else []
+        [_change("uses", len(moved), len(places), moved[0])] if (moved := _recounts(recorded, places, arms)) else []
     )
     if "learned" not in signals or not places:
         return tuple(counts)
@@ -151,24 +149,20 @@ def statistics_moved(
         for prediction in predicted
         if not math.isclose(was := signals["learned"][places[prediction.item_id]], prediction.mean, rel_tol=_ALIKE)
     ]
-    return (
-        (*counts, _difference_text("learned rewards", len(others), len(places), others[0])) if others else tuple(counts)
-    )
+    return (*counts, _change("learned rewards", len(others), len(places), others[0])) if others else tuple(counts)
 
 
-def _count_differences(recorded: RecordedSearch, places: Mapping[str, int], arms: Mapping[str, ItemArms]) -> list[str]:
-    signals, differences = recorded.pool_signals, []
+def _recounts(recorded: RecordedSearch, places: Mapping[str, int], arms: Mapping[str, ItemArms]) -> list[str]:
+    signals, texts = recorded.pool_signals, []
     for item_id, place in places.items():
         was = round(signals["uses"][place]), round(signals["raw_successes"][place])
         arm = arms[item_id].anywhere
         if was != (arm.uses, arm.raw_successes):
-            differences.append(
-                f"{item_id} had {was[1]} successes in {was[0]} and has {arm.raw_successes} in {arm.uses}"
-            )
-    return differences
+            texts.append(f"{item_id} had {was[1]} successes in {was[0]} and has {arm.raw_successes} in {arm.uses}")
+    return texts
 
 
-def _difference_text(signal: str, differing: int, candidates: int, example: str) -> str:
+def _change(signal: str, differing: int, candidates: int, example: str) -> str:
     return (
         f"the {signal} of {differing} of {candidates} candidates do not follow from the feedback that counts today "
         f"({example}): verdicts were withdrawn, quarantined or retired since, or half-life or clusters changed"
@@ -317,9 +311,7 @@ def why_not_reproduced(
     if profile is None:
         return (f"profile v{recorded.profile_version} is not stored any more",)
     pool, signals = recorded.pool_items, recorded.pool_signals
-    if len(pool) < min(recorded.hits, 1) or any(
-        hit.item_id not in set(pool) for hit in _exploited_impressions(recorded)
-    ):
+    if len(pool) < min(recorded.hits, 1) or any(hit.item_id not in set(pool) for hit in _exploits(recorded)):
         return (f"{len(pool)} candidates were kept, and not all hits are among them: recording.pool is too small",)
     bests = bests_of(recorded)
     weights = profile.weights_of(signals["legs"])
@@ -447,7 +439,7 @@ def _score_of(search: RecordedSearch, item_id: str, shown: Impression | None) ->
     return score
 
 
-def _exploited_impressions(recorded: RecordedSearch) -> list[Impression]:
+def _exploits(recorded: RecordedSearch) -> list[Impression]:
     return [impression for impression in recorded.impressions if impression.slot is Slot.EXPLOIT]
 
 
@@ -461,7 +453,7 @@ def _score_differences(recorded: RecordedSearch, again: Sequence[float]) -> list
 
 def _out_of_order(recorded: RecordedSearch, profile: Profile, scores: Mapping[str, float]) -> list[str]:
     """The hits placed by score that are not in the order of the scores."""
-    shown = _exploited_impressions(recorded)
+    shown = _exploits(recorded)
     wrong = [hit for hit in shown if not _is_equal(hit.score, scores[hit.item_id])]
     faults = [f"the score of hit {hit.item_id} is not that of its candidate" for hit in wrong[:1]]
     if profile.diversity.relevance_share is not None or "propensity" in recorded.pool_signals:

@@ -241,18 +241,12 @@ async def prune(workplace: Workplace, target: JobTarget, advance: Advance = igno
             workplace.end_of_step()
 
     tenant_id = target.tenant_id
-    for retention in _retentions(workplace.settings):
-        owner = ("tenant_id", tenant_id) if retention.of_tenant else ("collection_id", target.collection.collection_id)
+    for rule in _retentions(workplace.settings):
+        owner = ("tenant_id", tenant_id) if rule.of_tenant else ("collection_id", target.collection.collection_id)
         older = partial(
-            remove_older,
-            workplace.database,
-            tenant_id,
-            retention.table,
-            owner=owner,
-            time=retention.time,
-            days=retention.days,
+            remove_older, workplace.database, tenant_id, rule.table, owner=owner, time=rule.time, days=rule.days
         )
-        await remove(retention.table, older)
+        await remove(rule.table, older)
     await remove("idempotency_keys", partial(remove_expired_writes, workplace.database, tenant_id))
     return removed
 

@@ -475,16 +475,15 @@ def _with_repetitions(known: Memory, memories: Sequence[NewMemory]) -> NewMemory
     return merged(known, replace(memories[0], links=links, occurred_at=latest, relevance_score=0.0, metadata={}))
 
 
-def _check_places(memories_by_id: Mapping[str, Memory], old_id: str, new_id: str) -> None:
-    successor = memories_by_id[old_id].superseded_by
+def _check_places(memories: Mapping[str, Memory], old_id: str, new_id: str) -> None:
+    successor = memories[old_id].superseded_by
     if successor is not None and successor != new_id:
         raise InvalidRequestError(
             f"memory {old_id!r:.80} was superseded by {successor!r:.80} already; supersede that one"
         )
-    if new_id in memories_by_id and memories_by_id[new_id].superseded_by is not None:
+    if new_id in memories and memories[new_id].superseded_by is not None:
         raise InvalidRequestError(
-            f"memory {new_id!r:.80} was itself superseded, by "
-            f"{memories_by_id[new_id].superseded_by!r:.80}; name that one"
+            f"memory {new_id!r:.80} was itself superseded, by {memories[new_id].superseded_by!r:.80}; name that one"
         )
 
 

@@ -344,8 +344,7 @@ def check_version(item_id: str, stored: str | None, expected: str | None) -> Non
 def merged(target: object, patch: object, depth: int = 0) -> Any:
     """The target with the patch's members replacing its own, and without those that are null in the patch.
 
-    A patch that is not an object takes the target's place. Raises ``InvalidItemError`` for a patch of more than 64
-    levels.
+    A patch that is not an object replaces the target. Raises ``InvalidItemError`` for a patch of more than 64 levels.
     """
     if depth > MAX_NESTING:
         raise InvalidItemError(f"a change is nested deeper than {MAX_NESTING} levels; flatten it")

@@ -472,9 +472,7 @@ def _has_type(field: Field, operand: object) -> Filter:
 
 def _check_json(field: Field, operator: str) -> None:
     if not field.is_attribute:
-        raise InvalidFilterError(
-            f"{field.name!r} is not an attribute; {operator!r} is for the JSON values of attributes"
-        )
+        raise InvalidFilterError(f"{field.name!r} is not an attribute; {operator!r} is for JSON values of attributes")
 
 
 _OPERATORS: Mapping[str, Callable[[Field, object], Filter]] = {

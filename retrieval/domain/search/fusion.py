@@ -54,8 +54,7 @@ def fuse(
 ) -> list[Fused]:
     """Merge the rankings, best first; equal scores are ordered by item id.
 
-    ``limit``: the most candidates to return; ``explained``: how many of them need the parts of their scores (None:
-    all).
+    ``limit``: the most candidates to return; ``explained``: how many need the parts of their scores (None: all).
 
     RRF: score(d) = Σ over legs of weight / (k + rank of d in the leg) (Cormack, Clarke, Büttcher, SIGIR 2009).
     Weighted sum: score(d) = Σ over legs of weight / Σ weights × max(s, 0) / best, with s the leg's own score and best

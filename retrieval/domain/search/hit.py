@@ -231,9 +231,7 @@ def read_cursor(text: object, question: str) -> Cursor:
     if not hashes or len(raw) % _BYTES or len(hashes) > MAX_SHOWN:
         raise _cursor_error(f"{text!r:.40} is not a cursor; give the next of the page before, or '' for the first page")
     if raw[:_BYTES] != request_hash:
-        raise _cursor_error(
-            "the cursor belongs to another search; request its next page with the same query and filter"
-        )
+        raise _cursor_error("the cursor belongs to another search; use it with the same query and filter")
     return Cursor(request_hash, hashes)
 
 

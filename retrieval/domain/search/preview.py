@@ -99,9 +99,7 @@ def _compare_hit(hit: Hit, before: Hit | None) -> PreviewedHit:
     moved = before.rank - hit.rank
     move = f"{'up' if moved > 0 else 'down'} {abs(moved)}, from {before.rank} to {hit.rank}"
     head = move if moved else f"stays at {hit.rank}"
-    return PreviewedHit(
-        hit=hit, rank_before=before.rank, moved=moved, why=f"{head}: {_composition_change(hit, before)}"
-    )
+    return PreviewedHit(hit=hit, rank_before=before.rank, moved=moved, why=f"{head}: {_changes(hit, before)}")
 
 
 def _composition(hit: Hit) -> str:
@@ -111,7 +109,7 @@ def _composition(hit: Hit) -> str:
     return ", ".join(f"{part.leg} {shares[part.leg]:.0%} (rank {part.rank})" for part in parts) or "nothing"
 
 
-def _composition_change(hit: Hit, before: Hit) -> str:
+def _changes(hit: Hit, before: Hit) -> str:
     """``lexical 62 % (was 40 %), dense 38 % (was 60 %)``: the parts whose share has changed."""
     now, then = shares_of(hit), shares_of(before)
     legs = sorted({*now, *then}, key=lambda leg: (-now.get(leg, 0.0), leg))

@@ -192,9 +192,7 @@ def _checked_group(group: object) -> tuple[str, ...]:
         raise InvalidProfileError(f"a group of synonyms is a list of 2 to {MAX_IN_GROUP} texts, not {group!r:.80}")
     for text in group:
         if not is_storable(text) or len(text) > MAX_LENGTH or not _words(text):
-            raise InvalidProfileError(
-                f"{text!r:.80} is not a synonym; give some words of at most {MAX_LENGTH} characters"
-            )
+            raise InvalidProfileError(f"{text!r:.80} is not a synonym; give words of at most {MAX_LENGTH} characters")
     return tuple(group)
 
 

@@ -433,7 +433,7 @@ def _signal(name: object, stored: object) -> Signal:
         raise InvalidProfileError(f"there is no signal {name!r:.80}; the signals are {', '.join(SIGNALS)}")
     numbers: dict[Any, Any] = dict(stored) if isinstance(stored, Mapping) else {"weight": stored}
     if colon and numbers.setdefault("attribute", attribute) != attribute:
-        raise InvalidProfileError(f"signal {name!r:.80} is stored the attribute {numbers['attribute']!r:.80}; name one")
+        raise InvalidProfileError(f"signal {name!r:.80} is given the attribute {numbers['attribute']!r:.80}; name one")
     try:
         return kind(**numbers)
     except TypeError as error:

@@ -168,7 +168,7 @@ def respelt(query: str, words: Sequence[Word], instead: Mapping[str, str]) -> st
 def note_of(instead: Mapping[str, str]) -> str:
     """The note that tells the caller which words were replaced."""
     replacements = ", ".join(f"{word!r} as {other!r}" for word, other in instead.items())
-    return f"no item holds these words; they were replacements for others: {replacements}"
+    return f"no item holds these words; they were taken for others: {replacements}"
 
 
 COMPLETION_ITEMS = 200
@@ -217,7 +217,7 @@ def completions_of(text: TypedText, items: Sequence[tuple[str, str, str]], limit
     """The completions from items, best first, each with its id, its title and the start of its body."""
     whole, beginning = (text.before + text.beginning).casefold(), text.beginning.casefold()
     holders: Counter[str] = Counter()
-    spellings_of: dict[str, Counter[str]] = {}
+    counts: dict[str, Counter[str]] = {}
     leading: list[Title] = []
     holding: list[Title] = []
     word = re.compile(rf"(?<!\w){re.escape(text.beginning)}[\w'’-]*", re.IGNORECASE)
@@ -228,13 +228,13 @@ def completions_of(text: TypedText, items: Sequence[tuple[str, str, str]], limit
             holding.append(Title(item_id, title))
         spellings = {spelling.rstrip("'’-") for spelling in word.findall(f"{title}\n{body}")} if beginning else set()
         for spelling in spellings:
-            spellings_of.setdefault(spelling.casefold(), Counter())[spelling] += 1
+            counts.setdefault(spelling.casefold(), Counter())[spelling] += 1
         holders.update({spelling.casefold() for spelling in spellings})
     best = sorted(holders, key=lambda folded: (-holders[folded], len(folded), folded))
     usual = [
         min(
-            spellings_of[folded],
-            key=lambda spelling: (-spellings_of[folded][spelling], not spelling.islower(), spelling),
+            counts[folded],
+            key=lambda spelling: (-counts[folded][spelling], not spelling.islower(), spelling),
         )
         for folded in best
     ]

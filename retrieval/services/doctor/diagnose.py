@@ -266,9 +266,9 @@ async def diagnose(
         read_at = workplace.now()
     replicas = [] if is_own else list(await _replica_findings(database, settings))
     if unread is None:
-        tenant_facts = await _read_tenant_facts(workplace, tenant_id, collection)
+        facts = await _read_tenant_facts(workplace, tenant_id, collection)
     else:
-        tenant_facts = _TenantFacts(tenant=None, findings=(unread_finding(unread),))
+        facts = _TenantFacts(tenant=None, findings=(unread_finding(unread),))
     where = DoctorContext(
         names=database.names,
         pool_size=settings.pool_size,
@@ -279,10 +279,8 @@ async def diagnose(
         expected_columns=expected_columns(),
     )
     checks = _own if is_own else _all
-    deep = await _deep_findings(workplace, tenant_id, tenant_facts.tenant) if is_deep else []
-    return diagnosis_of(
-        [*checks(installation, tenant_facts, where), *replicas, *tenant_facts.findings, *deep], workplace.now()
-    )
+    deep = await _deep_findings(workplace, tenant_id, facts.tenant) if is_deep else []
+    return diagnosis_of([*checks(installation, facts, where), *replicas, *facts.findings, *deep], workplace.now())
 
 
 async def _deep_findings(workplace: Workplace, tenant_id: int | None, tenant: TenantState | None) -> list[Finding]:
@@ -373,26 +371,18 @@ def no_tenant(name: str) -> Finding:
     )
 
 
-def _all(installation: Installation, tenant_facts: _TenantFacts, where: DoctorContext) -> list[Finding]:
-    status = None if tenant_facts.tenant is None else status_of(where.names.schema, tenant_facts.tenant.revision)
-    collections = tenant_facts.tenant.collections if tenant_facts.tenant else ()
+def _all(installation: Installation, facts: _TenantFacts, where: DoctorContext) -> list[Finding]:
+    status = None if facts.tenant is None else status_of(where.names.schema, facts.tenant.revision)
+    collections = facts.tenant.collections if facts.tenant else ()
     return [
         *server_findings(installation, status, where),
         *storage_findings(installation, collections, where),
-        *(
-            collection_findings(installation, tenant_facts.tenant, tenant_facts.embedders, where)
-            if tenant_facts.tenant
-            else ()
-        ),
+        *(collection_findings(installation, facts.tenant, facts.embedders, where) if facts.tenant else ()),
     ]
 
 
-def _own(installation: Installation, tenant_facts: _TenantFacts, where: DoctorContext) -> list[Finding]:
-    return (
-        []
-        if tenant_facts.tenant is None
-        else list(own_findings(installation, tenant_facts.tenant, tenant_facts.embedders, where))
-    )
+def _own(installation: Installation, facts: _TenantFacts, where: DoctorContext) -> list[Finding]:
+    return [] if facts.tenant is None else list(own_findings(installation, facts.tenant, facts.embedders, where))
 
 
 def expected_indexes(schema: str) -> dict[str, ExpectedIndex]:

@@ -214,9 +214,7 @@ Facets = Annotated[
 ]
 After = Annotated[
     str | None,
-    typer.Option(
-        "--after", metavar="CURSOR", help="Page by page: '' for the first, then the cursor of the page before."
-    ),
+    typer.Option("--after", metavar="CURSOR", help="Page by page: '' for the first, then the last page's cursor."),
 ]
 AfterWrite = Annotated[
     str | None,
@@ -243,8 +241,7 @@ Tags = Annotated[
     typer.Option("--tag", metavar="TAG", help="What the question is about, by tag. Repeated: several."),
 ]
 AsOf = Annotated[
-    str | None,
-    typer.Option("--as-of", metavar="TIME", help="The reference time of signals: 2026-03-01T12:00:00+00:00."),
+    str | None, typer.Option("--as-of", metavar="TIME", help="Signals' reference time: 2026-03-01T12:00:00+00:00.")
 ]
 MinScore = Annotated[
     float | None, typer.Option("--min-score", metavar="SCORE", help="Leave out hits of a lower score.")

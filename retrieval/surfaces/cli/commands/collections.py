@@ -326,9 +326,7 @@ def import_(
     file: Annotated[
         str, typer.Argument(metavar="FILE", help="A file that export wrote; - is standard input.", show_default=False)
     ],
-    name: Annotated[
-        str | None, typer.Option("--name", metavar="NAME", help="Its name; else the exported name.")
-    ] = None,
+    name: Annotated[str | None, typer.Option("--name", metavar="NAME", help="Else the exported name.")] = None,
     own_vectors: Annotated[
         bool, typer.Option("--own-vectors", help="Its vectors need no embedder here: they are searched by vectors.")
     ] = False,

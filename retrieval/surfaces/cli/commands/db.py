@@ -123,7 +123,7 @@ def sql(context: typer.Context, *, as_json: Json = False) -> None:
 def distribute(
     context: typer.Context,
     *,
-    shards: Annotated[int, typer.Option(min=1, help="The number of shards of collections; it stays.")] = 32,
+    shards: Annotated[int, typer.Option(min=1, help="The number of shards; it cannot be changed.")] = 32,
     as_json: Json = False,
 ) -> None:
     """Put each collection on one node of a Citus cluster.

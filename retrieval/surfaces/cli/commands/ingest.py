@@ -339,8 +339,7 @@ def _present(options: IngestOptions, source: InputFiles, report: IngestReport, r
 
 
 _IDS_MADE = (
-    "note: an item without an id gets a hash of {0} as its id: a changed one is another item; --prune archives the "
-    "former"
+    "note: an item without an id gets a hash of {0} as id: a changed one is another item; --prune archives the former"
 )
 
 
@@ -441,9 +440,7 @@ def ingest(
     schema: Annotated[
         Path | None,
         typer.Option(
-            "--schema",
-            metavar="FILE",
-            help="JSON Schema of a new collection's attributes; lines that violate it are bad.",
+            "--schema", metavar="FILE", help="JSON Schema of a new collection's attributes; other lines are bad."
         ),
     ] = None,
     index: Annotated[

@@ -128,7 +128,7 @@ def patch(
     changes: Annotated[
         str,
         typer.Argument(
-            metavar="JSON", help="The changes as an object; null removes. - reads them.", show_default=False
+            metavar="JSON", help="The changes as an object; null removes; - is standard input.", show_default=False
         ),
     ],
     version: Version = None,

@@ -345,24 +345,21 @@ def _cost_table(cost: ReembeddingCost) -> Table:
     )
 
 
-def _reembedding_table(reembedding: Reembedding) -> Table:
-    comparison = reembedding.comparison or {}
+def _reembedding_table(state: Reembedding) -> Table:
+    comparison = state.comparison or {}
     return _facts(
         {
-            "collection": reembedding.collection,
-            "from": reembedding.former,
-            "to": reembedding.target,
-            "state": f"{reembedding.state.value}{', paused' if reembedding.is_paused else ''}",
-            "switches": reembedding.switching.value,
-            "items": f"{reembedding.items:,}, of which {reembedding.pending:,} wait",
-            "paid": f"{reembedding.paid_texts:,} texts, {reembedding.paid_tokens:,} tokens, "
-            f"{reembedding.spent_today:,} of them today",
+            "collection": state.collection,
+            "from": state.former,
+            "to": state.target,
+            "state": f"{state.state.value}{', paused' if state.is_paused else ''}",
+            "switches": state.switching.value,
+            "items": f"{state.items:,}, of which {state.pending:,} wait",
+            "paid": f"{state.paid_texts:,} texts, {state.paid_tokens:,} tokens, {state.spent_today:,} of them today",
             **{name.replace("_", " "): f"{value}" for name, value in comparison.items() if value is not None},
-            "note": reembedding.note or None,
-            "switched at": None if reembedding.switched_at is None else f"{reembedding.switched_at:%Y-%m-%d %H:%M} UTC",
-            "former space removed at": None
-            if reembedding.removes_at is None
-            else f"{reembedding.removes_at:%Y-%m-%d %H:%M} UTC",
+            "note": state.note or None,
+            "switched at": None if state.switched_at is None else f"{state.switched_at:%Y-%m-%d %H:%M} UTC",
+            "former space removed at": None if state.removes_at is None else f"{state.removes_at:%Y-%m-%d %H:%M} UTC",
         }
     )
 

@@ -34,9 +34,7 @@ TURNS = "turns"
 
 Collection = Annotated[
     str,
-    typer.Option(
-        "--collection", metavar="NAME", help="The collection of the memories.", autocompletion=complete_collection
-    ),
+    typer.Option("--collection", metavar="NAME", help="Where the memories are.", autocompletion=complete_collection),
 ]
 
 app = typer.Typer(rich_markup_mode="rich", no_args_is_help=True, epilog=examples(*REMEMBER, *SHOW, *FORGET))

@@ -63,14 +63,8 @@ def list_profiles(
 
     def present(versions: list[StoredProfile]) -> Table:
         rows = (
-            (
-                stored.version,
-                stored.is_active,
-                _legs(stored.profile),
-                f"{stored.created_at:%Y-%m-%d %H:%M}",
-                stored.note,
-            )
-            for stored in versions
+            (row.version, row.is_active, _legs(row.profile), f"{row.created_at:%Y-%m-%d %H:%M}", row.note)
+            for row in versions
         )
         return table(["version", "used", "weights", "made (UTC)", "note"], rows)
 

@@ -69,24 +69,20 @@ def summary_line(summary: RetrievalSummary) -> str:
     return f"{summary.retrieval_id}  {summary.retrieved_at:%Y-%m-%d %H:%M:%S} UTC  {hits}  {summary.query}"
 
 
-def lines(record: RecordedRetrieval) -> Iterator[str | Table]:
+def lines(entry: RecordedRetrieval) -> Iterator[str | Table]:
     """The query, its actor, how it was answered, and a row for each shown hit."""
-    by = (
-        f"by {record.origin}"
-        if record.origin
-        else f"by profile {record.profile_version or 'of the call'}, {record.path}"
-    )
-    yield f"{record.collection}: {record.query!r}, {record.retrieved_at:%Y-%m-%d %H:%M:%S} UTC, {by}"
-    situation = {"domain": record.context.domain, "actor": record.context.actor, "session": record.context.session}
+    by = f"by {entry.origin}" if entry.origin else f"by profile {entry.profile_version or 'of the call'}, {entry.path}"
+    yield f"{entry.collection}: {entry.query!r}, {entry.retrieved_at:%Y-%m-%d %H:%M:%S} UTC, {by}"
+    situation = {"domain": entry.context.domain, "actor": entry.context.actor, "session": entry.context.session}
     parts = [f"{name} {value}" for name, value in situation.items() if value]
     if parts:
         yield ", ".join(parts)
-    yield f"{record.retrieval_time_ms:.1f} ms, policy {record.policy}, {record.candidates:,} candidates on record"
-    yield from (f"note: {note}" for note in record.notes)
-    if record.impressions:
+    yield f"{entry.retrieval_time_ms:.1f} ms, policy {entry.policy}, {entry.candidates:,} candidates on record"
+    yield from (f"note: {note}" for note in entry.notes)
+    if entry.impressions:
         rows = (
             (impression.rank, impression.item_id, impression.score, impression.slot.value, impression.propensity)
-            for impression in record.impressions
+            for impression in entry.impressions
         )
         yield table(["rank", "item", "score", "slot", "propensity"], rows)
 
