@@ -80,7 +80,7 @@ def test_asked_on_a_terminal_a_no_keeps_the_data(program: Program) -> None:
         "pid, terminal = pty.fork()\n"
         "if pid == 0: os.execv(sys.argv[1], sys.argv[1:])\n"
         "shown = b''\n"
-        "while b'hold?' not in shown: shown += os.read(terminal, 1000)\n"
+        "while b'revisions?' not in shown: shown += os.read(terminal, 1000)\n"
         "os.write(terminal, answer.encode() + b'\\n')\n"
         "try:\n"
         "    while os.read(terminal, 1000): pass\n"
